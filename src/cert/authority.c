@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The root: made once, rotated with the old ones kept, the old ones dropped at last.
+/* The root: created once, rotated while old roots are kept, old roots retired at last.
  *
- * Order of publishing, for a crash in between: a new authority writes its key first, so
- * that a certificate is never seen whose key does not exist, and a mark around both, so that the
- * half a crash leaves is known for what it is and not for somebody's loss. A rotation writes
- * ca.pem first: the old key still finds its root in it, so signing goes on; the root whose key
- * was lost is dropped by cert_ca_retire. Every change is made under the directory's lock. Calls
- * block; any thread. */
+ * Order of writing, in case of a crash. A new authority writes its key first, so that no
+ * certificate exists without its key. A mark file around both steps distinguishes the half of an
+ * interrupted creation from a later loss of a file. A rotation writes ca.pem first: the old key
+ * still matches its root in it, so signing continues; cert_ca_retire drops the root whose key was
+ * lost. Every change is made under the directory's lock. Calls block; any thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 
 #define DEFAULT_NAME "muster-dev-ca"
 #define ROLLOUT_NAME "rollout-dev-ca"
-#define MAKING       ".ca.making" /* there while an authority is being made, and after a crash */
+#define MAKING       ".ca.making" /* exists during a creation, and after a crash */
 /* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
@@ -35,7 +34,7 @@ static enum err authority_files_of(const char *dir, struct authority_files *file
     return err ? err : fs_path(dir, MAKING, files->mark, note);
 }
 
-/* Both, neither, or a reason to stop. */
+/* ERR_OK: both files or neither exist. Otherwise the reason to stop. */
 static enum err authority_look(struct fs *fs, const char *cert_file, const char *key_file,
                                uint32_t *ret_mode, struct note *note)
 {
@@ -82,7 +81,7 @@ static enum err authority_check_roots(const struct cert_authority *authority, co
     return ERR_OK;
 }
 
-/* Why a file of the authority could not be understood. */
+/* Describes why a file of the authority could not be parsed. */
 static void authority_explain_damage(const char *path, enum err err, struct str content,
                                      struct note *note)
 {
@@ -150,11 +149,11 @@ size_t cert_signed_by(X509 *certificate, const struct cert_authority *authority)
 
     for (size_t i = 0; i < authority->root_count && found == CERT_ROOTS_MAX; i++)
         if (X509_verify(certificate, X509_get0_pubkey(authority->roots[i])) == 1) found = i;
-    ERR_clear_error(); /* the roots that did not sign left their complaints */
+    ERR_clear_error(); /* roots that did not sign left errors in the queue */
     return found;
 }
 
-/* -- making ------------------------------------------------------------------------------------ */
+/* -- creating ---------------------------------------------------------------------------------- */
 
 const char *cert_result_text(enum cert_result result)
 {
@@ -162,7 +161,7 @@ const char *cert_result_text(enum cert_result result)
     return texts[result];
 }
 
-/* Text a terminal can show: UTF-8 without the control characters, U+0080 to U+009F among them. */
+/* True for text that is safe on a terminal: UTF-8 without control characters (C0, DEL, C1). */
 static bool authority_name_is_printable(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -189,7 +188,7 @@ static enum err authority_check_options(const struct cert_ca_options *options, s
     return ERR_INVALID;
 }
 
-/* One that is there already must be the one asked for; its length is the caller's to compare. */
+/* Checks that an existing authority is the requested one. The caller compares its lifetime. */
 static enum err authority_check_same(const struct cert_authority *authority,
                                      const struct cert_ca_options *options, struct note *note)
 {
@@ -208,7 +207,7 @@ static enum err authority_check_same(const struct cert_authority *authority,
         same =
             same && cert_not_after(signer).ms / MS_PER_SECOND == (uint64_t)rollout_validity.until_s;
     if (!wanted || same) return ERR_OK;
-    X509_NAME_oneline(subject, shown, sizeof shown); /* "/CN=..." with odd bytes as \xNN */
+    X509_NAME_oneline(subject, shown, sizeof shown); /* "/CN=..." with unprintable bytes as \xNN */
     return note_fail(note, ERR_CONFLICT,
                      "%s holds another authority: asked for CN=%s%s, has %s; it is not touched",
                      options->dir, wanted, options->rollout ? " until 4096" : "", shown + 1);
@@ -239,7 +238,7 @@ static enum err authority_report(const struct cert_authority *authority, enum ce
     return ERR_OK;
 }
 
-/* A new key and its root, nothing written yet. */
+/* Makes a new key and its root; writes nothing. */
 static enum err authority_make_root(const struct cert_ca_options *options, wall_time now,
                                     EVP_PKEY **ret_key, X509 **ret_root, struct note *note)
 {
@@ -268,7 +267,7 @@ static enum err authority_make_root(const struct cert_ca_options *options, wall_
     return ERR_OK;
 }
 
-/* Under the lock, and neither file is there. */
+/* Creates both files. Call under the lock when neither exists. */
 static enum err authority_create(struct fs *fs, const struct cert_ca_options *options,
                                  const struct authority_files *files, wall_time now,
                                  struct cert_authority *ret_authority, struct note *note)
@@ -282,8 +281,8 @@ static enum err authority_create(struct fs *fs, const struct cert_ca_options *op
     if (!err) err = cert_publish_key(fs, files->key, made.key, note);
     if (!err) err = cert_publish_list(fs, files->cert, made.roots, 1, note);
     if (err) {
-        /* Nothing is cleaned up: ca.pem may be there after ERR_UNKNOWN, and then its key must be.
-         * The mark lets the next call put right whatever is left. */
+        /* Nothing is removed: after ERR_UNKNOWN ca.pem may exist, and then its key must. The mark
+         * lets the next call complete or remove what is left. */
         cert_authority_deinit(&made);
         return err;
     }
@@ -291,8 +290,8 @@ static enum err authority_create(struct fs *fs, const struct cert_ca_options *op
     return ERR_OK;
 }
 
-/* Under the lock. Half an authority under the mark was never whole, so nobody can have trusted
- * it. */
+/* Call under the lock. One file with the mark is an interrupted creation, whose certificate cannot
+ * be trusted anywhere yet. */
 static enum err authority_find_or_create(struct fs *fs, const struct cert_ca_options *options,
                                          const struct authority_files *files, wall_time now,
                                          enum cert_result *ret_result,
@@ -322,14 +321,14 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
     if (err) return err;
     err = cert_authority_load(fs, options->dir, &authority, note);
     if (err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
-        /* Somebody may be making it this moment, so half of it means nothing without the lock. */
+        /* Another process may be creating the authority, so one missing file says nothing yet. */
         err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
         if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
         if (!err) err = cert_lock(fs, options->dir, &lock, note);
         if (!err)
             err = authority_find_or_create(fs, options, &files, now, &result, &authority, note);
     }
-    /* The authority is whole, so the mark says nothing any more; a later loss must not look like a
+    /* The authority is complete, so the mark is removed; otherwise a later loss would look like a
      * crash. */
     if (!err) (void)fs_remove(fs, files.mark);
     fs_unlock(fs, lock);
@@ -339,8 +338,9 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
     return err;
 }
 
-/* For a change of what is there: looks before it locks, so that a directory without an authority
- * gets no lock file, and again after. The lock is the caller's also after an error, or NULL. */
+/* Locks and loads the authority for a change. Checks before locking, so that a directory without an
+ * authority gets no lock file, and again after. The caller releases the lock also after an error,
+ * unless it is NULL. */
 static enum err authority_lock_and_load(struct fs *fs, const struct cert_ca_options *options,
                                         struct authority_files *ret_files,
                                         struct fs_lock **ret_lock,
@@ -381,7 +381,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
     }
     if (!err) {
         err = cert_publish_key(fs, files.key, made.key, note);
-        if (err && err != ERR_UNKNOWN) /* after "unknown" the new key is there and needs its root */
+        if (err && err != ERR_UNKNOWN) /* after ERR_UNKNOWN the new key exists and needs its root */
             (void)cert_publish_list(fs, files.cert, old.roots, old.root_count, NULL);
     }
     fs_unlock(fs, lock);
@@ -393,7 +393,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
 
 /* -- retiring ---------------------------------------------------------------------------------- */
 
-/* Does this file hold a leaf that would lose its root? A file that is no certificate does not. */
+/* True if the file contains a leaf that would lose its root. */
 static enum err authority_check_leaf(struct fs *fs, const char *path,
                                      const struct cert_authority *authority, struct note *note)
 {
@@ -405,7 +405,7 @@ static enum err authority_check_leaf(struct fs *fs, const char *path,
     buf_init(&pem, CERT_FILE_MAX);
     err = cert_read(fs, path, &pem, note);
     if (!err && !tls_pem_certificates(buf_peek(&pem), list, ARRAY_LEN(list), &count, NULL)) {
-        /* a copy of an old root is nobody's certificate; it needs no renewing */
+        /* a copy of an old root needs no renewal */
         if (!cert_is_authority(list[0])) signer = cert_signed_by(list[0], authority);
         tls_certificates_free(list, count);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates as OpenSSL objects: what each kind of certificate holds, and signing.
+/* Certificates as OpenSSL objects: the content of each kind of certificate, and signing.
  *
- * Every certificate, a root too, is a template that is then signed. Alternative names are built
+ * Every certificate, also a root, is a template that is then signed. Alternative names are built
  * from bytes, never through OpenSSL's configuration text, where a comma in a name would start
- * another name. No file and no clock; any thread. */
+ * another name. No files, no clock; any thread. */
 #include "cert/internal.h"
 
 #include <string.h>
@@ -18,19 +18,19 @@
 #include "io/net.h"
 #include "io/tls_identity.h"
 
-enum { SERIAL_OCTETS = 20 }; /* the most RFC 5280 allows; 158 of the bits are random */
+enum { SERIAL_OCTETS = 20 }; /* RFC 5280's maximum; 158 bits are random */
 
-/* What a kind of certificate is made of. "<id>" is replaced by the request's id. */
+/* The content of a kind of certificate. "<id>" is replaced by the request's id. */
 struct recipe {
-    const char *name, *id_means; /* of the kind, for command lines; no id_means: it takes no id */
+    const char *name, *id_means; /* for command lines; no id_means: the kind has no id */
     const char *common_name;
     const char *uri, *second_uri;
-    const char *dns; /* always there, before the names asked for */
+    const char *dns; /* always included, before the requested names */
     const char *use; /* extended key usage */
-    bool serves;     /* without names: localhost and its addresses */
-    bool plain;      /* no basic constraints: as workers.md 17.1 lists it */
+    bool serves;     /* without requested names: localhost and its addresses */
+    bool plain;      /* no basic constraints, as workers.md 17.1 specifies */
 };
-#define USE_BOTH "serverAuth,clientAuth" /* one certificate serves every edge of a process */
+#define USE_BOTH "serverAuth,clientAuth" /* one certificate for all connections of a process */
 #define ADMIN    "bigfleet://admin"
 static const struct recipe recipes[CERT_KIND_COUNT] = {
     [CERT_REPLICA] = {"replica", "replica id", "replica-<id>", "muster://replica/<id>", ADMIN, NULL,
@@ -84,7 +84,7 @@ enum err cert_key_new(EVP_PKEY **ret_key)
     return ERR_OK;
 }
 
-/* -- pieces ------------------------------------------------------------------------------------ */
+/* -- parts ------------------------------------------------------------------------------------- */
 
 static bool set_serial(X509 *certificate)
 {
@@ -93,7 +93,7 @@ static bool set_serial(X509 *certificate)
     bool good;
 
     if (RAND_bytes(bytes, sizeof bytes) != 1) return false;
-    bytes[0] = (unsigned char)((bytes[0] & 0x3f) | 0x40); /* positive, and always all octets */
+    bytes[0] = (unsigned char)((bytes[0] & 0x3f) | 0x40); /* positive, and always of full length */
     number = BN_bin2bn(bytes, sizeof bytes, NULL);
     good = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
     BN_free(number);
@@ -148,7 +148,8 @@ static bool add_host(GENERAL_NAMES *names, struct str name)
     return add_name(names, GEN_DNS, name.at, name.len);
 }
 
-/* Fills "<id>" in, which ends every pattern that has it; the request was checked, so it fits. */
+/* Replaces "<id>", which is at the end of every pattern that contains it. The request was checked,
+ * so the result fits. */
 static struct str fill(const char *pattern, struct str id, char room[128])
 {
     const char *hole = strstr(pattern, "<id>");
@@ -165,7 +166,7 @@ static bool add_recipe_names(GENERAL_NAMES *names, const struct recipe *recipe,
                              const struct cert_request *request)
 {
     static const char *const local[] = {"localhost", "127.0.0.1", "::1"};
-    /* The development certificates of workers.md 17.1 have no IPv6 address. */
+    /* The development certificates of workers.md 17.1 contain no IPv6 address. */
     size_t local_count = !recipe->serves ? 1 : request->kind == CERT_WORKER_SERVICE ? 2 : 3;
     char room[128];
 
@@ -185,11 +186,11 @@ static bool add_recipe_names(GENERAL_NAMES *names, const struct recipe *recipe,
 
 /* -- templates --------------------------------------------------------------------------------- */
 
-/* The values of the extensions; NULL: without it. */
+/* The values of the extensions; NULL: omitted. */
 struct content {
     struct str common_name;
     const char *constraints, *key_usage, *use;
-    GENERAL_NAMES *names; /* own; NULL: out of memory */
+    GENERAL_NAMES *names; /* owned; NULL: out of memory */
 };
 
 static enum err template_make(const struct content *content, X509 **ret_template)
@@ -254,7 +255,7 @@ enum err cert_template_new(const struct cert_request *request, X509 **ret_templa
     return template_make(&content, ret_template);
 }
 
-/* The extensions that name the holder and the use; the others follow from key and issuer. */
+/* The extensions that name holder and use; the others follow from key and issuer. */
 static const int template_extensions[] = {NID_basic_constraints, NID_key_usage, NID_ext_key_usage,
                                           NID_subject_alt_name};
 
@@ -320,7 +321,8 @@ enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *ro
            X509_set_pubkey(made, key);
     if (good) {
         X509V3_set_ctx(&context, root ? root : made, made, NULL, NULL, 0);
-        /* During a rotation these distinguish two roots of one name; a foreign root may have none. */
+        /* During a rotation the key identifiers distinguish two roots of the same name. A foreign
+         * root may have none. */
         bool named = root && extension_of(root, NID_subject_key_identifier) != NULL;
         good = add_extension(made, &context, NID_subject_key_identifier, "hash") &&
                (!named || add_extension(made, &context, NID_authority_key_identifier, "keyid")) &&
@@ -350,7 +352,7 @@ static enum err take_bio(BIO *bio, bool written, struct buf *pem)
     enum err err = len > 0 ? buf_append(pem, str_of(bytes, (size_t)len))
                            : tls_engine_failed(ERR_INTERNAL, NULL);
 
-    if (bytes) OPENSSL_cleanse(bytes, (size_t)len); /* it may be a key */
+    if (bytes) OPENSSL_cleanse(bytes, (size_t)len); /* the bytes may be a key */
     BIO_free(bio);
     return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of certificates: reading, publishing, listing, the lock of an authority's directory.
+/* Certificate files: reading, writing, listing, and the lock of an authority's directory.
  *
- * A file is published whole and with its final mode. A buffer that held a key is overwritten before
+ * A file is written atomically with its final mode. A buffer that held a key is overwritten before
  * its memory is freed. Calls block; any thread. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 enum {
     LOCK_TRIES = 500,
     LOCK_PAUSE_NS = 10000000
-}; /* five seconds: making a CA takes milliseconds */
+}; /* five seconds: creating a CA takes milliseconds */
 
 enum err cert_read(struct fs *fs, const char *path, struct buf *into, struct note *note)
 {
@@ -80,7 +80,7 @@ enum err cert_lock(struct fs *fs, const char *dir, struct fs_lock **ret_lock, st
     return err;
 }
 
-/* -- the leaves of a directory ----------------------------------------------------------------- */
+/* -- leaves in a directory --------------------------------------------------------------------- */
 
 static bool may_be_leaf(struct str name, enum fs_kind kind)
 {

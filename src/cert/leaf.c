@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leaves: which are good enough to keep, and making the others.
+/* Leaves: decides which existing leaves to keep, and makes or renews the others.
  *
- * A leaf's key is written before its certificate; a crash in between leaves a key that the next
- * call makes a certificate for. What belongs to an authority, ours or another, is never touched.
- * Calls block; any thread. */
+ * A leaf's key is written before its certificate. After a crash in between, the next call makes a
+ * certificate for the key. Files of any authority are never changed. Calls block; any thread. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 
 enum { HOST_NAME_MAX_LEN = 253 };
 
-/* -- what may be asked for --------------------------------------------------------------------- */
+/* -- checks of a request ----------------------------------------------------------------------- */
 
 static bool is_alnum(char c)
 {
@@ -31,7 +30,7 @@ static bool all_of(struct str text, const char *others)
     return text.len > 0;
 }
 
-/* A name another kind of certificate could be mistaken for a worker by. */
+/* True for names by which another kind of certificate could be mistaken for a worker's. */
 static bool passes_for_worker(struct str name)
 {
     struct ulid ulid;
@@ -64,7 +63,7 @@ static enum err check_id(const struct cert_request *request, struct note *note)
     return ERR_OK;
 }
 
-/* No top-level domain is a number, so such a name is an address with a mistake in it. */
+/* No top-level domain is a number, so a name that ends in one is a mistyped address. */
 static bool ends_in_number(struct str name)
 {
     size_t from;
@@ -149,7 +148,7 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
         err = cert_put_pem(leaf, cert_pem);
         if (!err) err = cert_put_key_pem(key, key_pem);
         if (err) {
-            cert_pem->len = cert_len; /* both or none */
+            cert_pem->len = cert_len; /* both buffers or none */
             note_set(note, "make a certificate: %s", err_text(err));
         }
     }
@@ -160,15 +159,15 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
     return err;
 }
 
-/* -- what is on disk --------------------------------------------------------------------------- */
+/* -- existing files ---------------------------------------------------------------------------- */
 
 struct leaf_state {
     struct cert_authority authority;
     X509 *leaf;         /* NULL: no file */
     EVP_PKEY *key;      /* NULL: no file */
-    struct buf key_pem; /* as it is on disk */
+    struct buf key_pem; /* the file's content */
     bool key_exposed;
-    size_t signer; /* of `leaf`, among the authority's roots */
+    size_t signer; /* the root that signed `leaf`: its index among the authority's roots */
 };
 
 static void state_deinit(struct leaf_state *state)
@@ -213,7 +212,7 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
     return untouched(note, path, "was not issued by this authority");
 }
 
-/* Is this the key of a root, the one that signs or an older one? */
+/* True for the key of the signing root or an older root. */
 static bool is_root_key(const EVP_PKEY *key, const struct cert_authority *authority)
 {
     bool found = false;
@@ -240,15 +239,15 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
     return fs_noted(err, "look at", path, note);
 }
 
-/* Is this the name of a file that only an authority has, in whatever directory? */
+/* True for a file name that only an authority uses, in any directory. */
 static bool is_authority_path(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     return strcmp(name, CERT_CA_FILE) == 0 || strcmp(name, CERT_CA_KEY_FILE) == 0;
 }
 
-/* The authority's own names are kept free of leaves everywhere: a leaf under one of them would look
- * like an authority that is damaged. What the files hold is looked at when they are read. */
+/* Refuses the authority's file names for leaves in every directory, because such a leaf would look
+ * like a damaged authority. The content of files is checked when they are read. */
 static enum err check_paths(const struct cert_leaf_options *options, struct note *note)
 {
     bool cert_is = is_authority_path(options->cert_file);
@@ -282,7 +281,7 @@ static enum err state_load(struct fs *fs, const struct cert_leaf_options *option
     return err;
 }
 
-/* Why the leaf on disk will not do; NULL when it will. */
+/* The reason to replace the leaf on disk; NULL: the leaf is good. */
 static const char *fault_of(const struct leaf_state *state, const X509 *template, bool force,
                             wall_time now)
 {
@@ -312,12 +311,12 @@ static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *opti
     if (!err) err = fs_make_parent(fs, options->cert_file, CERT_MODE_DIR, note);
     if (!err && new_key) {
         err = cert_publish_key(fs, options->key_file, new_key, note);
-        /* Visible, perhaps not durable: it still needs its certificate beside it. */
+        /* The key is visible, maybe not durable, and still needs its certificate. */
         if (err == ERR_UNKNOWN) key_err = err, err = ERR_OK;
     }
     if (err) return err;
     err = cert_publish_list(fs, options->cert_file, &leaf, 1, note);
-    if (err && err != ERR_UNKNOWN && new_key && state->key) /* put the matching pair back */
+    if (err && err != ERR_UNKNOWN && new_key && state->key) /* restore the matching pair */
         (void)cert_publish(fs, options->key_file, buf_peek(&state->key_pem), CERT_MODE_SECRET,
                            NULL);
     return err ? err : key_err;
@@ -351,7 +350,8 @@ static enum err leaf_issue(struct fs *fs, const struct cert_leaf_options *option
     return err;
 }
 
-/* Looks, and issues when `may_write`; otherwise says in *ret_must_write that it would. */
+/* Checks the leaf, and issues a new one if `may_write`. Otherwise *ret_must_write reports whether a
+ * new one is needed. */
 static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options,
                           const struct cert_request *request, bool may_write, wall_time now,
                           bool *ret_must_write, struct cert_report *ret_report, struct note *note)
@@ -381,7 +381,7 @@ static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options
         (void)snprintf(report.why, sizeof report.why, "%s", fault ? fault : "");
     }
     if (!err && !request) {
-        /* As long as it was made for, unless the end of its root had cut that short. */
+        /* The old leaf's lifetime, unless the end of its root had shortened that. */
         wall_time root_until = cert_not_after(state.authority.roots[state.signer]);
         life_s = report.not_after.ms == root_until.ms
                      ? (int64_t)CERT_LEAF_DAYS * CERT_DAY_S
@@ -407,7 +407,7 @@ enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options
     enum err err = request ? cert_request_check(request, note) : ERR_OK;
 
     if (!err) err = leaf_look(fs, options, request, false, now, &must_write, &report, note);
-    if (!err && must_write) { /* look again under the lock: two may have wanted the same leaf */
+    if (!err && must_write) { /* check again under the lock: two processes may want the leaf */
         err = cert_lock(fs, options->ca_dir, &lock, note);
         if (err) return err;
         err = leaf_look(fs, options, request, true, now, &must_write, &report, note);

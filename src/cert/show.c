@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a certificate file says, in text a person can check. Takes any certificate, ours or not:
- * foreign bytes leave here as visible ASCII only. Calls block; any thread. */
+/* Describes a certificate file in text that a person can check. Accepts any certificate; foreign
+ * bytes are printed as visible ASCII only. Calls block; any thread. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum { SHOWN_MAX = 256, TEXT_MAX = 64 * 1024, DAY_MS = 86400 * 1000 };
 
-/* Foreign bytes reach a terminal only as visible ASCII. */
+/* Appends foreign bytes as visible ASCII, so that they are safe on a terminal. */
 static enum err put_visible(struct buf *into, struct str bytes)
 {
     enum err err = ERR_OK;
@@ -35,8 +35,7 @@ static enum err put_name(struct buf *into, const X509_NAME *name)
     long len;
     enum err err = ERR_NOMEM;
 
-    /* RFC 2253 order turned round and control bytes escaped: "CN=replica-1" reads as it was made.
-     */
+    /* In the order of the certificate, with control bytes escaped: "CN=replica-1". */
     if (bio && X509_NAME_print_ex(bio, name, 0, XN_FLAG_ONELINE & ~XN_FLAG_SPC_EQ) >= 0) {
         len = BIO_get_mem_data(bio, &bytes);
         err = put_visible(into, str_of(bytes, (size_t)len));
@@ -106,7 +105,7 @@ static enum err put_alternative_name(struct buf *into, const GENERAL_NAME *name)
     return kind == GEN_IPADD ? put_address(into, bytes) : put_visible(into, bytes);
 }
 
-/* What was put into `text` becomes a string of its own. */
+/* Returns the content of `text` as a separate string. */
 static enum err take_text(struct buf *text, enum err err, char **ret_text)
 {
     if (!err) err = buf_detach(text, ret_text);
@@ -134,11 +133,12 @@ static enum err all_names(const X509 *certificate, struct buf *text,
     return err;
 }
 
-/* -- the whole --------------------------------------------------------------------------------- */
+/* -- whole certificates ------------------------------------------------------------------------ */
 
 static enum err describe(X509 *certificate, wall_time now, struct cert_description *description)
 {
-    uint32_t use = X509_get_extended_key_usage(certificate); /* all bits when it has none */
+    /* All bits if the certificate has no extended key usage. */
+    uint32_t use = X509_get_extended_key_usage(certificate);
     const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
     struct buf text;
     int64_t left_ms;
@@ -188,7 +188,8 @@ void cert_descriptions_free(struct cert_description *list, size_t count)
 
 static bool holds_key(struct str pem)
 {
-    const struct str mark = STR("PRIVATE KEY-----"); /* the end of every kind's first line */
+    /* End of the first line of every kind of private key. */
+    const struct str mark = STR("PRIVATE KEY-----");
     return pem.len > 0 && memmem(pem.at, pem.len, mark.at, mark.len);
 }
 
@@ -212,7 +213,7 @@ enum err cert_describe(struct fs *fs, const char *path, wall_time now,
         else if (err)
             note_set(note, "%s: %s", path, err_text(err));
     }
-    tls_wipe(&pem); /* it may be a key */
+    tls_wipe(&pem); /* the bytes may be a key */
     if (err) return err;
     if (count > 0) {
         list = calloc(count, sizeof *list);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run's certificates as a TLS context: made in memory and renewed there, or read from files.
+/* A run's certificates as a TLS context: made and renewed in memory, or read from files.
  *
- * The context is opened once and its material replaced, so that each holder shows the new leaf with
- * the next connection. One thread. */
+ * The context is opened once and its content replaced, so that each user presents the new leaf from
+ * the next connection on. One thread. */
 #include "cert/workers.h"
 
 #include <stdio.h>
@@ -45,8 +45,8 @@ static enum err ensure_authority(struct cert_workers *certs, bool strict, wall_t
     return ERR_OK;
 }
 
-/* A fresh key and certificate beside the roots as they are on disk now, into an open context or a
- * new one. */
+/* Makes a new key and certificate with the roots that are on disk now, for an open context or a new
+ * one. */
 static enum err workers_issue(struct cert_workers *certs, wall_time now, struct note *note)
 {
     struct cert_request request = {
@@ -83,7 +83,7 @@ static enum err workers_issue(struct cert_workers *certs, wall_time now, struct 
     return err;
 }
 
-/* -- life -- */
+/* -- opening and closing -- */
 
 static enum err open_files(struct cert_workers *certs, const struct cert_workers_options *options,
                            struct note *note)
@@ -172,7 +172,7 @@ enum err cert_workers_refresh(struct cert_workers *certs, wall_time now, bool *r
     return err;
 }
 
-/* -- the identity of a caller -- */
+/* -- the identity of a peer -- */
 
 bool cert_is_worker(const struct tls_identity *peer, const struct ulid *worker)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certificates of a run's workers: what the coordinator's worker listener shows and what a
- * worker dials with (workers.md § 17).
+/* The certificates of a run's workers: for the coordinator's worker listener, and for workers that
+ * dial it (workers.md § 17).
  *
- * Without files of one's own there is a development CA in tls_dir: the first of coordinator and
- * workers makes it, all others find it, byte for byte as it was. Leaves live in memory
- * only, for 90 days, and are made anew before they end; connections that exist stay. With
- * cert_file, key_file and ca_file no CA is made and no CA key is needed.
+ * Without configured files, tls_dir contains a development CA. The coordinator or the first worker
+ * creates the CA; all others use it unchanged. Leaves exist in memory only, are valid for 90 days,
+ * and are replaced before they expire; existing connections stay. With cert_file, key_file and
+ * ca_file no CA is created and no CA key is needed.
  *
- * Prints nothing: its caller prints cert_workers_notice(), once, on standard error. Calls
- * block for small files and a key generation, about a millisecond; one thread. */
+ * This module prints nothing: the caller prints cert_workers_notice() once to standard error. Calls
+ * block for small files and a key generation, about a millisecond. One thread. */
 #ifndef CERT_WORKERS_H
 #define CERT_WORKERS_H
 #include "base/note.h"
@@ -19,31 +19,33 @@
 
 struct cert_workers;
 struct cert_workers_options {
-    const char *tls_dir;                        /* unused with the three files */
+    const char *tls_dir;                        /* unused if the three files are set */
     const char *ca_file, *cert_file, *key_file; /* all three or none */
-    bool strict_permissions; /* a CA key that others may read is refused, not warned of */
-    /* NULL: the listener's side. Otherwise a client's, whose name is worker-<ULID>. */
+    bool strict_permissions; /* refuse a CA key that other users can read, instead of warning */
+    /* NULL: certificate of the listener. Otherwise a client certificate named worker-<ULID>. */
     const struct ulid *worker;
 };
 
-/* ERR_INVALID (some of the three files), ERR_CONFLICT (half a CA: the note names the missing file),
- * ERR_DENIED (strict permissions) and what cert/cert.h and io/tls.h answer. All is copied. */
+/* Copies all options. ERR_INVALID (only some of the three files are set), ERR_CONFLICT (the CA is
+ * incomplete: the note names the missing file), ERR_DENIED (strict permissions) and errors of
+ * cert/cert.h and io/tls.h. */
 enum err cert_workers_open(struct fs *fs, const struct cert_workers_options *options, wall_time now,
                            struct cert_workers **ret_certs, struct note *note);
-void cert_workers_close(struct cert_workers *certs); /* NULL is fine; the context lives on in use */
+/* NULL is fine; the context stays valid while referenced. */
+void cert_workers_close(struct cert_workers *certs);
 
-/* TLS 1.2 or 1.3, ALPN h2; both sides need a certificate of the CA. Borrowed. */
+/* TLS 1.2 or 1.3, ALPN h2. Both sides need a certificate of the CA. Borrowed. */
 struct tls_context *cert_workers_context(struct cert_workers *certs);
-/* "Generated dev CA at <tls_dir>/ca.pem" if this open made it, else "". */
+/* "Generated dev CA at <tls_dir>/ca.pem" if this open created the CA, else "". */
 const char *cert_workers_notice(const struct cert_workers *certs);
-/* Why somebody should look at it (a key that others may read, a CA near its end), else "". */
+/* A warning for the administrator (other users can read the key, the CA expires soon), else "". */
 const char *cert_workers_warning(const struct cert_workers *certs);
 
-/* Call it now and then (once a minute) and on SIGHUP: makes the leaf anew when a third of its life
- * is left, reads changed files again. On error the old material stays in force. */
+/* Call it about once a minute and on SIGHUP. Replaces the leaf when a third of its lifetime is
+ * left, and reloads changed files. On error the old material stays. */
 enum err cert_workers_refresh(struct cert_workers *certs, wall_time now, bool *ret_changed,
                               struct note *note);
 
-/* Is the peer's common name or one of its DNS names worker-<worker>? */
+/* True if the peer's common name or one of its DNS names is worker-<worker>. */
 bool cert_is_worker(const struct tls_identity *peer, const struct ulid *worker);
 #endif

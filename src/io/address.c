@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as text: split, checked, and recognised as numeric or loopback. Pure: resolves nothing,
- * and keeps no state. */
+/* Addresses as text: split, checked, and recognised as numeric or loopback. Pure and stateless:
+ * resolves nothing. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/un.h>
@@ -8,8 +8,8 @@
 #include "io/net.h"
 
 enum {
-    HOST_LEN_MAX = 253,                                          /* of a DNS name */
-    UNIX_PATH_CAP = sizeof(((struct sockaddr_un *)0)->sun_path), /* with the closing NUL */
+    HOST_LEN_MAX = 253,                                          /* maximum length of a DNS name */
+    UNIX_PATH_CAP = sizeof(((struct sockaddr_un *)0)->sun_path), /* including NUL */
     PORT_MAX = 65535,
 };
 
@@ -18,7 +18,7 @@ static enum err address_refuse(struct note *note, const char *address, const cha
     return note_fail(note, ERR_INVALID, "address \"%s\": %s", address, why);
 }
 
-/* The text of an IPv6 address, perhaps with a scope ("fe80::1%eth0"). */
+/* True for the text of an IPv6 address, also with a scope ("fe80::1%eth0"). */
 static bool is_ipv6(struct str host)
 {
     size_t scope = str_find(host, '%');

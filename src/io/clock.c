@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's clocks and its randomness, behind the tables of clock.h. Stateless and
- * safe on any thread. */
+/* The machine's clocks and randomness, behind the interfaces of clock.h. Stateless; any thread. */
 #include "io/clock.h"
 
 #include <errno.h>
@@ -13,7 +12,7 @@ static uint64_t read_ns(clockid_t id)
     struct timespec time;
     int failed = clock_gettime(id, &time);
 
-    assert(!failed); /* all of them exist on every Linux */
+    assert(!failed); /* every Linux has all of these clocks */
     return (uint64_t)time.tv_sec * 1000 * NS_PER_MS + (uint64_t)time.tv_nsec;
 }
 
@@ -39,7 +38,7 @@ static void real_fill(struct entropy *, void *out, size_t len)
     while (len > 0) {
         ssize_t got = getrandom(at, len, 0);
         if (got < 0 && errno == EINTR) continue;
-        /* A process that cannot draw randomness would hand out keys and identities that repeat. */
+        /* Without randomness the process would use repeated keys and identities. */
         if (got <= 0) abort();
         at += got;
         len -= (size_t)got;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clock and randomness as parameters: the real ones, or the simulator's. */
+/* Clock and source of randomness as parameters: real or simulated. */
 #ifndef IO_CLOCK_H
 #define IO_CLOCK_H
 #include "base/time.h"
 
-/* Safe to read from any thread. */
+/* May be read from any thread. */
 struct clock {
     mono_ns (*mono)(struct clock *clock);
     wall_time (*wall)(struct clock *clock);
@@ -32,8 +32,8 @@ static inline void entropy_fill(struct entropy *entropy, void *out, size_t len)
 uint64_t entropy_u64(struct entropy *entropy);
 
 struct clock *clock_real(void); /* CLOCK_MONOTONIC and CLOCK_REALTIME */
-/* Goes on while a machine sleeps, for deadlines that must not be missed by sleeping: mono is
- * CLOCK_BOOTTIME. */
+/* A clock whose mono is CLOCK_BOOTTIME, which continues while the machine sleeps. For deadlines
+ * that must count the time asleep. */
 struct clock *clock_boot(void);
-struct entropy *entropy_real(void); /* getrandom(2); aborts if the kernel has none */
+struct entropy *entropy_real(void); /* getrandom(2); aborts if the kernel lacks it */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialing: looks the name up, tries its addresses one after the other, and gives up at the deadline.
- * The loop's thread. */
+/* Dialing: resolves the name, tries its addresses one after the other, and gives up at the
+ * deadline. Runs on the loop's thread. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -11,19 +11,19 @@
 
 enum { DIAL_REAL_HOST_CAP = 256, PORT_CAP = 8 };
 
-/* Lives until its stream is open or gone, and longer when a name lookup cannot be called off. */
+/* Exists until its stream is open or gone, or longer if a name lookup cannot be cancelled. */
 struct dial {
-    struct real_stream *stream; /* NULL: nobody waits for the lookup any more */
+    struct real_stream *stream; /* NULL: the stream is gone, the lookup's result is not needed */
     struct timer timer;
     mono_time deadline;
     uv_getaddrinfo_t lookup;
     bool looking;
-    struct addrinfo *found, *next; /* found: to be freed; next: to be tried */
-    struct addrinfo numeric;       /* the one entry when no lookup was needed */
+    struct addrinfo *found, *next; /* found: result of the lookup; next: the next address to try */
+    struct addrinfo numeric;       /* the only address if no lookup was needed */
     struct sockaddr_storage numeric_address;
-    int code; /* why the last address failed */
+    int code; /* error of the last address */
     bool is_unix;
-    struct str host; /* view into address */
+    struct str host; /* view into `address` */
     uint16_t port;
     char address[];
 };
@@ -31,7 +31,8 @@ struct dial {
 void dial_stop(struct dial *dial)
 {
     timer_deinit(&dial->timer);
-    if (dial->looking) uv_cancel((uv_req_t *)&dial->lookup); /* its callback comes either way */
+    /* The lookup's callback runs in either case. */
+    if (dial->looking) uv_cancel((uv_req_t *)&dial->lookup);
 }
 
 static void dial_free(struct dial *dial)
@@ -50,7 +51,7 @@ void dial_release(struct dial *dial)
 
 static void try_next(struct dial *dial);
 
-/* The handle of an address that did not answer is gone; its place is free for the next one. */
+/* The handle of a failed address is closed, so the stream can use the next address. */
 static void on_attempt_closed(uv_handle_t *handle)
 {
     struct real_stream *s = handle->data;
@@ -70,8 +71,9 @@ static void end_attempt(struct dial *dial, int code)
     uv_close(&dial->stream->uv.handle, on_attempt_closed);
 }
 
-/* A dial to a free port of this host can, by TCP's simultaneous open, connect to itself when the
- * kernel picks that very port for our end. Nobody listens there, so it counts as refused. */
+/* True if the connection's two ends are equal. When a dial's target is a free port of this host and
+ * the kernel picks the same port for our end, TCP's simultaneous open connects the socket to
+ * itself. There is no listener, so the connection counts as refused. */
 static bool met_itself(struct real_stream *s, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = {0};
@@ -102,7 +104,7 @@ static void on_connect(uv_connect_t *connect, int status)
     struct dial *dial = s->dial;
 
     real_enter(s->real);
-    if (uv_is_closing(&s->uv.handle)) return; /* called off; the close callback goes on */
+    if (uv_is_closing(&s->uv.handle)) return; /* cancelled; the close callback continues */
     if (status == 0) status = check_peer(dial);
     if (status < 0) {
         end_attempt(dial, status);
@@ -114,8 +116,8 @@ static void on_connect(uv_connect_t *connect, int status)
     if (s->state == STREAM_OPEN && s->events.on_open) s->events.on_open(s->owner);
 }
 
-/* Each address left gets an equal share of the time left, so one that swallows packets cannot
- * use up what its neighbours need. */
+/* Gives each remaining address an equal share of the remaining time, so that an address that drops
+ * packets cannot use up the time of the others. */
 static void start_clock(struct dial *dial)
 {
     struct loop *loop = &dial->stream->real->loop;
@@ -158,7 +160,7 @@ static void on_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *
 
     dial->looking = false;
     dial->found = found;
-    if (!dial->stream) { /* closed meanwhile, and on_closed has come */
+    if (!dial->stream) { /* closed meanwhile, and on_closed was called */
         dial_free(dial);
         return;
     }
@@ -208,7 +210,7 @@ static enum err dial_unix(struct dial *dial)
     return ERR_OK;
 }
 
-/* From here on failures come by on_closed, but for memory that is missing at once. */
+/* From here on on_closed reports failures, except a lack of memory that is noticed at once. */
 static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of a child process: ours, and what is put here. */
+/* Builds the environment of a child process: our own variables and additional ones. */
 #ifndef IO_ENVIRONMENT_H
 #define IO_ENVIRONMENT_H
 #include "base/err.h"
@@ -7,14 +7,14 @@
 
 enum { ENVIRONMENT_OURS_MAX = 12 };
 struct environment {
-    const char **all; /* ends with NULL */
+    const char **all; /* terminated by NULL */
     size_t count, ours;
     char *texts[ENVIRONMENT_OURS_MAX];
-    enum err err; /* the first failure; then the rest does nothing */
+    enum err err; /* the first failure; later calls then do nothing */
 };
-/* Leaves out the variables whose names begin with `without`, unless that is NULL. */
+/* Copies our environment, except variables whose names begin with `without` (NULL: copies all). */
 void environment_init(struct environment *environment, const char *without);
-/* A NUL ends the value: no variable can hold one. */
+/* A NUL byte ends the value, because no variable can contain NUL. */
 void environment_put(struct environment *environment, const char *name, struct str value);
 void environment_deinit(struct environment *environment);
 #endif

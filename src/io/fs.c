@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of fs.h as the caller sees them: arguments are checked here once, and a handle whose
- * sync failed is closed to writers here once, so that no implementation can forget either. */
+/* The public calls of fs.h: arguments are checked once here, and a handle whose sync failed is
+ * closed to writers once here, so that no implementation can forget either. */
 #include "io/fs.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "text/rfc3339.h"
 
-/* The largest offset a kernel takes. */
+/* The largest offset that kernels accept. */
 #define OFFSET_MAX ((uint64_t)INT64_MAX)
 
 static bool path_ok(const char *path)
@@ -33,7 +33,7 @@ static bool range_ok(uint64_t offset, uint64_t len)
     return offset <= OFFSET_MAX && len <= OFFSET_MAX - offset;
 }
 
-/* ERR_OK when `file` may still be changed. */
+/* ERR_OK if `file` may be written. */
 static enum err writable(const struct fs_file *file)
 {
     assert(file);
@@ -146,7 +146,7 @@ enum err fs_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock,
 {
     enum err err;
     assert(ret_lock);
-    /* Room for "/LOCK" behind the directory. */
+    /* Checks for space for "/LOCK" after the directory. */
     if (!path_ok(path) || strlen(path) + sizeof "/" FS_LOCK_NAME > FS_PATH_CAP)
         err = ERR_INVALID;
     else
@@ -171,8 +171,7 @@ size_t fs_lock_text(uint64_t pid, wall_time since, char text[FS_LOCK_TEXT_CAP])
     return (size_t)len;
 }
 
-/* The text comes from a file anyone may have damaged: it is shown only when it reads as ours
- * does. */
+/* The text comes from a file that may be damaged, so it is shown only if it has the right form. */
 void fs_lock_busy_note(struct note *note, const char *path, struct str lock_text)
 {
     struct str rest = str_trim(lock_text), word, pid, since;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is built on the calls of fs.h and therefore the same on every file system: reading a file
- * whole, replacing one so that it survives a power cut, sweeping what a crash left of that, making
- * directories, and zeroing a segment before it is used. */
+/* Functions built on the calls of fs.h, the same for every file system: reading a whole file,
+ * replacing a file durably, removing temporary files after a crash, making directories, and zeroing
+ * a segment before use. */
 #include "io/fs.h"
 
 #include <inttypes.h>
@@ -11,9 +11,9 @@
 #include "base/hex.h"
 
 enum {
-    READ_STEP_MIN = 4096, /* first guess for a file that reports no size */
+    READ_STEP_MIN = 4096, /* first guess for a file that reports size 0 */
     ZERO_STEP = 64 * 1024,
-    SWEEP_BYTES_MAX = 64 * 1024, /* names gathered per round of a sweep */
+    SWEEP_BYTES_MAX = 64 * 1024, /* bytes of names gathered per round of a sweep */
     TEMP_UNIQUE_LEN = 8,
 };
 #define TEMP_END ".tmp"
@@ -26,7 +26,7 @@ static enum err read_open_file(struct fs *fs, struct fs_file *file, size_t max, 
     enum err err = fs_file_size(fs, file, &size);
     if (err) return err;
     if (size > max) return ERR_TOO_LARGE;
-    /* The file may grow while we read it; each round at least doubles, so there are few. */
+    /* The file may grow during the read. Each round doubles the buffer, so rounds are few. */
     for (size_t want = (size_t)size;;) {
         char *room = NULL, probe;
         size_t got = 0, more = 0;
@@ -94,7 +94,7 @@ enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf
 
 /* -- temporaries -- */
 
-/* ".<name>.<8 hex>.tmp", as fs_publish makes them. */
+/* ".<name>.<8 hex>.tmp", the form that fs_publish uses. */
 static bool is_temp_name(struct str name)
 {
     const size_t end_len = sizeof TEMP_END - 1;
@@ -105,7 +105,7 @@ static bool is_temp_name(struct str name)
     return unique[-1] == '.' && hex_read(str_of(unique, TEMP_UNIQUE_LEN), &number);
 }
 
-/* The directory of a path: ".", "/", or what is before the last slash. */
+/* Returns the directory of a path: ".", "/", or the text before the last slash. */
 static void parent_of(const char *path, char dir[FS_PATH_CAP])
 {
     const char *slash = strrchr(path, '/');
@@ -150,17 +150,19 @@ enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_
     err = fs_open(fs, temp, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, mode, &file);
     if (err) return err;
     err = fs_write_at(fs, file, 0, content);
-    if (!err) err = fs_sync(fs, file); /* before the rename, or the name could outlive the bytes */
+    if (!err)
+        err = fs_sync(fs, file); /* before the rename; otherwise the name could survive
+                                          without the content */
     if (!err) err = fs_rename(fs, temp, path);
     fs_close(fs, file);
     if (err) {
-        fs_remove(fs, temp); /* best effort: readers skip temporaries anyway */
+        fs_remove(fs, temp); /* best effort: readers skip temporary files */
         return err;
     }
-    return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible already, perhaps not durable */
+    return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible already, maybe not durable */
 }
 
-/* -- sweeping: names are gathered first, because a listing must not change what it lists -- */
+/* -- sweeping: names are gathered first, because a listed directory must not change -- */
 
 static bool is_temp(struct str name, enum fs_kind kind)
 {
@@ -182,7 +184,7 @@ static enum err remove_gathered(struct fs *fs, const char *dir, struct str names
 enum err fs_sweep_temps(struct fs *fs, const char *dir)
 {
     enum err listed, err;
-    /* Ends: a round that filled the buffer removed something, or failed. */
+    /* Ends: a round that filled the buffer removed a file or failed. */
     do {
         struct buf names;
         buf_init(&names, SWEEP_BYTES_MAX);
@@ -196,7 +198,7 @@ enum err fs_sweep_temps(struct fs *fs, const char *dir)
 
 /* -- directories -- */
 
-/* A directory that was there may be in one that we may not read; then its sync is not our task. */
+/* An existing directory may be in a parent that we cannot open; then the parent is not synced. */
 static enum err sync_parent(struct fs *fs, const char *path, bool made)
 {
     char dir[FS_PATH_CAP];
@@ -206,9 +208,8 @@ static enum err sync_parent(struct fs *fs, const char *path, bool made)
     return err ? ERR_UNKNOWN : ERR_OK;
 }
 
-/* Each level is synced before the next is made. So if an earlier call died half-way, only the
- * deepest level it made can be without its sync, and that is the deepest one found here: it is
- * synced first. */
+/* Each level is synced before the next is made. After an interrupted earlier call only the deepest
+ * level it made can lack a sync. That is the deepest existing level, so it is synced first. */
 enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode)
 {
     char level[FS_PATH_CAP], found[FS_PATH_CAP] = "";
@@ -232,7 +233,7 @@ enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode)
         if (err != ERR_NOT_FOUND) return err;
         if (!made && found[0] && (err = sync_parent(fs, found, false))) return err;
         err = fs_make_dir(fs, level, mode);
-        if (err && err != ERR_EXISTS) return err; /* somebody else may have been faster */
+        if (err && err != ERR_EXISTS) return err; /* another process may have made the directory */
         if ((err = sync_parent(fs, level, true))) return err;
         made = true;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's file system. Stateless: any thread may call, each handle has one owner.
+/* The kernel's file system. Stateless: any thread may call; each handle has one owner.
  *
- * A directory is locked with flock(2) on a file LOCK inside it: the kernel lets go when the process
- * dies however it dies, and two opens in one process exclude each other too. What is written in the
- * file is only for the message. */
+ * A directory is locked with flock(2) on a file LOCK in it. The kernel releases the lock whenever
+ * the process dies, and two opens in one process exclude each other, too. The content of LOCK is
+ * used only in the error message. */
 #include "io/real_internal.h"
 
 #include <dirent.h>
@@ -23,11 +23,11 @@ struct real_file {
     int fd;
 };
 struct fs_lock {
-    struct real_file file; /* LOCK */
+    struct real_file file; /* the open LOCK file */
 };
 
-/* The one place where the kernel's error numbers become ours. It is here because the stores of
- * libmuster link this file without the loop. */
+/* The only place that maps the kernel's error numbers to enum err. It is in this file because the
+ * stores of libmuster link this file without the loop. */
 enum err real_err(int uv_code)
 {
     switch (-uv_code) {
@@ -53,8 +53,8 @@ enum err real_err(int uv_code)
     case EISDIR:
     case ENOTDIR:
     case ENAMETOOLONG:
-    case ELOOP: /* also: a symbolic link where we write */
-    case ENXIO: /* a pipe without a reader, a socket: not a file */
+    case ELOOP: /* also: a symbolic link opened for writing */
+    case ENXIO: /* a pipe without reader, or a socket: not a file */
     case EXDEV: return ERR_INVALID;
     case ENOSYS:
     case EOPNOTSUPP: return ERR_UNSUPPORTED;
@@ -72,7 +72,7 @@ static int fd_of(const struct fs_file *file)
     return ((const struct real_file *)file)->fd;
 }
 
-/* Opens, or returns -1 with errno. */
+/* Opens a file. Returns -1 with errno on failure. */
 static int open_retrying(const char *path, int flags, uint32_t mode)
 {
     int fd;
@@ -86,14 +86,13 @@ static int open_retrying(const char *path, int flags, uint32_t mode)
 static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_t mode,
                           struct fs_file **ret_file)
 {
-    /* Not blocking: opening a pipe by mistake must end in an error, not in waiting for its
-     * writer. */
+    /* Non-blocking, because opening a pipe by mistake must fail instead of waiting for a writer. */
     int how = O_NONBLOCK;
     if (flags & FS_WRITE) how |= O_NOFOLLOW | (flags & FS_READ ? O_RDWR : O_WRONLY);
     if (flags & FS_CREATE) how |= O_CREAT;
     if (flags & FS_EXCLUSIVE) how |= O_EXCL;
     if (flags & FS_TRUNCATE) how |= O_TRUNC;
-    if (flags & FS_APPEND) how |= O_APPEND; /* pwrite then appends, whatever its offset */
+    if (flags & FS_APPEND) how |= O_APPEND; /* pwrite then appends and ignores the offset */
     struct real_file *file = calloc(1, sizeof *file);
     if (!file) return ERR_NOMEM;
     file->fd = open_retrying(path, how, mode);
@@ -108,13 +107,13 @@ static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_
         free(file);
         return err;
     }
-    *ret_file = (struct fs_file *)file; /* its first member */
+    *ret_file = (struct fs_file *)file; /* the first member of the struct */
     return ERR_OK;
 }
 
 static void real_close(struct fs *, struct fs_file *file)
 {
-    close(fd_of(file)); /* its result means nothing: what was to be durable was synced */
+    close(fd_of(file)); /* errors are ignored: durable data was synced before */
     free(file);
 }
 
@@ -140,13 +139,13 @@ static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset
             pwrite(fd_of(file), bytes.at + done, bytes.len - done, (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return real_err(-errno);
-        if (put == 0) return ERR_IO; /* no progress and no reason: do not spin on it */
+        if (put == 0) return ERR_IO; /* no progress and no error: do not loop */
         done += (size_t)put;
     }
     return ERR_OK;
 }
 
-/* EINTR from a sync says nothing was lost yet, so that one alone is tried again. */
+/* EINTR from a sync lost no data, so only EINTR is retried. */
 static enum err real_sync(struct fs *, struct fs_file *file)
 {
     int bad;
@@ -195,7 +194,7 @@ static enum err real_stat(struct fs *, const char *path, struct fs_info *ret_inf
 static enum err real_rename(struct fs *, const char *from, const char *to)
 {
     if (rename(from, to) == 0) return ERR_OK;
-    /* POSIX lets a file system say either for a directory that is not empty. */
+    /* POSIX allows either error for a directory that is not empty. */
     return errno == EEXIST ? ERR_PRECONDITION : real_err(-errno);
 }
 
@@ -217,7 +216,7 @@ static enum err real_make_link(struct fs *, const char *target, const char *path
     return symlink(target, path) == 0 ? ERR_OK : real_err(-errno);
 }
 
-/* Some file systems do not give the kind with the name. */
+/* Some file systems do not return the kind with the name. */
 static enum fs_kind entry_kind(int dir_fd, const struct dirent *entry)
 {
     struct stat info;
@@ -253,8 +252,8 @@ static enum err real_sync_dir(struct fs *, const char *path)
     if (fd < 0) return real_err(-errno);
     do bad = fsync(fd);
     while (bad && errno == EINTR);
-    /* EINVAL is how a file system says that it has no sync for directories at all; there is nothing
-     * more to be had from it, and refusing to run there would help nobody. */
+    /* EINVAL means that the file system cannot sync directories at all. Refusing to run there would
+     * help nobody. */
     enum err err = bad && errno != EINVAL ? real_err(-errno) : ERR_OK;
     close(fd);
     return err;
@@ -267,14 +266,15 @@ static enum err real_free_bytes(struct fs *, const char *path, uint64_t *ret_byt
     do bad = statvfs(path, &info);
     while (bad && errno == EINTR);
     if (bad) return real_err(-errno);
-    *ret_bytes = (uint64_t)info.f_bavail * info.f_frsize; /* what we may use, not root's reserve */
+    /* Space available to this user, without root's reserve. */
+    *ret_bytes = (uint64_t)info.f_bavail * info.f_frsize;
     return ERR_OK;
 }
 
 /* -- directory locks -- */
 
-/* True when `path` still names the file that is open: else somebody removed it between our open and
- * our lock, and the lock protects a file no one else will ever find. */
+/* True if `path` still names the open file. Otherwise the file was removed between open and lock,
+ * and later processes would lock another file. */
 static bool still_named(int fd, const char *path)
 {
     struct stat open_file, named;
@@ -289,8 +289,9 @@ static void note_holder(int fd, const char *dir, struct note *note)
     fs_lock_busy_note(note, dir, str_of(text, got > 0 ? (size_t)got : 0));
 }
 
-/* Only for the message that a second process gets. On a full disk it may fail, and the lock holds all
- * the same; but the name of an earlier holder must go, and making a file shorter needs no space. */
+/* Writes the holder's pid, which only the message of a second process uses. On a full disk the
+ * write may fail and the lock is still held. An earlier holder's pid must disappear, and truncating
+ * needs no space. */
 static void write_holder(struct fs_file *file)
 {
     char text[FS_LOCK_TEXT_CAP];
@@ -304,7 +305,7 @@ static void write_holder(struct fs_file *file)
 static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **ret_lock,
                               struct note *note)
 {
-    enum { TRIES_MAX = 16 }; /* each costs somebody a removal of LOCK, which nobody should do */
+    enum { TRIES_MAX = 16 }; /* each retry means that a process removed LOCK */
     char file[FS_PATH_CAP];
     if (fs_path(path, FS_LOCK_NAME, file, NULL)) return ERR_INVALID;
     struct fs_lock *lock = malloc(sizeof *lock);
@@ -312,7 +313,7 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
     enum err err = ERR_IO;
     for (int tries = 0; tries < TRIES_MAX; tries++) {
         int bad;
-        /* 0600: flock asks for no write permission, so a reader could hold the lock. */
+        /* 0600: flock needs no write permission, so any reader of the file could hold the lock. */
         lock->file.fd = open_retrying(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
         if (lock->file.fd < 0) {
             err = real_err(-errno);
@@ -338,7 +339,7 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
 static void real_unlock(struct fs *, struct fs_lock *lock)
 {
     (void)real_truncate(NULL, &lock->file.base,
-                        0); /* so that no message names us after we are gone */
+                        0); /* no message may name this process after its unlock */
     close(lock->file.fd);
     free(lock);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Server-sent events.
  *
- * A channel keeps its newest events in one ring, already in wire form, and each reader keeps only a
- * position in it: memory does not grow with readers, and a reader that falls behind the oldest
- * event learns how many it missed. An event that a reader is in the middle of is held by a count,
- * so that it may leave the ring meanwhile.
+ * A channel keeps its newest events in one ring, already encoded, and each reader has only a
+ * position in the ring. So memory does not grow with readers, and a reader that falls behind the
+ * oldest event learns how many events it missed. A reader that is in the middle of an event holds a
+ * reference, so that the event may leave the ring.
  *
- * Senders only mark the channel and wake the HTTP thread, which alone writes to readers. The ring,
- * the counts and the list of readers are guarded by the server's lock. */
+ * Senders only mark the channel and wake the HTTP thread; only the HTTP thread writes to readers.
+ * The server's lock protects the ring, the reference counts and the list of readers. */
 #include "io/http_internal.h"
 
 #include <inttypes.h>
@@ -18,17 +18,17 @@
 enum { EVENT_ID_CAP = 48 };
 
 struct event {
-    uint32_t holders; /* the ring, and each reader in the middle of it */
+    uint32_t holders; /* references: the ring, and each reader in the middle of the event */
     size_t len;
     char text[];
 };
 
 struct http_channel {
     struct http_server *server;
-    struct list readers; /* of the HTTP thread */
+    struct list readers; /* used by the HTTP thread only */
     size_t events_max, bytes;
-    uint64_t first, next; /* sequence numbers: first <= kept < next; the first ever is 1 */
-    bool marked;          /* events came since they were last written to readers */
+    uint64_t first, next; /* sequence numbers: first <= kept < next; the very first is 1 */
+    bool marked;          /* events were added since the last write to readers */
     struct event *ring[]; /* ring[sequence % events_max] */
 };
 
@@ -37,7 +37,7 @@ static void event_unhold(struct event *event)
     if (event && --event->holders == 0) free(event);
 }
 
-/* -- the ring, under lock -- */
+/* -- the ring; call with the lock held -- */
 
 static struct event **slot_of(struct http_channel *channel, uint64_t sequence)
 {
@@ -52,7 +52,7 @@ static void drop_oldest(struct http_channel *channel)
     *slot = NULL;
 }
 
-/* The id comes last in an event, so that a reader cut off inside the event asks for it again. */
+/* The id comes last, so that a reader cut off inside the event requests it again. */
 static void ring_add(struct http_channel *channel, struct event *own_event)
 {
     own_event->len += (size_t)snprintf(own_event->text + own_event->len, EVENT_ID_CAP,
@@ -67,8 +67,8 @@ static void ring_add(struct http_channel *channel, struct event *own_event)
     assert(channel->next - channel->first <= channel->events_max);
 }
 
-/* "event: name", one "data: " per line, and an empty line. A CR, or CR LF, ends a line as LF
- * does. */
+/* Encodes an event: "event: name", one "data: " per line, and an empty line. CR, LF and CR LF all
+ * end a line. */
 static struct event *event_make(struct str name, struct str data)
 {
     static const char field[] = "data: ";
@@ -93,7 +93,7 @@ static struct event *event_make(struct str name, struct str data)
             *at++ = c;
         }
     }
-    *at++ = '\n'; /* the id, which only the ring knows, and the empty line follow */
+    *at++ = '\n'; /* ring_add appends the id and the empty line */
     event->len = (size_t)(at - event->text);
     assert(event->len + EVENT_ID_CAP <= room);
     event->holders = 1;
@@ -107,14 +107,14 @@ static void channel_write(struct http_connection *c, struct str text)
     char size[16];
     struct str parts[] = {STR_EMPTY, text, STR_EMPTY};
 
-    if (!c->head.old) { /* a chunk; the old protocol has none */
+    if (!c->head.old) { /* as a chunk; HTTP/1.0 has no chunks */
         parts[0] = str_of(size, (size_t)snprintf(size, sizeof size, "%zX\r\n", text.len));
         parts[2] = STR("\r\n");
     }
     http_connection_write(c, parts, ARRAY_LEN(parts));
 }
 
-/* Takes the next event, if there is one; *ret_missed: how many before it were lost. */
+/* Takes the next event, if any. *ret_missed: number of events lost before it. */
 static bool channel_next(struct http_connection *c, uint64_t *ret_missed)
 {
     struct http_channel *channel = c->channel;
@@ -144,7 +144,7 @@ void http_channel_pump(struct http_connection *c, bool probe)
     char notice[64];
     uint64_t missed;
 
-    while (http_connection_has_room(c)) { /* ends: on_drained goes on, or there is nothing */
+    while (http_connection_has_room(c)) { /* ends: on_drained continues, or there are no events */
         if (c->event) {
             struct str left = str_of(c->event->text + c->event_at, c->event->len - c->event_at);
             left.len = min_size(left.len, HTTP_OUTPUT_PIECE);
@@ -174,7 +174,7 @@ void http_channel_pump_all(struct http_channel *channel)
     channel->marked = false;
     http_unlock(channel->server);
     if (!marked) return;
-    LIST_EACH(&channel->readers, node) /* changed by this thread only, and not by writing */
+    LIST_EACH(&channel->readers, node) /* only this thread changes the list, and writing does not */
     {
         http_channel_pump(CONTAINER_OF(node, struct http_connection, in_channel), false);
     }
@@ -199,7 +199,7 @@ void http_channel_finish(struct http_connection *c)
     http_connection_end(c);
 }
 
-/* Where a reader that comes back goes on: after the event it names, if that was ours. */
+/* The position of a returning reader: after the event it names, if this process sent that event. */
 static uint64_t position_after(const struct http_channel *channel, struct str last_event_id)
 {
     char boot[24];
@@ -233,7 +233,7 @@ void http_channel_answer(struct http_connection *c)
     http_channel_pump(c, false);
 }
 
-/* -- any thread -- */
+/* -- functions for any thread -- */
 
 enum err http_channel_open(struct http_server *server, const char *path, size_t events_max,
                            struct http_channel **ret_channel)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection: its place among the others, the bytes that come, the bytes that leave.
+/* One connection: its place in the server's list, bytes in, bytes out.
  *
- * One request is under way at a time; what is pipelined behind it waits in `input`, and reading is
- * paused while an answer waits for room. An answer is written only while less than half of the
- * output's bound is pending, so a write never fails for want of room, and on_drained is owed to us
- * whenever we stop. The connection is freed in one place, when its stream reports its end. HTTP
- * thread only. */
+ * A connection handles one request at a time. Pipelined requests wait in `input`, and reading is
+ * paused while a response waits for output space. A response is written only while less than half
+ * of output_max is pending. So a write never fails for lack of space, and on_drained follows
+ * whenever writing stops. The connection is freed in one place, when its stream reports its end.
+ * HTTP thread only. */
 #include "io/http_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* for the peer to take the last answer and close */
+enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* for the peer to read the last response and close */
 
-/* -- coming and going -------------------------------------------------------------------------- */
+/* -- opening and closing ----------------------------------------------------------------------- */
 
 static void connection_free(struct http_connection *c)
 {
@@ -33,12 +33,12 @@ static void connection_free(struct http_connection *c)
         listener_pause(server->listener, false);
 }
 
-/* "127.0.0.1" of "127.0.0.1:80", "::1" of "[::1]:80". */
+/* Returns "127.0.0.1" for "127.0.0.1:80", "::1" for "[::1]:80". */
 static void connection_peer_text(const char *address, char text[HTTP_PEER_CAP])
 {
     struct address_parts parts = {.host = STR_EMPTY};
 
-    (void)address_split(address, &parts, NULL); /* the kernel's own text of an address */
+    (void)address_split(address, &parts, NULL); /* the kernel's own address text, so it is valid */
     snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(parts.host));
 }
 
@@ -69,7 +69,7 @@ static enum err connection_secure(struct http_connection *c, struct tls_context 
     enum err err = tls_accept(real_io_io(c->server->real)->loop, &options, c->stream,
                               &connection_events, c, &c->stream, NULL);
 
-    if (!err) http_tls_expire(c->server); /* it may have found the files changed */
+    if (!err) http_tls_expire(c->server); /* it may have found changed certificate files */
     return err;
 }
 
@@ -100,7 +100,7 @@ void http_connection_accept(void *owner, struct stream *own_stream)
     }
     list_append(&server->connections, &c->link);
     if (atomic_fetch_add(&server->connection_count, 1) + 1 == server->connections_max)
-        listener_pause(server->listener, true); /* more wait in the kernel */
+        listener_pause(server->listener, true); /* more connections wait in the kernel */
     http_sweep_start(server);
     if (!tls) stream_start(c->stream, &connection_events, c);
 }
@@ -111,7 +111,7 @@ void http_connection_end(struct http_connection *c)
     c->active_at = loop_now(real_io_io(c->server->real)->loop);
     stream_end(c->stream);
     c->paused = false;
-    stream_resume(c->stream); /* closing with bytes unread would cut off our answer */
+    stream_resume(c->stream); /* closing with unread bytes could cut off our response */
 }
 
 void http_connection_fail(struct http_connection *c)
@@ -132,7 +132,7 @@ void http_connection_check(struct http_connection *c, mono_time now, bool pulse)
     size_t pending = stream_pending(c->stream);
     uint64_t taken = c->sent > pending ? c->sent - pending : 0, limit_ms;
 
-    if (c->state == CONNECTION_SHAKING) return; /* the handshake has a limit of its own */
+    if (c->state == CONNECTION_SHAKING) return; /* the handshake has its own time limit */
     if (taken > c->taken || (c->state == CONNECTION_EVENTS && pending == 0)) c->active_at = now;
     c->taken = taken;
     limit_ms = c->state == CONNECTION_ENDING && pending == 0 ? HTTP_CONNECTION_LINGER_MS
@@ -154,7 +154,7 @@ void http_connection_write(struct http_connection *c, const struct str *parts, s
 {
     enum err err = stream_write(c->stream, parts, count);
 
-    assert(err != ERR_FULL && err != ERR_TOO_LARGE); /* has_room was asked */
+    assert(err != ERR_FULL && err != ERR_TOO_LARGE); /* has_room was checked before */
     if (err) stream_close(c->stream);
     for (size_t i = 0; i < count; i++) c->sent += parts[i].len;
 }
@@ -189,7 +189,7 @@ void http_connection_send(struct http_connection *c, struct str head, struct str
     struct str first[] = {head, str_of(body.at, min_size(body.len, HTTP_OUTPUT_PIECE))};
 
     c->state = CONNECTION_ANSWER;
-    http_connection_write(c, first, ARRAY_LEN(first)); /* in one packet where they fit */
+    http_connection_write(c, first, ARRAY_LEN(first)); /* in one packet if they fit */
     c->answer_left = str_tail(body, first[1].len);
     connection_answer_pump(c);
 }
@@ -201,7 +201,7 @@ static struct str connection_input(const struct http_connection *c)
     return str_tail(buf_peek(&c->input), c->input_at);
 }
 
-/* All return false when more has to come first. */
+/* The functions below return false if more input or output space is needed first. */
 static bool connection_read_head(struct http_connection *c)
 {
     struct str input = connection_input(c);
@@ -209,7 +209,8 @@ static bool connection_read_head(struct http_connection *c)
     bool too_long = len != SIZE_MAX && (len ? len : input.len) > HTTP_HEAD_MAX;
     int refuse = 0;
 
-    if (!http_connection_has_room(c)) return false; /* for the answer: on_drained follows */
+    /* No space for the response: on_drained continues. */
+    if (!http_connection_has_room(c)) return false;
     if (len == SIZE_MAX)
         refuse = 400;
     else if (too_long)
@@ -258,7 +259,7 @@ static bool connection_read_chunks(struct http_connection *c)
         struct str input = connection_input(c), data;
         size_t before = input.len;
         if (!http_chunks_take(&c->chunks, &input, &data)) {
-            c->head.close = true; /* nothing after it can be believed */
+            c->head.close = true; /* later requests cannot be trusted */
             http_request_refuse(c, 400);
             return true;
         }
@@ -331,7 +332,7 @@ static void connection_on_drained(void *owner)
     if (c->state == CONNECTION_HEAD) connection_advance(c);
 }
 
-/* An answer under way may still be wanted by a peer that only has no more to ask. */
+/* The peer sends no more requests but may still read the current response. */
 static void connection_on_end(void *owner)
 {
     struct http_connection *c = owner;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of HTTP/1.1 requests: head, chunks, targets, queries. See http_head.h for what is refused and
- * why. No state; any thread. */
+/* Parser of HTTP/1.1 requests: heads, chunks, targets, queries. http_head.h explains which input is
+ * refused. Stateless; any thread. */
 #include "io/http_head.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static size_t head_empty_lines(struct str input)
 
 size_t http_head_len(struct str input)
 {
-    bool begun = false; /* a line that is not empty was there */
+    bool begun = false; /* a line that is not empty was found */
     const char *feed;
 
     for (size_t line = 0; (feed = memchr(input.at + line, '\n', input.len - line));) {
@@ -66,7 +66,7 @@ static bool is_digits(struct str text)
     return text.len > 0;
 }
 
-/* No control byte but tabs: a NUL or a lone CR or LF ends the text for some readers. */
+/* True without control bytes except tabs, because some readers end text at NUL, CR or LF. */
 static bool is_clean(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -76,7 +76,7 @@ static bool is_clean(struct str text)
     return true;
 }
 
-/* The line up to CR LF, which *rest must hold. */
+/* Takes the line up to CR LF, which *rest must contain. */
 static struct str head_take_line(struct str *rest)
 {
     const char *end = memmem(rest->at, rest->len, "\r\n", 2);
@@ -86,7 +86,7 @@ static struct str head_take_line(struct str *rest)
     return line;
 }
 
-/* "GET /path HTTP/1.1" */
+/* Parses "GET /path HTTP/1.1". */
 static int head_read_request_line(struct str line, struct http_head *head)
 {
     struct str rest = line, version;
@@ -115,7 +115,7 @@ static bool head_read_field(struct str line, struct http_head *head, unsigned co
     return true;
 }
 
-/* Is `word` one of the items of a comma-separated list? */
+/* True if `word` is an item of a comma-separated list. */
 static bool head_list_has(struct str list, struct str word)
 {
     struct str rest = list, item;
@@ -125,7 +125,7 @@ static bool head_list_has(struct str list, struct str word)
     return false;
 }
 
-/* Where the body ends. */
+/* Determines where the body ends. */
 static bool head_read_framing(struct http_head *head, const unsigned counts[FIELD_COUNT])
 {
     struct str length = head->fields[FIELD_CONTENT_LENGTH];
@@ -166,7 +166,7 @@ int http_head_read(struct str text, struct http_head *ret_head)
 
 /* -- chunks ------------------------------------------------------------------------------------ */
 
-/* Hexadecimal digits, then perhaps an extension behind ';', which is dropped. */
+/* Parses hexadecimal digits and drops an extension after ';'. */
 static bool chunks_size(struct str line, uint64_t *ret_size)
 {
     struct str digits = str_trim(str_of(line.at, str_find(line, ';')));
@@ -182,7 +182,7 @@ static bool chunks_size(struct str line, uint64_t *ret_size)
     return true;
 }
 
-/* A line of the framing is there, or may still come. */
+/* Takes one line of the chunk framing. *ret_there: the line is complete. False: it is too long. */
 static bool chunks_line(struct str *input, struct str *ret_line, bool *ret_there)
 {
     const char *end = memmem(input->at, input->len, "\r\n", 2);
@@ -238,7 +238,7 @@ enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *re
         } else if (c == '+' && plus_is_space) {
             c = ' ';
         }
-        if (c == '\0') return ERR_PARSE; /* it would end a C string early, past every check */
+        if (c == '\0') return ERR_PARSE; /* NUL would end a C string early, after all checks */
         into[len++] = c;
     }
     *ret_len = len;

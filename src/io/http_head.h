@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of HTTP/1.1 requests: the head, the pieces of a chunked body, percent-decoding, safe paths.
- * Pure: no state, no I/O. For the files of the HTTP server and for tests.
+/* Parser of HTTP/1.1 requests: the head, chunked bodies, percent-decoding, safe paths. Pure: no
+ * state, no I/O. Used by the HTTP server and by tests.
  *
- * Strict where two readers could differ, so that a proxy in front of us and we agree where a
- * request ends: a line ends with CR LF; a name is a token with its colon behind it; one length or
- * the coding "chunked", never both; one Host. Anything else is 400. */
+ * The parser is strict wherever two implementations could differ, so that a proxy in front of the
+ * server agrees where a request ends. A line ends with CR LF. A colon directly follows a header
+ * name. A request has one length or the coding "chunked", never both, and one Host header. Anything
+ * else is 400. */
 #ifndef IO_HTTP_HEAD_H
 #define IO_HTTP_HEAD_H
 #include "base/str.h"
@@ -23,40 +24,39 @@ enum http_field {
     FIELD_COUNT
 };
 
-/* Views into the head. */
+/* The parts of a request head; views into the head. */
 struct http_head {
     struct str method, target;
-    struct str fields[FIELD_COUNT]; /* the first of each name, trimmed; empty when absent */
-    bool old;                       /* HTTP/1.0 */
+    struct str fields[FIELD_COUNT]; /* first occurrence of each header, trimmed; empty if absent */
+    bool old;                       /* the request is HTTP/1.0 */
     bool chunked;
-    bool close;        /* nothing follows this request on its connection */
-    bool continues;    /* waits for "100 Continue" before it sends its body */
-    uint64_t body_len; /* announced; UINT64_MAX for more than 64 bits; 0 when chunked */
+    bool close;        /* the connection closes after this request */
+    bool continues;    /* the client waits for "100 Continue" before it sends the body */
+    uint64_t body_len; /* Content-Length; UINT64_MAX if it exceeds 64 bits; 0 if chunked */
 };
 
-/* Bytes of the head at the start of `input`, its empty line included; 0 while its end is not there,
- * SIZE_MAX for a line that does not end with CR LF. Empty lines before the request line are part of
- * it. */
+/* Returns the length of the head at the start of `input`, including the final empty line and any
+ * empty lines before the request line. 0: incomplete. SIZE_MAX: a line does not end with CR LF. */
 size_t http_head_len(struct str input);
-/* 0, or the status to refuse it with: 400, 505. The head is then not to be used. */
+/* Returns 0, or the status of the refusal: 400 or 505. *ret_head is then undefined. */
 int http_head_read(struct str head, struct http_head *ret_head);
 
-/* A chunked body, in order: the line of a size, that many bytes and CR LF; after the size 0,
- * trailers (which are dropped) and an empty line. */
+/* State of a chunked body: a line with a size, that many bytes, CR LF; after size 0, trailers
+ * (which are dropped) and an empty line. */
 struct http_chunks {
     enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_DATA_END, CHUNK_TRAILERS, CHUNK_DONE } state;
-    uint64_t left;        /* of the data */
-    size_t trailer_bytes; /* so far */
+    uint64_t left;        /* remaining bytes of the current chunk */
+    size_t trailer_bytes; /* bytes of trailers so far */
 };
 enum { HTTP_CHUNK_LINE_MAX = 1024, HTTP_TRAILERS_MAX = 8 * 1024 };
-/* Takes what it can from the front of *input; *ret_data is body, or empty. Call it until it takes
- * nothing. False: no such body. */
+/* Consumes input from the front of *input; *ret_data is a piece of the body, or empty. Call it
+ * until it consumes nothing. False: the body is malformed. */
 bool http_chunks_take(struct http_chunks *chunks, struct str *input, struct str *ret_data);
 
-const char *http_reason(int status); /* "Not Found"; "Unknown" for one we never send */
-/* Percent-decoding in one pass. '+' becomes a space when `plus_is_space`. ERR_PARSE for "%" without
+const char *http_reason(int status); /* "Not Found"; "Unknown" if the server never sends it */
+/* Percent-decodes in one pass. '+' becomes a space if `plus_is_space`. ERR_PARSE for "%" without
  * two hex digits and for an encoded NUL. `into` must have room for text.len bytes. */
 enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *ret_len);
-/* What may be handed to a handler: absolute, UTF-8, no control byte, no "." or ".." segment. */
+/* True for paths that handlers may see: absolute, UTF-8, no control byte, no "." or "..". */
 bool http_path_is_safe(struct str path);
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the HTTP server share. Nobody else includes this.
+/* Types and functions that the files of the HTTP server share. Only those files include this.
  *
- *     http_server.c      life, thread, listener; what wakes the thread
- *     http_connection.c  one connection: limits, time, bytes in, bytes out
- *     http_request.c     one request: its target and route, the answer and its head
+ *     http_server.c      open, close, thread, listener, wake-up of the thread
+ *     http_connection.c  one connection: limits, time-outs, bytes in, bytes out
+ *     http_request.c     one request: its target and route, the response and its head
  *     http_routes.c      the table of paths, published pages
  *     http_channel.c     server-sent events
  *
- * Two threads meet here: the HTTP thread, which alone touches connections, and any other that routes,
- * publishes or sends. `lock` guards everything below it; handlers run without it. */
+ * Two kinds of threads: only the HTTP thread uses connections; any other thread may route, publish
+ * or send. `lock` protects all fields below it. Handlers run without the lock. */
 #ifndef IO_HTTP_INTERNAL_H
 #define IO_HTTP_INTERNAL_H
 #include <pthread.h>
@@ -27,11 +27,11 @@ enum {
     HTTP_BODY_MAX = 64 * 1024,
     HTTP_RESPONSE_MAX = 16 << 20,
     HTTP_KEEPALIVE_MS = 15 * 1000,
-    HTTP_PATH_MAX = 1024,          /* of a route */
-    HTTP_DRAIN_MAX = 1 << 20,      /* body bytes read and thrown away to be able to say 413 */
-    HTTP_INPUT_MAX = 256 * 1024,   /* received and not looked at: a head and what came with it */
-    HTTP_OUTPUT_MAX = 256 * 1024,  /* written and not yet taken by the kernel */
-    HTTP_OUTPUT_PIECE = 64 * 1024, /* of an answer's body, written at a time */
+    HTTP_PATH_MAX = 1024,          /* longest path of a route */
+    HTTP_DRAIN_MAX = 1 << 20,      /* body bytes discarded before a 413 is sent */
+    HTTP_INPUT_MAX = 256 * 1024,   /* received but not parsed: a head and the bytes after it */
+    HTTP_OUTPUT_MAX = 256 * 1024,  /* written but not yet accepted by the kernel */
+    HTTP_OUTPUT_PIECE = 64 * 1024, /* part of a response body written at a time */
     HTTP_ADDRESS_CAP = 320,        /* a DNS name, a port, brackets */
     HTTP_PEER_CAP = 64,
     HTTP_ETAG_CAP = 40, /* 32 hex digits, quotes, NUL */
@@ -39,17 +39,18 @@ enum {
 
 /* -- pages -- */
 
-/* A published page. The table holds one reference, each answer under way another. */
+/* A published page. The route table holds one reference, and each response in progress another. */
 struct http_page {
     atomic_uint refs;
     int status;
     char etag[HTTP_ETAG_CAP];
-    const char *content_type; /* behind this struct, as the body */
+    const char *content_type; /* stored after this struct, as is the body */
     struct str body;
 };
 void http_page_unref(struct http_page *page); /* NULL is fine */
 
-enum route_kind { ROUTE_NONE, ROUTE_HANDLER, ROUTE_PAGE, ROUTE_CHANNEL }; /* none: a free place */
+/* ROUTE_NONE: a free entry. */
+enum route_kind { ROUTE_NONE, ROUTE_HANDLER, ROUTE_PAGE, ROUTE_CHANNEL };
 struct route {
     char *path; /* owned */
     size_t path_len;
@@ -63,8 +64,8 @@ struct route {
 
 /* -- connections -- */
 
-/*   SHAKING -> HEAD -> BODY -> ANSWER -> HEAD ...        the last answer: -> ENDING
- *                  \________/      \---> EVENTS          a reader of a channel, until it leaves */
+/*  SHAKING -> HEAD -> BODY -> ANSWER -> HEAD ...        last response: -> ENDING
+ *                  \________/      \---> EVENTS          reads a channel until it closes */
 enum http_connection_state {
     CONNECTION_SHAKING,
     CONNECTION_HEAD,
@@ -81,64 +82,66 @@ struct http_connection {
     struct http_server *server;
     struct stream *stream;
     enum http_connection_state state;
-    bool last;                /* no further request is read */
-    bool expired;             /* what let it in counts no more: nobody is known by it */
-    bool paused;              /* the stream is */
-    char peer[HTTP_PEER_CAP]; /* address text, without port */
-    mono_time active_at;      /* when bytes last moved */
-    uint64_t sent, taken; /* bytes given to the stream; of those the kernel's, at the last look */
+    bool last;                /* no further request is read after this one */
+    bool expired;             /* the certificate that admitted the peer no longer counts: the peer
+                                 has no identity */
+    bool paused;              /* the stream is paused */
+    char peer[HTTP_PEER_CAP]; /* peer address without port */
+    mono_time active_at;      /* time of the last bytes in either direction */
+    uint64_t sent, taken; /* sent: bytes given to the stream; taken: bytes of those that the kernel
+                             had accepted at the last check */
 
     struct buf input;
-    size_t input_at;      /* the first `input_at` bytes of the input are used */
-    struct buf head_text; /* of the request under way, which `head` points into */
+    size_t input_at;      /* the first `input_at` bytes of the input are consumed */
+    struct buf head_text; /* text of the current request's head; `head` points into it */
     struct http_head head;
     struct http_chunks chunks;
-    size_t body_left, drained; /* drained: body bytes thrown away */
-    int refuse;                /* 413 when the body is too large; else 0 */
-    enum http_method method;   /* as asked; 0: one we do not know */
-    struct str path, query;    /* in head_text; the path is decoded in place */
-    uint32_t methods;          /* of the route; for a refusal */
+    size_t body_left, drained; /* drained: discarded body bytes */
+    int refuse;                /* 413 if the body is too large; else 0 */
+    enum http_method method;   /* method of the request; 0: unknown */
+    struct str path, query;    /* views into head_text; the path is decoded in place */
+    uint32_t methods;          /* methods of the route, for a 405 */
     struct http_channel *channel;
     struct buf body;
 
-    /* the answer's body: of a page, or our own */
+    /* The response body: of a page, or own_body. */
     struct http_page *page;
     struct buf own_body;
     struct str answer_left;
 
-    /* a reader of `channel`: where it is */
-    struct list in_channel; /* empty: it is none */
-    uint64_t position;      /* the next event to take */
-    struct event *event;    /* held, or NULL */
+    /* Position of a reader of `channel`. */
+    struct list in_channel; /* empty: the connection is no reader */
+    uint64_t position;      /* the next event to send */
+    struct event *event;    /* the referenced event, or NULL */
     size_t event_at;
 };
 
 struct http_server {
-    /* -- fixed once open -- */
+    /* -- constant after opening -- */
     size_t body_max, response_max;
-    uint64_t boot_id; /* in event ids: a reader's position means nothing to the next process */
+    uint64_t boot_id; /* part of event ids: a position of an earlier process is invalid */
     uint64_t idle_timeout_ms, keepalive_ms;
     uint32_t connections_max, per_peer_max, readers_max;
-    struct tls_options tls_options; /* its paths are ours; no cert_file: plaintext */
+    struct tls_options tls_options; /* the paths are owned here; without cert_file: plaintext */
     char address[HTTP_ADDRESS_CAP];
     pthread_t thread;
     struct real_io *real;
 
-    /* -- the HTTP thread's, once it runs -- */
+    /* -- used by the HTTP thread only, once it runs -- */
     struct listener *listener;
     struct tls_context *tls; /* NULL: plaintext */
-    uint64_t tls_loads;      /* of `tls`, when connections were last expired */
+    uint64_t tls_loads;      /* load count of `tls` when connections were last expired */
     struct list connections;
     struct timer sweep;
     mono_time pulse_at;
 
-    /* -- any thread's -- */
+    /* -- used by any thread -- */
     atomic_uint_fast64_t requests, errors, events_sent, events_dropped;
     atomic_uint connection_count, readers;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t handler_ended;
     struct post wake;
-    struct tls_context *tls_next; /* takes the place of `tls`; NULL: nothing new */
+    struct tls_context *tls_next; /* will replace `tls`; NULL: no new context */
     size_t route_count;
     struct route routes[HTTP_ROUTES_MAX];
     bool thread_runs, stopping, woken, in_handler; /* woken: `wake` is posted */
@@ -154,56 +157,61 @@ static inline void http_unlock(struct http_server *server)
 }
 
 /* -- http_server.c -- */
-void http_wake(struct http_server *server); /* under lock */
-/* HTTP thread: the context for a connection that comes; NULL: plaintext. */
+void http_wake(struct http_server *server); /* call with the lock held */
+/* HTTP thread: the context for a new connection; NULL: plaintext. */
 struct tls_context *http_tls_now(struct http_server *server);
-/* HTTP thread: when the context was loaded anew, those that it did not let in are asked again. */
+/* HTTP thread: after the context was reloaded, expires connections made with the old one. */
 void http_tls_expire(struct http_server *server);
-void http_sweep_start(struct http_server *server); /* HTTP thread: there are connections */
+/* HTTP thread: starts the timer, because there are connections. */
+void http_sweep_start(struct http_server *server);
 
 /* -- http_connection.c: HTTP thread -- */
 void http_connection_accept(void *server, struct stream *own_stream);
-/* What a timer looks at: silence, and with `pulse` readers to probe. */
+/* Called by a timer: checks for idle connections, and with `pulse` probes event readers. */
 void http_connection_check(struct http_connection *c, mono_time now, bool pulse);
-/* No further request is read: at once, or after the answer under way. Readers stay. */
+/* No further request is read: closes now or after the current response. Event readers stay. */
 void http_connection_expire(struct http_connection *c);
-/* Begins an answer: its head now, then `body`, which is the page's or own_body's. */
+/* Starts a response: sends its head now, then `body`, which belongs to the page or is own_body. */
 void http_connection_send(struct http_connection *c, struct str head, struct str body);
-/* While this holds, HTTP_OUTPUT_MAX / 2 bytes can be written; when not, on_drained comes. */
+/* True if HTTP_OUTPUT_MAX / 2 bytes can be written. Otherwise on_drained follows. */
 bool http_connection_has_room(const struct http_connection *c);
 void http_connection_write(struct http_connection *c, const struct str *parts, size_t count);
-/* All is written: closes in order, and waits a moment for the peer. */
+/* Everything is written: closes in order, and waits briefly for the peer to close. */
 void http_connection_end(struct http_connection *c);
-void http_connection_fail(struct http_connection *c); /* counted as an error, and closed at once */
+void http_connection_fail(struct http_connection *c); /* counts an error and closes at once */
 
 /* -- http_request.c: HTTP thread -- */
-void http_request_begin(struct http_connection *c);  /* the head is there: on to the body */
-void http_request_answer(struct http_connection *c); /* the body is there */
+/* The head is complete: starts reading the body. */
+void http_request_begin(struct http_connection *c);
+void http_request_answer(struct http_connection *c); /* the body is complete */
 void http_request_refuse(struct http_connection *c, int status);
 struct http_answer {
     int status;
-    const char *content_type, *cache_control; /* no content_type: without the usual headers */
-    const char *etag, *allow;                 /* NULL: without */
-    bool endless;                             /* no length is known */
+    const char *content_type, *cache_control; /* no content_type: omit the usual headers */
+    const char *etag, *allow;                 /* NULL: omit */
+    bool endless;                             /* the length is unknown */
 };
-/* Writes the head, and `body` unless the request was HEAD. The body is the page's or own_body's. */
+/* Writes the head, and `body` (of the page, or own_body) unless the request was HEAD. */
 void http_request_send(struct http_connection *c, const struct http_answer *answer,
                        struct str body);
 
-/* -- http_routes.c: under lock, except where said -- */
-/* An entry for `path`, with `path` copied; fill in the rest. ERR_INVALID, ERR_EXISTS, ERR_FULL,
- * ERR_NOMEM. */
+/* -- http_routes.c: call with the lock held, unless stated otherwise -- */
+/* Adds an entry with a copy of `path`; the caller fills in the rest. ERR_INVALID, ERR_EXISTS,
+ * ERR_FULL, ERR_NOMEM. */
 enum err http_route_add(struct http_server *server, const char *path, struct route **ret_route);
-struct route *http_route_find(struct http_server *server, struct str path); /* NULL: none */
+/* NULL: no such route. */
+struct route *http_route_find(struct http_server *server, struct str path);
 void http_routes_deinit(struct http_server *server);
 
 /* -- http_channel.c -- */
-/* HTTP thread. Answers; the connection is a reader of c->channel from then on. */
+/* HTTP thread. Starts the response; the connection is then a reader of c->channel. */
 void http_channel_answer(struct http_connection *c);
-/* HTTP thread: writes what there is to read. With `probe` a comment if there is nothing. */
+/* HTTP thread: writes pending events. With `probe` and no events, writes a comment. */
 void http_channel_pump(struct http_connection *c, bool probe);
-void http_channel_pump_all(struct http_channel *channel); /* if events came since the last time */
-void http_channel_finish(struct http_connection *c);      /* ends the stream in order */
-void http_channel_leave(struct http_connection *c); /* the connection is gone; fine on no reader */
-void http_channel_free(struct http_channel *channel); /* after the thread has ended */
+/* Only if new events came since the last call. */
+void http_channel_pump_all(struct http_channel *channel);
+void http_channel_finish(struct http_connection *c); /* ends the stream in order */
+/* The connection closes; no effect for a connection that is not a reader. */
+void http_channel_leave(struct http_connection *c);
+void http_channel_free(struct http_channel *channel); /* call after the thread has ended */
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of routes and the pages that are published whole.
+/* The table of routes, and published pages.
  *
  * A published page is one block, made by the publishing thread. The table holds one reference and
- * each answer under way another, so replacing a page neither copies it per request nor disturbs a
- * reader that has begun. The table is guarded by the server's lock. */
+ * each response in progress another, so replacing a page neither copies it per request nor affects
+ * running responses. The server's lock protects the table. */
 #include "io/http_internal.h"
 
 #include <inttypes.h>
@@ -21,8 +21,8 @@ struct route *http_route_find(struct http_server *server, struct str path)
     return NULL;
 }
 
-/* A place given up earlier, or the next one; NULL when all are taken. Places are never moved: the
- * HTTP thread walks channels by number. */
+/* Returns a free entry, or a new one; NULL if the table is full. Entries never move, because the
+ * HTTP thread accesses channels by index. */
 static struct route *free_place(struct http_server *server)
 {
     for (size_t i = 0; i < server->route_count; i++)
@@ -119,8 +119,8 @@ static struct http_page *page_make(int status, const char *content_type, struct 
     behind = (char *)(page + 1);
     atomic_init(&page->refs, 1);
     page->status = status;
-    /* Equal pages have equal tags, in this process and the next; 128 bits, so that two pages that
-     * differ do not meet by chance. */
+    /* Equal pages have equal tags, also in the next process. 128 bits, so that different pages do
+     * not collide. */
     snprintf(page->etag, sizeof page->etag, "\"%016" PRIx64 "%016" PRIx64 "\"",
              str_hash(content, seed), str_hash(content, ~seed));
     page->content_type = memcpy(behind, content_type, type_len);

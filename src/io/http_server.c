@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of the server: its loop and thread, the listener, certificates, and what wakes the thread.
+/* Life cycle of the server: loop and thread, listener, certificates, wake-up of the thread.
  *
- * The server has a loop of its own, so that a page is answered while the loop of the process hangs.
- * Everything on that loop is opened before the thread begins and closed by the thread as it ends.
- * Other threads touch the routes and channels under the lock, and wake the thread by a post. */
+ * The server has its own loop, so that pages are served even if the process's main loop hangs.
+ * Everything on the server's loop is opened before the thread starts and closed by the thread at
+ * its end. Other threads change routes and channels under the lock and wake the thread with a
+ * post. */
 #include "io/http_internal.h"
 #include "io/real_internal.h"
 
@@ -12,8 +13,8 @@
 #include <string.h>
 
 enum {
-    HTTP_SWEEP_MS = 1000, /* between looks at the connections */
-    HTTP_STOP_TURNS = 16, /* given to event streams to end in order */
+    HTTP_SWEEP_MS = 1000, /* interval between checks of the connections */
+    HTTP_STOP_TURNS = 16, /* turns for event streams to end in order */
 };
 
 void http_wake(struct http_server *server)
@@ -36,7 +37,7 @@ struct tls_context *http_tls_now(struct http_server *server)
     if (next) {
         tls_context_unref(server->tls);
         server->tls = next;
-        server->tls_loads = 0; /* none is without a load */
+        server->tls_loads = 0; /* 0 differs from the load count of every context */
     }
     return server->tls;
 }
@@ -72,7 +73,7 @@ enum err http_reload_tls(struct http_server *server, struct note *note)
 
     if (err) return err;
     http_lock(server);
-    unused = server->tls_next; /* the HTTP thread has not seen it yet */
+    unused = server->tls_next; /* the HTTP thread has not used it yet */
     server->tls_next = next;
     http_wake(server);
     http_unlock(server);
@@ -92,7 +93,7 @@ static void server_on_wake(struct post *post)
     server->woken = false;
     stopping = server->stopping;
     certificates = server->tls_next != NULL;
-    count = server->route_count; /* channels are only ever added */
+    count = server->route_count; /* channels are never removed */
     http_unlock(server);
     if (stopping) {
         real_io_stop(server->real);
@@ -101,7 +102,7 @@ static void server_on_wake(struct post *post)
     if (certificates && http_tls_now(server)) http_tls_expire(server);
     for (size_t i = 0; i < count; i++) {
         struct http_channel *channel;
-        http_lock(server); /* a route beside it may be changing its place's kind right now */
+        http_lock(server); /* another thread may be changing the kind of a neighbouring entry */
         channel = server->routes[i].kind == ROUTE_CHANNEL ? server->routes[i].channel : NULL;
         http_unlock(server);
         if (channel) http_channel_pump_all(channel);
@@ -119,7 +120,7 @@ static void server_on_sweep(struct timer *timer)
     {
         http_connection_check(CONTAINER_OF(node, struct http_connection, link), now, pulse);
     }
-    /* An idle server sleeps through. */
+    /* The timer stops while the server is idle. */
     if (!list_empty(&server->connections)) http_sweep_start(server);
 }
 
@@ -146,14 +147,14 @@ static void *http_thread(void *argument)
     struct http_server *server = argument;
 
     pthread_setname_np(pthread_self(), "http");
-    real_io_run(server->real); /* until http_close */
+    real_io_run(server->real); /* returns after http_close */
     listener_close(server->listener);
     server->listener = NULL;
     server_close_connections(server, false);
     for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
         real_io_turn(server->real, false);
     server_close_connections(server, true);
-    while (!list_empty(&server->connections)) /* ends: the end of each is reported */
+    while (!list_empty(&server->connections)) /* ends: every connection reports its end */
         real_io_turn(server->real, true);
     return NULL;
 }
@@ -175,7 +176,7 @@ static enum err server_prepare_tls(struct http_server *server, const struct http
     if (!options->cert_file && !options->key_file) return ERR_OK;
     server->tls_options.side = TLS_SERVER;
     server->tls_options.version_min = TLS_V1_2;
-    server->tls_options.peer_optional = true; /* probes and most readers have none */
+    server->tls_options.peer_optional = true; /* probes and most clients have no certificate */
     server->tls_options.peer_unproven = true;
     for (size_t i = 0; i < ARRAY_LEN(given); i++) {
         *kept[i] = given[i] ? str_dup(str_from(given[i])) : NULL;
@@ -188,7 +189,7 @@ static enum err server_listen(struct http_server *server, const char *address, s
 {
     struct listen_options options = {
         .address = address,
-        .streams_max = SIZE_MAX, /* ours is the bound: at it we accept no more */
+        .streams_max = SIZE_MAX, /* the server enforces connections_max itself by pausing accept */
         .output_max = server->tls ? tls_plain_output_max(HTTP_OUTPUT_MAX) : HTTP_OUTPUT_MAX,
         .on_accept = http_connection_accept,
         .owner = server,
@@ -207,7 +208,8 @@ static enum err server_listen(struct http_server *server, const char *address, s
         note_set(note, "listen %s", why.text + strlen("listen on "));
     else
         snprintf(server->address, sizeof server->address, "%s", listener_address(server->listener));
-    return err == ERR_UNAVAILABLE ? ERR_INVALID : err; /* a name or address that is not ours */
+    /* The name or address is not one of this host. */
+    return err == ERR_UNAVAILABLE ? ERR_INVALID : err;
 }
 
 static enum err server_start(struct http_server *server, const struct http_options *options,
@@ -243,7 +245,7 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
     server = calloc(1, sizeof *server);
     if (!server) return ERR_NOMEM;
     pthread_cond_init(&server->handler_ended, NULL);
-    pthread_mutex_init(&server->lock, NULL); /* neither can fail on Linux with default attributes */
+    pthread_mutex_init(&server->lock, NULL); /* neither fails on Linux with default attributes */
     list_init(&server->connections);
     post_init(&server->wake, server_on_wake);
     server->body_max = options->body_max ? options->body_max : HTTP_BODY_MAX;
@@ -274,7 +276,7 @@ void http_close(struct http_server *server)
         pthread_join(server->thread, NULL);
     }
     assert(list_empty(&server->connections) && atomic_load(&server->readers) == 0);
-    listener_close(server->listener); /* opened, but the thread never began */
+    listener_close(server->listener); /* opened, but the thread did not start */
     timer_deinit(&server->sweep);
     real_io_close(server->real);
     http_routes_deinit(server);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a driver is given instead of an operating system: the real one (io/real.h) or a simulated
- * host (src/sim). Code above io/ takes a `struct io *` and never asks where it came from. */
+/* The interface between a driver and the operating system: a real one (io/real.h) or a simulated
+ * host (src/sim). Code above io/ gets a `struct io *` and must not depend on which one it is. */
 #ifndef IO_IO_H
 #define IO_IO_H
 #include "io/clock.h"

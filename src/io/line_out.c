@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole lines to a file, pipe or socket without waiting. Invariant: a line that has begun is finished
- * before the next one, or ended with a line end where a full file cut it. One thread at a time. */
+/* Writes whole lines to a file, pipe or socket without blocking. Invariant: a line that was begun
+ * is completed before the next one, or, if a full disk cut the line, ended with a line end. One
+ * thread at a time. */
 #include "io/line_out.h"
 
 #include <errno.h>
@@ -16,15 +17,15 @@
 
 static_assert(LINE_OUT_ATOMIC <= PIPE_BUF, "the kernel keeps this much together");
 
-/* A pipe or terminal opened again has its own flags, so that not waiting is our choice alone and
- * does not surprise the other processes that write to it. */
+/* Opens a pipe or terminal again, which gives it separate flags. So O_NONBLOCK does not affect
+ * other processes that write to the pipe or terminal. */
 static void reopen_without_waiting(struct line_out *out)
 {
     char path[40];
     int fd;
     snprintf(path, sizeof path, "/proc/self/fd/%d", out->fd);
     fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return; /* no /proc: line_out_write asks poll first instead */
+    if (fd < 0) return; /* no /proc: line_out_write calls poll first instead */
     out->fd = fd;
     out->owned = true;
 }
@@ -51,8 +52,8 @@ void line_out_deinit(struct line_out *out)
     *out = (struct line_out){.fd = -1};
 }
 
-/* A pipe is writable for poll when it takes LINE_OUT_ATOMIC bytes. write returns an error.
- */
+/* poll reports a pipe as writable if it accepts LINE_OUT_ATOMIC bytes. Other errors are left to
+ * write. */
 static bool would_wait(const struct line_out *out)
 {
     struct pollfd fd = {.fd = out->fd, .events = POLLOUT};
@@ -67,7 +68,7 @@ static ssize_t put(const struct line_out *out, struct str bytes)
             errno = EAGAIN;
             return -1;
         }
-        bytes.len = min_size(bytes.len, LINE_OUT_ATOMIC); /* all that poll has promised room for */
+        bytes.len = min_size(bytes.len, LINE_OUT_ATOMIC); /* poll guarantees space for no more */
     }
     do
         sent = out->kind == LINE_OUT_SOCKET
@@ -100,7 +101,7 @@ enum err line_out_flush(struct line_out *out)
     return ERR_OK;
 }
 
-/* Ends a line that a full disk cut, so that the next one is not glued to it. */
+/* Ends a line that a full disk cut, so that the next line starts on a new line. */
 static enum err end_torn_line(struct line_out *out)
 {
     if (!out->torn) return ERR_OK;
@@ -124,12 +125,12 @@ enum err line_out_write(struct line_out *out, struct str line)
     if ((size_t)sent == line.len) return ERR_OK;
     line = str_tail(line, (size_t)sent);
     if (out->kind != LINE_OUT_FILE) {
-        err = buf_append(&out->rest, line); /* what has begun is finished before the next line */
+        err = buf_append(&out->rest, line); /* a line that was begun is completed first */
         out->torn = err != ERR_OK;
-        if (!err) (void)line_out_flush(out); /* as far as it goes now */
+        if (!err) (void)line_out_flush(out); /* as much as possible now */
         return err;
     }
-    sent = put(out, line); /* a file takes less only at its limit: this asks why */
+    sent = put(out, line); /* a file accepts less only at its limit: this gets the error */
     if (sent == (ssize_t)line.len) return ERR_OK;
     err = sent < 0 ? err_of_write(errno) : ERR_NO_SPACE;
     out->torn = true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening: bind, accept within bounds, and wait for TLS handshakes.
+/* Listening: bind, accept within limits, and wait for TLS handshakes.
  *
- * The socket is ours and only watched by libuv, so that a connection over the limit is closed
- * before anything is allocated for it, and so that running out of files stops accepting for a
- * moment instead of spinning: the connection stays in the kernel's queue and the loop would be
- * woken for ever. */
+ * The socket is created here and only polled by libuv, for two reasons. A connection over the limit
+ * is closed before anything is allocated for it. When the process is out of descriptors, accepting
+ * stops for a moment: otherwise the connection stays in the kernel's queue and wakes the loop again
+ * and again. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -20,23 +20,23 @@
 
 enum {
     STREAMS_MAX_DEFAULT = 1024,
-    ACCEPTS_PER_TURN = 64, /* then others have their go; the rest stays readable */
-    ACCEPT_RETRY_MS = 100, /* after the machine had no file or memory for us */
-    LISTEN_QUEUE = 4096,   /* the kernel's; its own limit may be lower */
+    ACCEPTS_PER_TURN = 64, /* per turn, so that other work runs; the rest stays readable */
+    ACCEPT_RETRY_MS = 100, /* after a lack of descriptors or memory */
+    LISTEN_QUEUE = 4096,   /* length of the kernel's queue; the kernel may allow less */
     LISTEN_ADDRESS_CAP = 128,
 };
 
 struct real_listener {
     struct listener listener;
     struct real_io *real;
-    struct listen_options options; /* its texts are not kept */
+    struct listen_options options; /* copied, without the texts */
     uv_poll_t poll;
     int fd;
     struct timer retry;
-    struct list streams; /* accepted and open */
+    struct list streams; /* accepted, open streams */
     struct list handshakes;
     bool is_unix, closed, paused;
-    dev_t path_device; /* of the socket we made, so that we remove no other */
+    dev_t path_device; /* identifies our socket file, so that no other file is removed */
     ino_t path_inode;
     char address[LISTEN_ADDRESS_CAP];
 };
@@ -71,7 +71,7 @@ static void on_refused(void *owner, enum err why, const struct note *note)
     struct real_stream *s = owner;
     struct real_listener *l = s->shakes_for;
 
-    if (!l) return; /* it is closed; or on_accept has closed the stream */
+    if (!l) return; /* closed; or on_accept has closed the stream */
     list_remove(&s->in_handshakes);
     l->listener.stats.failed_handshake++;
     if (l->options.on_refused) l->options.on_refused(l->options.owner, s->peer, why, note);
@@ -127,7 +127,7 @@ static void take_connection(struct real_listener *l, int fd, const struct sockad
     if (stream_adopt(s, fd, l->is_unix)) {
         l->listener.stats.failed_accept++;
         close(fd);
-        stream_close(&s->stream); /* not started, so without an event */
+        stream_close(&s->stream); /* not started, so no event is called */
         return;
     }
     stream_address_text(peer, s->peer);
@@ -145,7 +145,7 @@ static void put_off(struct real_listener *l)
     timer_start_in(&l->retry, ACCEPT_RETRY_MS);
 }
 
-/* False when there is nothing more to accept for now. */
+/* False if there is nothing more to accept for now. */
 static bool accept_one(struct real_listener *l)
 {
     struct sockaddr_storage peer = {0};
@@ -162,7 +162,7 @@ static bool accept_one(struct real_listener *l)
     case ENFILE:
     case ENOBUFS:
     case ENOMEM: put_off(l); return false;
-    default: return true; /* that one connection is gone; the next may be fine */
+    default: return true; /* only this connection failed; the next may succeed */
     }
 }
 
@@ -171,14 +171,14 @@ static void on_readable(uv_poll_t *poll, int status, int)
     struct real_listener *l = poll->data;
 
     real_enter(l->real);
-    if (status < 0) put_off(l); /* libuv has stopped watching */
+    if (status < 0) put_off(l); /* libuv stopped polling */
     for (int i = 0; status >= 0 && i < ACCEPTS_PER_TURN && accept_one(l); i++) continue;
 }
 
 static void watch(struct real_listener *l)
 {
     int failed = l->paused ? 0 : uv_poll_start(&l->poll, UV_READABLE, on_readable);
-    assert(!failed); /* the handle is ours and not closing */
+    assert(!failed); /* the handle is open and not closing */
 }
 
 static void on_retry(struct timer *timer)
@@ -214,8 +214,7 @@ static int socket_for(int family)
     return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* True when the path is a socket on which nobody listens: left behind by a process that was
- * killed. */
+/* True if the path is a socket without a listener, left by a process that was killed. */
 static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
 {
     int fd, refused = 0;
@@ -228,8 +227,8 @@ static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
     return refused == ECONNREFUSED;
 }
 
-/* Two processes that find the same stale socket at once could still take it from each other; what
- * keeps them apart is the lock on the data directory. */
+/* Two processes that find the same stale socket at once could both take it; the lock on the data
+ * directory prevents that. */
 static int bind_unix(int fd, const struct sockaddr_un *address)
 {
     struct stat seen, now;
@@ -268,7 +267,7 @@ static int bind_tcp(int fd, const struct addrinfo *target)
     int on = 1, off = 0;
 
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on)) return errno;
-    /* "[::]" means both families, whatever the machine's default is. */
+    /* "[::]" means both families, regardless of the system default. */
     if (target->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, target->ai_addr, target->ai_addrlen)) return errno;
     return listen(fd, LISTEN_QUEUE) ? errno : 0;
@@ -293,8 +292,8 @@ static int open_tcp(struct real_listener *l, const struct addrinfo *target)
     return 0;
 }
 
-/* A name is looked up here and now: listeners are opened at start, before there is work to
- * delay. */
+/* Resolves the name synchronously, because listeners are opened at start, before there is other
+ * work. */
 static enum err find_and_open_tcp(struct real_listener *l, const struct address_parts *parts,
                                   struct note *note)
 {
@@ -331,7 +330,7 @@ static enum err open_socket(struct real_listener *l, struct note *note)
     return error ? listen_real_refuse(note, l->options.address, error) : ERR_OK;
 }
 
-/* -- life -- */
+/* -- closing -- */
 
 static void remove_path(const struct real_listener *l)
 {
@@ -373,8 +372,8 @@ static void real_listener_close(struct listener *listener)
     }
     remove_path(l);
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
-    close(l->fd); /* at once: the address is free for a successor */
-    l->fd = -1;   /* the number may be somebody else's soon */
+    close(l->fd); /* at once, so that a successor can use the address */
+    l->fd = -1;   /* the number may be reused soon */
 }
 
 static const struct listener_ops real_listener_ops = {
@@ -406,7 +405,7 @@ enum err real_listen(struct net *net, const struct listen_options *options,
         err = listen_real_refuse(note, options->address, -failed);
         goto failed;
     }
-    l->options.address = NULL; /* the caller's; the real one is ours */
+    l->options.address = NULL; /* the caller's text; the real address is stored separately */
     l->poll.data = l;
     watch(l);
     *ret_listener = &l->listener;

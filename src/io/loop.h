@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop: one thread that owns a process's connections and state.
  *
- * The same timers, tasks and turn hooks run over libuv (io/real.h) and over virtual time
- * (src/sim); only what wakes the loop differs, and that part is behind `struct loop_ops`. Every
- * callback runs on the loop's thread, and never from inside the call that asked for it.
+ * Timers, tasks and turn hooks are the same over libuv (io/real.h) and over virtual time (src/sim).
+ * Only the wake-up of the loop differs, behind `struct loop_ops`. Every callback runs on the loop's
+ * thread, and never inside the call that requested it.
  *
- * A turn: events are delivered, then due timers fire in order of time and start, then deferred
- * tasks run until none is left, then turn hooks run once (batch before sleep: flush what the
- * turn gathered), then the loop sleeps. A hook may defer tasks; they run in the same turn, and
- * the hooks after them. Tasks that go on deferring tasks do not hold the loop: after 16 rounds of
- * them the turn ends, and the next one follows without sleep. */
+ * A turn: events are delivered; due timers fire, ordered by time, then by start; deferred tasks run
+ * until none is left; turn hooks run once (for batching: flush what the turn gathered); the loop
+ * sleeps. A hook may defer tasks: they run in the same turn, followed by the hooks again. Tasks
+ * that keep deferring tasks cannot block the loop: after 16 rounds of tasks the turn ends, and the
+ * next turn follows without sleep. */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
 #include "base/err.h"
@@ -23,7 +23,7 @@ struct loop_worker;
 struct worker_options;
 struct job;
 
-/* -- timers: embedded in the caller's struct, recovered with CONTAINER_OF -- */
+/* -- timers: embedded in the caller's struct, found with CONTAINER_OF -- */
 struct timer;
 typedef void timer_fn(struct timer *timer);
 struct timer {
@@ -31,16 +31,17 @@ struct timer {
     struct loop *loop;
     timer_fn *fn;
 };
-/* At most LOOP_TIMERS_MAX timers exist on a loop; room is taken here, so starting cannot fail.
- * ERR_FULL, ERR_NOMEM. */
+/* A loop has at most LOOP_TIMERS_MAX timers. Initialization reserves the space, so starting a timer
+ * cannot fail. ERR_FULL, ERR_NOMEM. */
 enum { LOOP_TIMERS_MAX = 4 * 1024 * 1024 };
 enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn);
-void timer_deinit(struct timer *timer); /* stops it; fine on a zeroed one */
-/* One shot; a running one is moved. A due time that has passed means now, and a timer started while
- * timers fire waits for the next turn, so one that restarts itself cannot hold the loop. */
+void timer_deinit(struct timer *timer); /* stops the timer; accepts a zeroed struct */
+/* Starts a one-shot timer, or moves a running timer. A due time in the past means now. A timer
+ * started while timers fire waits for the next turn, so a timer that restarts itself cannot block
+ * the loop. */
 void timer_start(struct timer *timer, mono_time due);
 void timer_start_in(struct timer *timer, uint64_t delay_ms);
-void timer_stop(struct timer *timer); /* fine when not running */
+void timer_stop(struct timer *timer); /* no effect on a stopped timer */
 bool timer_running(const struct timer *timer);
 
 /* -- tasks: run once, later in this turn -- */
@@ -51,8 +52,10 @@ struct task {
     task_fn *fn;
 };
 void task_init(struct task *task, task_fn *fn);
-void task_cancel(struct task *task);                   /* fine when not waiting */
-void loop_defer(struct loop *loop, struct task *task); /* a waiting one stays where it is */
+/* No effect on a task that is not deferred. */
+void task_cancel(struct task *task);
+/* A task that is already deferred keeps its position. */
+void loop_defer(struct loop *loop, struct task *task);
 
 /* -- turn hooks: run at the end of every turn -- */
 struct turn_hook;
@@ -62,9 +65,9 @@ struct turn_hook {
     turn_hook_fn *fn;
 };
 void turn_hook_add(struct loop *loop, struct turn_hook *hook, turn_hook_fn *fn);
-void turn_hook_remove(struct turn_hook *hook); /* fine on a zeroed or removed one */
+void turn_hook_remove(struct turn_hook *hook); /* accepts a zeroed or removed hook */
 
-/* -- posts: all that another thread may do to a loop -- */
+/* -- posts: the only way for another thread to reach a loop -- */
 struct post;
 typedef void post_fn(struct post *post);
 struct post {
@@ -72,23 +75,23 @@ struct post {
     post_fn *fn;
 };
 void post_init(struct post *post, post_fn *fn);
-/* Any thread. The memory is the loop's until fn has begun to run; posting a waiting one is a
- * bug. */
+/* Any thread. The loop owns the memory until fn begins to run. A post must not be posted again
+ * before that. */
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */
-mono_time loop_now(const struct loop *loop); /* fixed during a turn; outside one, the clock */
+mono_time loop_now(const struct loop *loop); /* constant during a turn; else the current time */
 struct clock *loop_clock(const struct loop *loop);
 
-/* -- watchdog: what the turns cost. On a busy machine wall without CPU is preemption. CPU is
- * right to LOOP_CPU_GRAIN_NS, and never under what was used: reading it exactly would cost more
- * than a turn. -- */
+/* -- watchdog: the cost of turns. On a busy machine, wall time without CPU time is preemption. CPU
+ * time is accurate to LOOP_CPU_GRAIN_NS and never too low; an exact reading would cost more than a
+ * turn. -- */
 enum { LOOP_CPU_GRAIN_NS = 20000 };
 struct loop_turn {
     uint64_t wall_ns, cpu_ns;
 };
 struct loop_stats {
-    uint64_t turns, slow_wall, slow_cpu; /* slow: over LOOP_SLOW_NS */
+    uint64_t turns, slow_wall, slow_cpu; /* slow: longer than LOOP_SLOW_NS */
     uint64_t wall_ns_max, cpu_ns_max;
     uint64_t wall_ns_total, cpu_ns_total;
     uint64_t timers_fired, tasks_run, posts_run;
@@ -96,15 +99,17 @@ struct loop_stats {
 enum { LOOP_SLOW_NS = 1000000 };
 typedef void loop_slow_fn(void *context, struct loop_turn turn);
 struct loop_stats loop_stats(const struct loop *loop);
-/* How long due timers have waited in all, counting waits over LOOP_LATE_MS: the process was
- * paused, starved of CPU, or a turn took too long. */
+/* Total lateness of due timers, counting delays over LOOP_LATE_MS. Causes: the process was paused,
+ * got no CPU, or a turn took too long. */
 enum { LOOP_LATE_MS = 100 };
 uint64_t loop_late_ms(const struct loop *loop);
-void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context); /* one hook; NULL removes */
+/* One hook only; NULL removes it. */
+void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context);
 
 /* -- for the two implementations only -- */
 struct loop_ops {
-    void (*wake)(struct loop *loop); /* the earliest timer changed, or tasks wait outside a turn */
+    void (*wake)(struct loop *loop); /* called when the earliest timer changed, or tasks were
+                                        deferred outside a turn */
     void (*post)(struct loop *loop, struct post *post); /* any thread */
     enum err (*worker_open)(struct loop *loop, const struct worker_options *options,
                             struct loop_worker **ret_worker);
@@ -124,11 +129,11 @@ struct loop {
 };
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock);
 void loop_core_deinit(struct loop *loop);
-/* Starts a turn, before its first event is delivered; loop_core_run ends it. */
+/* Starts a turn, before its first event is delivered. loop_core_run ends the turn. */
 void loop_core_begin(struct loop *loop, mono_time now);
 void loop_core_run(struct loop *loop);                 /* due timers, tasks, hooks, tasks, ... */
-void loop_core_run_on(struct loop *loop);              /* the same turn again, without the timers */
-mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER when no timer runs */
+void loop_core_run_on(struct loop *loop);              /* continues the same turn, without timers */
+mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER if no timer runs */
 bool loop_core_has_tasks(const struct loop *loop);
 void loop_core_count_turn(struct loop *loop, struct loop_turn turn);
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of the loop that is the same over libuv and over virtual time: timers, tasks, hooks and
- * the account of what turns cost. What wakes it is behind struct loop_ops. */
+/* The part of the loop that libuv and virtual time share: timers, tasks, hooks and the cost of
+ * turns. struct loop_ops contains the wake-up. */
 #include "io/loop.h"
 #include "io/worker.h"
 
-/* A few rounds of tasks that defer tasks are usual. More may be work that a peer keeps alive (it
- * reads as fast as we write); what is left then waits for the next turn, so that others have
- * theirs. */
+/* Rounds of tasks per turn. A few are usual. More may be work that a peer keeps causing (it reads
+ * as fast as this process writes); the rest waits for the next turn, so that other events are
+ * handled. */
 enum { LOOP_ROUNDS_MAX = 16 };
 
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock)
@@ -19,7 +19,7 @@ void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock 
 
 void loop_core_deinit(struct loop *loop)
 {
-    while (list_pop(&loop->tasks)) continue; /* detached, so a late task_cancel is harmless */
+    while (list_pop(&loop->tasks)) continue; /* removed, so that a later task_cancel is harmless */
     while (list_pop(&loop->hooks)) continue;
     heap_deinit(&loop->timers);
 }
@@ -28,14 +28,14 @@ void loop_core_begin(struct loop *loop, mono_time now)
 {
     uint64_t due = max_u64(loop_core_next_due(loop).ms, loop->now.ms);
 
-    assert(now.ms >= loop->now.ms); /* the clock never runs back */
+    assert(now.ms >= loop->now.ms); /* the clock never goes backwards */
     if (now.ms > due && now.ms - due > LOOP_LATE_MS) loop->late_ms += now.ms - due;
     loop->now = now;
     loop->in_turn = true;
 }
 
-/* Fires what was due and running when the turn's timers began. What the callbacks start is due
- * now at the earliest and carries a later order, so it is behind all of them in the heap. */
+/* Fires the timers that were due when the turn's timers began. A timer started by a callback is due
+ * now or later and has a higher order, so it is behind all of them in the heap. */
 static void run_timers(struct loop *loop)
 {
     uint64_t started_before = loop->timers.next_order;
@@ -54,7 +54,7 @@ static void run_tasks(struct loop *loop)
     struct list ready;
 
     list_init(&ready);
-    list_splice(&ready, &loop->tasks); /* what these defer waits for the next round */
+    list_splice(&ready, &loop->tasks); /* tasks deferred by these wait for the next round */
     for (struct list *node; (node = list_pop(&ready));) {
         struct task *task = CONTAINER_OF(node, struct task, link);
         loop->stats.tasks_run++;
@@ -66,7 +66,7 @@ static void run_hooks(struct loop *loop)
 {
     struct list waiting;
 
-    /* Each hook goes back to the end of the list before it runs, so it may remove itself or
+    /* Each hook is moved to the end of the list before it runs, so that it may remove itself or
      * others. */
     list_init(&waiting);
     list_splice(&waiting, &loop->hooks);
@@ -136,8 +136,8 @@ void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context)
 
 mono_time loop_now(const struct loop *loop)
 {
-    /* Between turns the last turn's time may be long past: a program that loads for five seconds
-     * and then dials must not find its deadlines used up. */
+    /* Between turns the time of the last turn may be long past. A program that loads for five
+     * seconds and then dials must not find its deadlines used up. */
     return loop->in_turn ? loop->now : clock_mono(loop->clock);
 }
 
@@ -177,9 +177,9 @@ void timer_start(struct timer *timer, mono_time due)
     struct loop *loop = timer->loop;
     enum err err;
 
-    due.ms = max_u64(due.ms, loop->now.ms); /* the past is now; run_timers counts on it */
+    due.ms = max_u64(due.ms, loop->now.ms); /* a past time means now; run_timers relies on this */
     err = heap_put(&loop->timers, &timer->node, due.ms);
-    assert(!err); /* room was taken in timer_init */
+    assert(!err); /* timer_init reserved the space */
     if (heap_peek(&loop->timers) == &timer->node) loop->ops->wake(loop);
 }
 
@@ -213,7 +213,7 @@ void task_cancel(struct task *task)
 
 void loop_defer(struct loop *loop, struct task *task)
 {
-    assert(task->link.next); /* task_init was called */
+    assert(task->link.next); /* task_init must have been called */
     if (!list_empty(&task->link)) return;
     list_append(&loop->tasks, &task->link);
     if (!loop->in_turn) loop->ops->wake(loop);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Byte streams to other processes: TCP and Unix sockets, plain or TLS, or the simulator's.
+/* Byte streams to other processes: TCP and Unix sockets, plain or TLS, real or simulated.
  *
- * Addresses are text: "host:port", "[v6]:port", "unix:/path"; names are resolved anew on every
- * dial. All callbacks run on the loop's thread and never from inside the call that caused them.
- * on_closed comes exactly once and last; the stream's memory is gone when it returns. It comes
- * by itself when both sides have ended: ERR_CLOSED for that and after stream_close, ERR_IO for a
- * connection that broke, ERR_UNAVAILABLE or ERR_TIMEOUT for one that never came to be. */
+ * Addresses are text: "host:port", "[v6]:port", "unix:/path". Names are resolved at every dial. All
+ * callbacks run on the loop's thread and never inside the call that caused them. on_closed comes
+ * exactly once, as the last callback; the stream's memory is freed when on_closed returns.
+ * on_closed also comes when both sides have ended. Its error is ERR_CLOSED for that and after
+ * stream_close, ERR_IO for a broken connection, ERR_UNAVAILABLE or ERR_TIMEOUT for a failed attempt
+ * to connect. */
 #ifndef IO_NET_H
 #define IO_NET_H
 #include "base/note.h"
@@ -19,43 +20,47 @@ struct tls_context;
 struct tls_identity;
 
 struct stream_events {
-    void (*on_open)(void *owner);                    /* connected, and TLS agreed; may be NULL */
+    /* Connected, TLS handshake included; may be NULL. */
+    void (*on_open)(void *owner);
     void (*on_bytes)(void *owner, struct str bytes); /* valid during the call */
-    void (*on_drained)(void *owner); /* output that was over half its bound is below it; or NULL */
-    /* The peer sends no more; writing still works. NULL: our side is ended too. */
+    void (*on_drained)(void *owner); /* pending output fell below half of output_max; may be NULL */
+    /* The peer sends no more data; writing still works. NULL: this side is ended, too. */
     void (*on_end)(void *owner);
-    void (*on_closed)(void *owner, enum err why, const struct note *note); /* ERR_CLOSED: orderly */
+    /* ERR_CLOSED: orderly close. */
+    void (*on_closed)(void *owner, enum err why, const struct note *note);
 };
 
 struct dial_options {
     const char *address;
-    struct tls_context *tls; /* NULL: plaintext; held by reference until closed */
-    const char *tls_name;    /* host name to verify; NULL: the host of `address` */
-    uint64_t timeout_ms;     /* resolve, connect and handshake together; 0: 10 s */
-    size_t output_max;       /* bytes written and not yet taken by the kernel; 0: 1 MiB */
+    struct tls_context *tls; /* NULL: plaintext; the stream holds a reference until closed */
+    const char *tls_name;    /* host name to verify; NULL: the host in `address` */
+    uint64_t timeout_ms;     /* for resolving, connecting and handshake together; 0: 10 s */
+    size_t output_max;       /* bytes written but not yet accepted by the kernel; 0: 1 MiB */
 };
 struct listen_options {
-    const char *address; /* port 0 takes a free one, see listener_address; ":port" is
-                                           every interface */
+    const char *address; /* port 0 selects a free port, see listener_address; ":port" means all
+                            interfaces */
     struct tls_context *tls;
-    size_t streams_max;            /* open at once; more are closed at accept; 0: 1,024 */
+    size_t streams_max;            /* open streams; more are closed at accept; 0: 1,024 */
     uint64_t handshake_timeout_ms; /* 0: 10 s */
     size_t output_max;             /* per stream; 0: 1 MiB */
-    /* The stream is open, paused, and the callee's: call stream_start at once or stream_close. */
+    /* The stream is open and paused, and owned by the callee, who must call stream_start or
+     * stream_close at once. */
     void (*on_accept)(void *owner, struct stream *own_stream);
-    /* A TLS handshake came to nothing; `why` and the note as in on_closed (io/tls.h). For the log
-     * and the metrics: the peer is gone. May be NULL; the simulator has no TLS to refuse by. */
+    /* A TLS handshake failed; `why` and the note as in on_closed (io/tls.h). For logs and metrics
+     * only: the connection is closed. May be NULL. Never called by the simulator, which has no
+     * TLS. */
     void (*on_refused)(void *owner, const char *peer_address, enum err why,
                        const struct note *note);
     void *owner;
 };
 struct listener_stats {
     uint64_t accepted, refused_full, failed_handshake;
-    uint64_t failed_accept; /* lost or put off for want of files or memory */
-    size_t open;            /* handshakes that are under way included */
+    uint64_t failed_accept; /* accepts that failed or waited for descriptors or memory */
+    size_t open;            /* including handshakes in progress */
 };
 
-/* -- what an implementation provides; each is the function below that has its name -- */
+/* -- provided by an implementation; each function implements the function of that name below -- */
 struct net {
     enum err (*dial)(struct net *net, const struct dial_options *options,
                      const struct stream_events *events, void *owner, struct stream **ret_stream,
@@ -69,7 +74,7 @@ struct listener_ops {
 };
 struct listener {
     const struct listener_ops *ops;
-    const char *address; /* with the real port; in the implementation's memory */
+    const char *address; /* has the real port; owned by the implementation */
     struct listener_stats stats;
 };
 struct stream_ops {
@@ -83,12 +88,12 @@ struct stream_ops {
 };
 struct stream {
     const struct stream_ops *ops;
-    const char *peer_address, *alpn; /* in the implementation's memory */
+    const char *peer_address, *alpn; /* owned by the implementation */
     const struct tls_identity *peer_identity;
 };
 
-/* ERR_INVALID for an address that is none, ERR_NOMEM, ERR_FULL (timers). A failure to connect
- * comes by on_closed. What is written before on_open waits and leaves then. */
+/* ERR_INVALID for a malformed address, ERR_NOMEM, ERR_FULL (timers). A failure to connect is
+ * reported by on_closed. Data written before on_open is sent at on_open. */
 static inline enum err net_dial(struct net *net, const struct dial_options *options,
                                 const struct stream_events *events, void *owner,
                                 struct stream **ret_stream, struct note *note)
@@ -101,7 +106,7 @@ static inline enum err net_listen(struct net *net, const struct listen_options *
 {
     return net->listen(net, options, ret_listener, note);
 }
-/* With the real port; borrowed */
+/* The address with the real port. Borrowed. */
 static inline const char *listener_address(const struct listener *listener)
 {
     return listener->address;
@@ -110,37 +115,37 @@ static inline struct listener_stats listener_stats(const struct listener *listen
 {
     return listener->stats;
 }
-/* While paused nothing is accepted: new connections wait in the kernel. Not in the simulator. */
+/* A paused listener leaves new connections in the kernel. Ignored by the simulator. */
 static inline void listener_pause(struct listener *listener, bool paused)
 {
     listener->ops->pause(listener, paused);
 }
-/* Accepted streams live on; NULL is fine */
+/* Accepted streams stay open. NULL is fine. */
 static inline void listener_close(struct listener *listener)
 {
     if (listener) listener->ops->close(listener);
 }
 
-/* For an accepted stream: from now on its events come here, beginning with bytes. Starting a
- * dialed one anew redirects its events, which is how TLS wraps it. */
+/* Sets the receiver of an accepted stream's events, which begin with the first bytes. For a dialed
+ * stream it changes the receiver; TLS uses this to wrap a stream. */
 static inline void stream_start(struct stream *stream, const struct stream_events *events,
                                 void *owner)
 {
     stream->ops->start(stream, events, owner);
 }
-/* Copies all the parts or none. ERR_FULL past output_max: wait for on_drained, after which this
- * write fits. ERR_TOO_LARGE: more than output_max at once, which never fits. ERR_CLOSED after
- * stream_end, stream_close or a failure. Small writes of one turn leave in one system call. */
+/* Copies all parts or none. ERR_FULL past output_max: wait for on_drained, then this write fits.
+ * ERR_TOO_LARGE: more than output_max in one call, which never fits. ERR_CLOSED after stream_end,
+ * stream_close or a failure. Small writes of one turn are sent in one system call. */
 static inline enum err stream_write(struct stream *stream, const struct str *parts, size_t count)
 {
     return stream->ops->write(stream, parts, count);
 }
-/* Bytes not yet taken by the kernel */
+/* Bytes not yet accepted by the kernel. */
 static inline size_t stream_pending(const struct stream *stream)
 {
     return stream->ops->pending(stream);
 }
-/* No on_bytes until resumed */
+/* No on_bytes until resumed. */
 static inline void stream_pause(struct stream *stream)
 {
     stream->ops->pause(stream);
@@ -149,41 +154,41 @@ static inline void stream_resume(struct stream *stream)
 {
     stream->ops->resume(stream);
 }
-/* Half-close after what is pending */
+/* Half-closes after the pending output. */
 static inline void stream_end(struct stream *stream)
 {
     stream->ops->end(stream);
 }
-/* Drops what is pending; on_closed follows */
+/* Drops pending output. on_closed follows. */
 static inline void stream_close(struct stream *stream)
 {
     stream->ops->close(stream);
 }
-/* Borrowed; "unix" for a Unix peer; the address that is dialed before on_open */
+/* Borrowed. "unix" for a Unix peer; before on_open, the dialed address. */
 static inline const char *stream_peer_address(const struct stream *stream)
 {
     return stream->peer_address;
 }
-/* The identity that the peer proved; NULL on plaintext. Borrowed until on_closed. */
+/* The verified identity of the peer; NULL on plaintext. Borrowed until on_closed. */
 static inline const struct tls_identity *stream_peer_identity(const struct stream *stream)
 {
     return stream->peer_identity;
 }
-/* Agreed protocol, "" when none */
+/* The negotiated protocol; "" if none. */
 static inline const char *stream_alpn(const struct stream *stream)
 {
     return stream->alpn;
 }
 
-/* Splits an address. ERR_INVALID with a note. Views point into `address`; unix: host is the
- * path. */
+/* Splits an address. ERR_INVALID with a note. Returns views into `address`; for unix: addresses,
+ * host is the path. */
 struct address_parts {
     bool is_unix;
     struct str host;
     uint16_t port;
 };
 enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
-/* The bytes of an IP address without brackets or scope: 4 or 16; 0 for anything else. */
+/* Parses an IP address without brackets or scope. Returns its length, 4 or 16; 0 for other text. */
 size_t address_ip(struct str host, uint8_t ret_bytes[16]);
 bool address_is_loopback(const char *address); /* 127/8, ::1, localhost, unix: */
 

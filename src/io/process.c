@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes: fork and exec, a pidfd to see the end, a pipe each for the lines of stdout,
- * stderr.
+/* Child processes: fork and exec, a pidfd to detect the end, a pipe each for the lines of stdout
+ * and stderr.
  *
- * Not uv_spawn: it has no place between fork and exec for prctl(PR_SET_PDEATHSIG), and it needs
- * the process-wide SIGCHLD handler; a pidfd belongs to one child and never means another after
- * it ended.
+ * uv_spawn is not used: it offers no place between fork and exec for prctl(PR_SET_PDEATHSIG), and
+ * it needs the process-wide SIGCHLD handler. A pidfd belongs to one child and is never reused.
  *
- * What die_with_parent holds. The kernel sends the signal when the *thread* that forked ends.
- * Here that is the loop's thread: it outlives its children, because everything is closed before
- * the loop is. It also holds when we are killed outright. It does not reach grandchildren, and
- * the kernel drops it when the program that is started gains privileges (set-user-id, file
+ * Guarantees of die_with_parent. The kernel sends the signal when the *thread* that forked ends.
+ * Here that is the loop's thread, which outlives its children, because everything is closed before
+ * the loop. The signal is also sent when this process is killed. It does not reach grandchildren,
+ * and the kernel drops it when the started program gains privileges (set-user-id, file
  * capabilities).
  *
- * fork, not vfork: the child shares no memory with a running loop. It costs a copy of our page
- * tables, which is small in the programs that start others. Between fork and exec only calls
- * that are safe in a copy of a process with threads are made. */
+ * fork is used, not vfork, so that the child shares no memory with a running loop. The cost is a
+ * copy of the page tables, which is small in the programs that start others. Between fork and exec
+ * only calls that are safe in a copy of a multi-threaded process are made. */
 #include "io/process.h"
 
 #include <errno.h>
@@ -43,9 +42,9 @@ enum {
 
 struct output {
     struct process *process;
-    int number; /* 1 or 2 */
+    int number; /* fd number: 1 or 2 */
     uv_pipe_t pipe;
-    struct buf line; /* the beginning of one whose end has not come yet */
+    struct buf line; /* an incomplete line */
     bool cut;        /* the rest of this line is dropped */
 };
 struct process {
@@ -54,17 +53,17 @@ struct process {
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
     pid_t pid;
-    int pidfd; /* -1: none yet */
+    int pidfd; /* -1: not open yet */
     uv_poll_t watch;
     struct output outputs[OUTPUTS];
     struct timer grace;
-    unsigned handles;   /* open: the watch, the pipes */
-    bool ended, failed; /* failed: start went wrong, on_exit does not come */
+    unsigned handles;   /* number of open handles: the watch, the pipes */
+    bool ended, failed; /* failed: the start failed, on_exit is not called */
     bool own_group;
     struct process_exit exit;
 };
 
-/* -- the end -- */
+/* -- the end of a process -- */
 
 static void process_free(struct process *p)
 {
@@ -74,7 +73,7 @@ static void process_free(struct process *p)
     free(p);
 }
 
-/* The watch, or a pipe. */
+/* Close callback of the watch or a pipe. */
 static void process_on_handle_closed(uv_handle_t *handle)
 {
     struct process *p = handle->data;
@@ -95,8 +94,8 @@ static void close_output(struct output *output)
     if (handle->data && !uv_is_closing(handle)) uv_close(handle, process_on_handle_closed);
 }
 
-/* What an ended process left running. Only while nobody has waited for it: until then its number,
- * which is the group's, is nobody else's. */
+/* Kills what an ended process left running. Only before the process is reaped: until then its pid,
+ * which is also the group's id, cannot be reused. */
 static void kill_group(const struct process *p)
 {
     siginfo_t info = {0};
@@ -114,7 +113,7 @@ static void on_ended(uv_poll_t *watch, int, int)
     if (p->own_group) kill_group(p);
     if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG)) {
         if (errno == EINTR) return; /* the pidfd stays readable */
-        p->exit.unknown = true;     /* so it would now, for ever */
+        p->exit.unknown = true;     /* every later attempt would fail, too */
     } else if (info.si_pid == 0) {
         return;
     } else {
@@ -138,7 +137,8 @@ static void keep_part(struct output *output, struct str part)
         output->cut = true;
         part.len = room;
     }
-    if (buf_append(&output->line, part)) output->cut = true; /* no memory: what came is shown */
+    /* Out of memory: the part that was kept is reported. */
+    if (buf_append(&output->line, part)) output->cut = true;
     if (!output->cut) return;
     p->on_line(p->owner, output->number, buf_peek(&output->line));
     buf_clear(&output->line);
@@ -178,7 +178,7 @@ static void end_output(struct output *output)
     close_output(output);
 }
 
-/* A grandchild that kept the pipes open does not keep the owner waiting. */
+/* Ends the wait for a grandchild that kept the pipes open. */
 static void on_grace_over(struct timer *timer)
 {
     struct process *p = CONTAINER_OF(timer, struct process, grace);
@@ -202,34 +202,34 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
     real_enter(output->process->real);
     if (got > 0) {
         take_bytes(output, str_of(room->base, (size_t)got));
-    } else if (got < 0) { /* the end, or an error that is as good as one */
+    } else if (got < 0) { /* end of file, or an error treated the same */
         end_output(output);
     }
 }
 
-/* -- the start -- */
+/* -- starting a process -- */
 
-/* Files of a launch. The pipes have their end for reading first. */
+/* Descriptors of a launch. The read end of each pipe comes first. */
 enum {
     FD_INPUT,
-    FD_FILE,       /* of both outputs of a detached process */
-    FD_STATUS,     /* a pipe: the child says why it cannot become the program */
-    FD_GATE = 4,   /* a pipe: a detached child waits there until it is recorded */
+    FD_FILE,       /* receives both outputs of a detached process */
+    FD_STATUS,     /* a pipe: the child reports why exec failed */
+    FD_GATE = 4,   /* a pipe: a detached child waits on it until its pid is recorded */
     FD_OUTPUT = 6, /* a pipe for each output */
     FD_COUNT = FD_OUTPUT + 2 * OUTPUTS,
 };
-/* What the child needs, made ready before the fork. */
+/* Data for the child, prepared before the fork. */
 struct launch {
     const struct process_options *options;
     char path[PROGRAM_PATH_CAP];
     int fds[FD_COUNT]; /* -1: not open */
     pid_t parent;
-    const struct process_detached *detached; /* NULL: it is not */
+    const struct process_detached *detached; /* NULL: not detached */
     enum err record_err;
     struct note *note;
-    bool directory_failed; /* the error is about options->directory */
+    bool directory_failed; /* the error concerns options->directory */
 };
-/* What a child that cannot become the program says. */
+/* The child's report when exec failed. */
 struct child_failure {
     int error;
     bool at_directory;
@@ -249,7 +249,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
 
     if (strchr(name, '/')) {
         int len = snprintf(path, PROGRAM_PATH_CAP, "%s", name);
-        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG; /* exec says the rest */
+        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG; /* exec reports other errors */
     }
     if (rest.len == 0) rest = STR("/usr/local/bin:/usr/bin:/bin");
     while (name[0] && str_split(&rest, ':', &part)) {
@@ -258,9 +258,9 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
         if (len >= PROGRAM_PATH_CAP) continue;
         if (access(path, X_OK) == 0) {
             if (is_file(path)) return 0;
-            errno = EACCES; /* a directory, say; the next place may have a program */
+            errno = EACCES; /* for example a directory; continue with the next one */
         }
-        if (errno == EACCES) error = EACCES; /* there, but not for us */
+        if (errno == EACCES) error = EACCES; /* the program exists but may not be executed */
     }
     return error;
 }
@@ -274,26 +274,26 @@ static void child_fail(int status_fd, bool at_directory)
     _exit(CHILD_EXIT_NO_PARENT);
 }
 
-/* A session of its own, and no further before it is written down that it is there. */
+/* Starts a new session, and waits until the pid is recorded. */
 static void child_wait(const struct launch *launch)
 {
     char go;
     ssize_t got;
 
     setsid();
-    close(launch->fds[FD_GATE + 1]); /* ours: else the end of the parent would not be seen */
+    close(launch->fds[FD_GATE + 1]); /* otherwise the child would not notice the parent's death */
     do got = read(launch->fds[FD_GATE], &go, 1);
     while (got < 0 && errno == EINTR);
     if (got != 1) _exit(CHILD_EXIT_NO_PARENT);
 }
 
-/* In the child, until exec. */
+/* Runs in the child, until exec. */
 static void child_main(const struct launch *launch)
 {
     const struct process_options *options = launch->options;
     char *const *env = options->env ? (char *const *)options->env : environ;
     sigset_t none;
-    /* Out of the way of 0, 1 and 2, should any of these be one of them. */
+    /* Moves the descriptor away from 0, 1 and 2. */
     int status_fd = fcntl(launch->fds[FD_STATUS + 1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
     int fds[1 + OUTPUTS] = {fcntl(launch->fds[FD_INPUT], F_DUPFD_CLOEXEC, CHILD_FD_FIRST), -1, -1};
 
@@ -303,7 +303,7 @@ static void child_main(const struct launch *launch)
     if (launch->detached) child_wait(launch);
     if (options->die_with_parent) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd, false);
-        /* Died before it could be asked for? 0: the parent is outside of our pid namespace. */
+        /* The parent may have died before prctl. 0: the parent is outside of our pid namespace. */
         if (getppid() != launch->parent && getppid() != 0) _exit(CHILD_EXIT_NO_PARENT);
     }
     if (options->own_group) setpgid(0, 0);
@@ -315,7 +315,7 @@ static void child_main(const struct launch *launch)
         if (fds[target] < 0) break;
         if (dup2(fds[target], target) < 0) child_fail(status_fd, false);
     }
-    /* Files that a library opened without care are not for the child. */
+    /* Closes descriptors that a library opened without close-on-exec. */
     close_range(CHILD_FD_FIRST, ~0u, CLOSE_RANGE_CLOEXEC);
     if (options->directory && chdir(options->directory)) child_fail(status_fd, true);
     execve(launch->path, (char *const *)options->argv, env);
@@ -328,7 +328,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* A file without a name: a program that reads slowly, or not at all, keeps nobody waiting. */
+/* Uses an unnamed file as input, so that a program that does not read blocks nothing. */
 static int open_input(struct launch *launch)
 {
     struct str left = launch->options->input;
@@ -362,7 +362,7 @@ static void reap(pid_t pid)
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
-/* Waits until the child has become the program, or has said why it cannot. */
+/* Waits until the child has called exec, or has reported why it cannot. */
 static int await_exec(struct launch *launch, pid_t pid)
 {
     struct child_failure failure = {0};
@@ -377,8 +377,8 @@ static int await_exec(struct launch *launch, pid_t pid)
     return failure.error;
 }
 
-/* A launcher may have left SIGCHLD ignored, and that survives exec: the kernel would then reap our
- * children itself, and nobody could say how they ended. */
+/* A launcher may have set SIGCHLD to ignored, which survives exec. The kernel would then reap our
+ * children, and their exit status would be lost. */
 static void keep_exit_statuses(void)
 {
     struct sigaction now;
@@ -390,7 +390,7 @@ static void keep_exit_statuses(void)
     sigaction(SIGCHLD, &now, NULL);
 }
 
-/* It goes on when it is written down, and ends when that failed. */
+/* Lets the child continue after its pid was recorded; the child exits if that failed. */
 static enum err let_go(struct launch *launch, pid_t pid)
 {
     const struct process_detached *detached = launch->detached;
@@ -410,7 +410,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
 
     keep_exit_statuses();
     launch->parent = getpid();
-    sigfillset(&all); /* no handler of ours may run in the child */
+    sigfillset(&all); /* none of our handlers may run in the child */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid = fork();
     if (pid == 0) child_main(launch);
@@ -424,7 +424,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     return error;
 }
 
-/* The read ends become the outputs'; on an error they are closed with what else was opened. */
+/* Moves the read ends to the outputs; on an error they are closed with the other descriptors. */
 static int watch_outputs(struct process *p, struct launch *launch)
 {
     for (int i = 0; i < OUTPUTS && p->on_line; i++) {
@@ -447,7 +447,7 @@ static int watch_end(struct process *p)
 {
     int failed;
 
-    p->pidfd = pidfd_open(p->pid, 0); /* not reaped yet, so it is this child */
+    p->pidfd = pidfd_open(p->pid, 0); /* not reaped yet, so the pid is this child's */
     if (p->pidfd < 0) return -errno;
     failed = uv_poll_init(&p->real->uv, &p->watch, p->pidfd);
     if (failed) return failed;
@@ -456,7 +456,7 @@ static int watch_end(struct process *p)
     return uv_poll_start(&p->watch, UV_READABLE, on_ended);
 }
 
-/* Something is missing to look after the child that runs already. */
+/* Ends a child that already runs, because a resource to watch it is missing. */
 static void abandon(struct process *p)
 {
     kill(p->own_group ? -p->pid : p->pid, SIGKILL);
@@ -519,7 +519,7 @@ static enum err refuse_start(const struct launch *launch, int error, struct note
     uv_strerror_r(-error, reason, sizeof reason);
     if (launch->directory_failed) {
         note_set(note, "start %s: directory %s: %s", options->argv[0], options->directory, reason);
-        return ERR_INVALID; /* the program is not what is missing */
+        return ERR_INVALID; /* the directory is the problem, not the program */
     }
     return note_fail(note, real_err(-error), "start %s: %s", options->argv[0], reason);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names processes by number, start and boot, out of /proc, and watches them by pidfd. A pidfd is opened
- * before the name is read, so both are of one process. Any thread. */
+/* Identifies processes by pid, start time and boot id from /proc, and watches them by pidfd. A
+ * pidfd is opened before the identity is read, so both belong to one process. Any thread. */
 #include "io/process_look.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 enum { STAT_MAX = 16 * 1024, FIELD_STATE = 3, FIELD_START = 22 };
 
-/* The name in field 2 may hold blanks and brackets, so counting begins after its last bracket. */
+/* Field 2 (the name) may contain blanks and brackets, so fields are counted after its end. */
 static struct str stat_word(struct str line, int number)
 {
     size_t close = line.len;
@@ -82,7 +82,7 @@ enum err process_watch(const struct process_name *name, int *ret_pidfd)
             return ERR_FULL;
         return ERR_NOT_FOUND;
     }
-    /* Opened first: the process that has the number now is the one of the descriptor. */
+    /* The pidfd is opened first, so the identity read now is that of the pidfd's process. */
     err = process_name_of(name->pid, &now);
     if (!err && (now.start_ticks != name->start_ticks || strcmp(now.boot, name->boot) != 0))
         err = ERR_NOT_FOUND;

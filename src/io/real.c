@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over libuv: what wakes it, what a turn is, what a turn cost. The loop's thread, but for
+/* The loop over libuv: wake-up, turns, and the cost of turns. Runs on the loop's thread, except
  * posts. */
 #include "io/real_internal.h"
 
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Rounds of "run, flush" in one turn. Each needs an owner that writes because output drained, and
- * a peer that reads fast enough could have it go on for ever: what is left after these waits for
- * the next turn, which does not sleep first. */
+/* Rounds of "run, flush" per turn. A round follows if an owner writes because output drained, and a
+ * peer that reads fast enough could repeat this for ever. The rest waits for the next turn, which
+ * follows without sleep. */
 enum { TURN_ROUNDS_MAX = 8 };
 
 /* -- posts -- */
@@ -22,11 +22,11 @@ static void real_post(struct loop *loop, struct post *post)
 
     pthread_mutex_lock(&real->posts_lock);
     first = list_empty(&real->posts);
-    list_append(&real->posts, &post->link); /* asserts that it is not waiting already */
+    list_append(&real->posts, &post->link); /* asserts that the post is not waiting already */
     atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
-    /* Not under the lock, which the thread that wakes up takes at once. It may even run the post and
-     * close the loop while we are here; real_io_close waits for us to be out. */
+    /* Not under the lock, which the woken thread takes at once. That thread may even run the post
+     * and close the loop meanwhile; real_io_close waits for this function to return. */
     if (first) uv_async_send(&real->wake);
     atomic_fetch_sub(&real->posters, 1);
 }
@@ -34,7 +34,7 @@ static void real_post(struct loop *loop, struct post *post)
 void real_unpost(struct real_io *real, struct post *post)
 {
     pthread_mutex_lock(&real->posts_lock);
-    list_remove(&post->link); /* harmless when it is in no list */
+    list_remove(&post->link); /* harmless if the post is in no list */
     pthread_mutex_unlock(&real->posts_lock);
 }
 
@@ -71,7 +71,7 @@ static bool has_posts(struct real_io *real)
 
 /* -- turns -- */
 
-/* The alarm is set and tasks are looked for just before the loop sleeps. */
+/* Empty, because the alarm is set and tasks are checked just before the loop sleeps. */
 static void wake(struct loop *) {}
 
 const struct loop_ops real_loop_ops = {
@@ -88,12 +88,12 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000 * NS_PER_MS + (uint64_t)used.tv_nsec;
 }
 
-/* Reading the thread's CPU time is a system call (0.5 us on a small virtual machine, as much as
- * the rest of a small turn); reading the monotonic clock is not (0.02 us). So the CPU is read
- * only when more than LOOP_CPU_GRAIN_NS of wall time went by since the last reading. A thread
- * cannot use more CPU than wall time, so the reading in hand is never off by more than the
- * grain, and a turn shorter than the grain is counted as all CPU. After a sleep the mark is
- * always read anew; while turns follow each other closely it costs at most one call in 20 us. */
+/* Reading the thread's CPU time is a system call (0.5 us on a small virtual machine, as much as the
+ * rest of a small turn). Reading the monotonic clock is not (0.02 us). So the CPU time is read only
+ * when more than LOOP_CPU_GRAIN_NS of wall time passed since the last reading. A thread cannot use
+ * more CPU than wall time, so the last reading is never off by more than the grain, and a turn
+ * shorter than the grain counts as all CPU. After a sleep the CPU time is always read. Between
+ * turns without a pause this costs at most one call in 20 us. */
 void real_turn_begin(struct real_io *real)
 {
     uint64_t now = clock_mono_ns(real->loop.clock).ns;
@@ -130,9 +130,9 @@ static void finish_turn(struct real_io *real)
 {
     bool spent;
 
-    real_enter(real); /* a turn that only timers or nothing woke */
+    real_enter(real); /* for a turn without events: only timers, or nothing */
     loop_core_run(&real->loop);
-    spent = loop_core_has_tasks(&real->loop); /* they have had their rounds already */
+    spent = loop_core_has_tasks(&real->loop); /* the turn's rounds of tasks are used up */
     real_flush_streams(real);
     for (int rounds = 1; !spent && rounds < TURN_ROUNDS_MAX && has_more(real); rounds++) {
         loop_core_run_on(&real->loop);
@@ -148,8 +148,8 @@ static void on_alarm(uv_timer_t *alarm)
 
     real_enter(real);
     real->alarm_due = MONO_NEVER;
-    /* libuv 1.44 runs timers before it polls and would then sleep with none left; a stopped loop
-     * polls without waiting. The flag is gone when uv_run returns. */
+    /* libuv 1.44 runs timers before it polls, and would then sleep with none left. A stopped loop
+     * polls without waiting. The flag is cleared when uv_run returns. */
     uv_stop(&real->uv);
 }
 
@@ -164,14 +164,14 @@ static void set_alarm(struct real_io *real)
         uv_timer_stop(&real->alarm);
         return;
     }
-    now = uv_now(&real->uv); /* the same clock as ours, in the same unit */
+    now = uv_now(&real->uv); /* the same clock in the same unit */
     uv_timer_start(&real->alarm, on_alarm, due.ms > now ? due.ms - now : 0, 0);
 }
 
-/* Sleeps if it may, and delivers the events there are; with them the turn has begun. */
+/* Sleeps if allowed, and delivers events. The first event begins the turn. */
 static void run_events(struct real_io *real, bool wait)
 {
-    assert(!real->loop.in_turn); /* never from inside a callback */
+    assert(!real->loop.in_turn); /* must not be called inside a callback */
     set_alarm(real);
     uv_run(&real->uv, wait && !has_more(real) ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
@@ -193,9 +193,9 @@ void real_io_stop(struct real_io *real)
     real->stop = true;
 }
 
-/* -- life -- */
+/* -- opening and closing -- */
 
-/* A handle in here that is neither ours nor on its way out was never closed by its owner. */
+/* Detects a handle that its owner did not close. */
 static void check_closing(uv_handle_t *handle, void *context)
 {
     struct real_io *real = context;
@@ -209,7 +209,7 @@ static void close_handle(uv_handle_t *handle, void *)
     if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 
-/* Works on a half-built one, whose handles were never made. */
+/* Also works on a partly opened loop, whose handles were never made. */
 static void close_uv(struct real_io *real)
 {
     int failed;
@@ -258,7 +258,7 @@ enum err real_io_open(struct real_io **ret_real)
 {
     enum err err = real_io_open_within(ret_real);
 
-    if (!err) signal(SIGPIPE, SIG_IGN); /* a peer that hung up is an error, not our end */
+    if (!err) signal(SIGPIPE, SIG_IGN); /* writing to a closed connection must only be an error */
     return err;
 }
 
@@ -273,7 +273,7 @@ void real_io_close(struct real_io *real)
     uv_walk(&real->uv, check_closing, real);
     uv_unref((uv_handle_t *)&real->wake);
     uv_unref((uv_handle_t *)&real->alarm);
-    /* Closing handles report their end; a name lookup that nobody waits for any more runs to its end. */
+    /* Closing handles report their end. A name lookup that is no longer needed runs to its end. */
     do {
         if (has_posts(real))
             run_posts(real);
@@ -281,8 +281,8 @@ void real_io_close(struct real_io *real)
             run_events(real, true);
         finish_turn(real);
     } while (uv_loop_alive(&real->uv) || has_posts(real) || has_more(real));
-    while (atomic_load(&real->posters) > 0) sched_yield(); /* ends: nobody may post any more */
-    assert(real->loop.timers_made == 0); /* a timer of ours would outlive its loop */
+    while (atomic_load(&real->posters) > 0) sched_yield(); /* ends: no thread may post any more */
+    assert(real->loop.timers_made == 0); /* otherwise a timer would outlive its loop */
     close_uv(real);
     pthread_mutex_destroy(&real->posts_lock);
     loop_core_deinit(&real->loop);

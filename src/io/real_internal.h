@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the real I/O share. Of the others only http_server.c includes this.
+/* Types and functions that the files of the real I/O share. http_server.c also includes this file.
  *
- * Every libuv callback begins with real_enter: it opens the turn (time, watchdog) with the first
- * event that is delivered, because libuv has no hook between waking up and its first callback.
- * Output is gathered: a stream with output is in `unsent` and is flushed when the turn's tasks and
- * hooks are through. */
+ * Every libuv callback begins with real_enter, which opens the turn (time, watchdog) at the first
+ * delivered event, because libuv has no hook between wake-up and its first callback. Output is
+ * gathered: a stream with output is in `unsent`, and is flushed after the turn's tasks and
+ * hooks. */
 #ifndef IO_REAL_INTERNAL_H
 #define IO_REAL_INTERNAL_H
 #include <pthread.h>
@@ -15,23 +15,23 @@
 
 enum {
     REAL_READ_ROOM = 64 * 1024
-}; /* one read; bytes are valid during the call only, so all share it */
+}; /* buffer of one read; shared by all streams, because bytes are valid only during the call */
 
 struct real_io {
     struct io io;
     struct loop loop;
     struct net net;
     uv_loop_t uv;
-    uv_async_t wake;     /* posts wait */
-    uv_timer_t alarm;    /* the earliest timer of the loop */
-    mono_time alarm_due; /* MONO_NEVER: not armed */
+    uv_async_t wake;     /* signalled when posts wait */
+    uv_timer_t alarm;    /* set to the earliest timer of the loop */
+    mono_time alarm_due; /* MONO_NEVER: not set */
     bool stop;
-    struct list unsent; /* streams with output to flush at the turn's end */
+    struct list unsent; /* streams with output, flushed at the end of the turn */
     uint64_t turn_start_ns;
-    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* thread CPU, and when it was read */
+    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* thread CPU time, and when it was read */
     pthread_mutex_t posts_lock;
-    struct list posts;   /* under posts_lock */
-    atomic_uint posters; /* threads inside loop_post, past the lock */
+    struct list posts;   /* protected by posts_lock */
+    atomic_uint posters; /* threads in loop_post after the unlock */
     char read_room[REAL_READ_ROOM];
 };
 
@@ -43,17 +43,17 @@ static inline void real_enter(struct real_io *real)
 {
     if (!real->loop.in_turn) real_turn_begin(real);
 }
-/* NULL for a loop that is not real. */
+/* NULL for a simulated loop. */
 static inline struct real_io *real_from_loop(struct loop *loop)
 {
     return loop->ops == &real_loop_ops ? CONTAINER_OF(loop, struct real_io, loop) : NULL;
 }
-/* Loop thread only: takes back a post that may still be waiting. */
+/* Loop thread only: removes a post if it is still waiting. */
 void real_unpost(struct real_io *real, struct post *post);
-/* Sends what the streams gathered. Calls nobody back. */
+/* Sends the gathered output of all streams. Runs no callback. */
 void real_flush_streams(struct real_io *real);
 
-/* As pthread_create, for a thread that leaves signals to the loop's thread. */
+/* Like pthread_create, with all signals blocked in the new thread. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument);
 enum err real_worker_open(struct loop *loop, const struct worker_options *options,
                           struct loop_worker **ret_worker);
@@ -62,6 +62,6 @@ enum err real_dial(struct net *net, const struct dial_options *options,
                    struct note *note);
 enum err real_listen(struct net *net, const struct listen_options *options,
                      struct listener **ret_listener, struct note *note);
-/* Our code for a negative libuv error; the kernel's errno with its sign turned is one. */
+/* Maps a negative libuv error to enum err; a negated errno works, too. */
 enum err real_err(int uv_code);
 #endif

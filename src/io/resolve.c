@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks a host name up and writes each of its addresses once, with the port. Blocks for as long as the
+/* Resolves a host name and returns each of its addresses once, with the port. Blocks as long as the
  * resolver takes; any thread. */
 #include "io/resolve.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every address of a name. A dial takes the first that answers (io/net.h); a caller that must speak
- * to each of them, or to one that is not itself, asks here. */
+/* Resolves all addresses of a name. net_dial uses the first address that answers; callers that must
+ * contact every address, or an address other than their own, use this file. */
 #ifndef IO_RESOLVE_H
 #define IO_RESOLVE_H
 #include "base/note.h"
@@ -8,10 +8,10 @@
 
 enum { RESOLVE_MAX = 32, RESOLVE_CAP = 64 };
 struct resolved {
-    char at[RESOLVE_MAX][RESOLVE_CAP]; /* "10.0.0.7:7790", "[::1]:7790"; each once */
+    char at[RESOLVE_MAX][RESOLVE_CAP]; /* "10.0.0.7:7790", "[::1]:7790"; no duplicates */
     size_t count;
 };
-/* Waits for the resolver, so it belongs on a worker's thread (io/worker.h). ERR_INVALID for an
- * address that is none, ERR_NOT_FOUND, ERR_UNAVAILABLE (ask again), with a note. */
+/* Blocks on the resolver, so call it on a worker's thread (io/worker.h). ERR_INVALID for a
+ * malformed address, ERR_NOT_FOUND, ERR_UNAVAILABLE (retry), with a note. */
 enum err address_resolve(const char *address, struct resolved *ret_resolved, struct note *note);
 #endif

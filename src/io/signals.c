@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals as events of the loop: one libuv handle per number. Invariant: the memory is freed after the
- * last handle has closed. The loop's thread. */
+/* Signals as events of the loop: one libuv handle per signal. Invariant: the memory is freed after
+ * the last handle has closed. Runs on the loop's thread. */
 #include "io/signals.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@ struct signals {
     struct real_io *real;
     signals_fn *fn;
     void *owner;
-    size_t count, open; /* handles made; not yet closed */
+    size_t count, open; /* handles made; handles not closed yet */
     uv_signal_t handles[];
 };
 

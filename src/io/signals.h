@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals as events on the loop. SIGPIPE is ignored from the first open on. */
+/* Signals as events on the loop. The first open ignores SIGPIPE. */
 #ifndef IO_SIGNALS_H
 #define IO_SIGNALS_H
 #include <signal.h>

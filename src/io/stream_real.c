@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams over kernel sockets: reading with back-pressure, gathered bounded writing, ending,
+/* Streams over kernel sockets: reading with back-pressure, gathered and bounded writing, ending,
  * closing. */
 #include "io/stream_real.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIRECT_PARTS_MAX = 16 }; /* of one write that skips our buffer; more are gathered */
+enum { DIRECT_PARTS_MAX = 16 }; /* largest direct write; writes with more parts are buffered */
 
 static struct real_stream *from_stream(const struct stream *stream)
 {
@@ -64,7 +64,7 @@ void stream_finish(struct real_stream *s)
 
     assert(s->state == STREAM_CLOSING);
     write_note(s, &note);
-    if (s->listener) listener_forget(s->listener, s); /* its place is free when on_closed runs */
+    if (s->listener) listener_forget(s->listener, s); /* its slot is free when on_closed runs */
     if (s->started) s->events.on_closed(s->owner, s->why, &note);
     stream_free(s);
 }
@@ -80,7 +80,7 @@ static void stream_real_on_handle_closed(uv_handle_t *handle)
 
 void stream_fail(struct real_stream *s, const char *verb, enum err why, int code)
 {
-    if (s->state == STREAM_CLOSING) return; /* the first reason is the one that is reported */
+    if (s->state == STREAM_CLOSING) return; /* the first reason is the one reported */
     s->state = STREAM_CLOSING;
     s->verb = verb;
     s->why = why;
@@ -92,7 +92,7 @@ void stream_fail(struct real_stream *s, const char *verb, enum err why, int code
         loop_defer(&s->real->loop, &s->notify);
     else if (!uv_is_closing(&s->uv.handle))
         uv_close(&s->uv.handle, stream_real_on_handle_closed);
-    /* else: dialing closed it between two addresses, and ends with stream_finish */
+    /* otherwise dialing closed the handle between two addresses, and calls stream_finish */
 }
 
 static void real_stream_close(struct stream *stream)
@@ -112,7 +112,7 @@ static void on_notify(struct task *task)
     }
 }
 
-/* Both sides have ended: nothing can happen on this stream any more. */
+/* Closes the stream if both sides have ended, because nothing more can happen on it. */
 static void close_if_over(struct real_stream *s)
 {
     if (s->peer_ended && s->shut) stream_fail(s, NULL, ERR_CLOSED, 0);
@@ -130,8 +130,8 @@ static void on_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
         s->read_turn = real->loop.stats.turns;
         s->read_bytes = 0;
     }
-    /* No room ends this turn's reading. A pause takes effect here, so pausing and resuming before
-     * anything arrives costs no system call. */
+    /* Returning no buffer ends this turn's reading. A pause takes effect here, so a pause and
+     * resume before any data arrives costs no system call. */
     if (s->paused || s->read_bytes >= STREAM_READ_PER_TURN)
         *ret_room = uv_buf_init(NULL, 0);
     else
@@ -270,8 +270,8 @@ static void on_written(uv_write_t *write, int status)
     mark_unsent(s);
 }
 
-/* The kernel is full. libuv waits until it is not and sends the next piece; a quarter of the
- * bound at a time, so that on_drained comes while the rest is still on its way. */
+/* The kernel's buffer is full. libuv waits for space and sends the next piece, a quarter of the
+ * bound at a time, so that on_drained comes while the rest is still being sent. */
 static void hand_to_libuv(struct real_stream *s)
 {
     size_t len =
@@ -289,7 +289,7 @@ static void hand_to_libuv(struct real_stream *s)
     }
 }
 
-/* Sends the front; false when some of it stays, or the stream failed. */
+/* Sends the front buffer. False: some of it is left, or the stream failed. */
 static bool send_front(struct real_stream *s)
 {
     size_t len = min_size(s->front.len - s->front_at, INT32_MAX);
@@ -350,16 +350,16 @@ void real_flush_streams(struct real_io *real)
         flush(CONTAINER_OF(node, struct real_stream, in_unsent));
 }
 
-/* A large write while nothing waits goes to the kernel without a copy; what it does not take is
- * copied into room that was reserved before, so that "all or none" holds. Returns what the
- * kernel took. */
+/* Gives a large write to the kernel without a copy if nothing is pending. The part the kernel does
+ * not accept is copied to space reserved before, which keeps "all or none". Returns how much the
+ * kernel accepted. */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];
     int sent;
 
     for (size_t i = 0; i < count; i++) {
-        /* libuv does not write to them; its type has no const */
+        /* libuv does not write to the buffers; its type has no const */
         pieces[i].base = (char *)parts[i].at;
         pieces[i].len = parts[i].len;
     }
@@ -404,7 +404,7 @@ static enum err real_stream_write(struct stream *stream, const struct str *parts
     }
     if (total == 0) return ERR_OK;
     if (total > s->output_max - pending) {
-        /* on_drained comes when this very write fits, not before: at half the bound it might not. */
+        /* on_drained must come when this write fits, which may be below half of the bound. */
         want_drain(s, min_size(s->output_max / 2, s->output_max - total));
         return ERR_FULL;
     }
@@ -423,7 +423,7 @@ static void real_stream_end(struct stream *stream)
     mark_unsent(s);
 }
 
-/* -- the rest -- */
+/* -- other calls -- */
 
 static const struct stream_ops real_stream_ops = {
     .start = real_stream_start,

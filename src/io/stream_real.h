@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream over a kernel socket, and what dialing and listening need of it. Nobody else includes
- * this.
+/* A stream over a kernel socket, with the parts that dialing and listening use. Private to these
+ * files.
  *
  *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING --> gone
  *        \________________failure, stream_close_______________________________/
  *
- * Output waits in two buffers: `front` is on its way to the kernel from `front_at` on, `back`
- * gathers what is written meanwhile; they change places when the front is through. */
+ * Output is in two buffers: the kernel is being given `front` from `front_at` on, and new writes go
+ * to `back`. When `front` is sent the buffers are swapped. */
 #ifndef IO_STREAM_REAL_H
 #define IO_STREAM_REAL_H
 #include "base/buf.h"
@@ -14,9 +14,9 @@
 
 enum {
     STREAM_OUTPUT_MAX_DEFAULT = 1024 * 1024,
-    STREAM_READ_PER_TURN = 256 * 1024, /* then others have their go; what is left stays readable */
-    STREAM_DIRECT_MIN = 32 * 1024,     /* a write this large skips our buffer when that is empty */
-    STREAM_KEEP = 4 * 1024,            /* an idle stream holds no larger buffer than this */
+    STREAM_READ_PER_TURN = 256 * 1024, /* per turn; the rest stays readable in the next turn */
+    STREAM_DIRECT_MIN = 32 * 1024,     /* a write of at least this size bypasses an empty buffer */
+    STREAM_KEEP = 4 * 1024,            /* an idle stream keeps buffers up to this size */
     STREAM_PEER_CAP = 80,              /* "[v6%scope]:port" */
     DIAL_TIMEOUT_DEFAULT_MS = 10 * 1000,
 };
@@ -29,15 +29,15 @@ struct real_stream {
     struct stream stream;
     struct real_io *real;
     enum stream_state state;
-    struct real_listener *listener; /* that accepted it, while both live */
+    struct real_listener *listener; /* the listener that accepted the stream, while both exist */
     struct list in_listener, in_unsent;
-    struct real_listener *shakes_for; /* during the TLS handshake of an accepted one; */
-    struct stream *tls;               /* over this one */
+    struct real_listener *shakes_for; /* the listener, during an accepted stream's handshake */
+    struct stream *tls;               /* the TLS stream over this stream */
     struct list in_handshakes;
-    struct dial *dial; /* of a dialed one until it is open */
+    struct dial *dial; /* the dial of a dialed stream until the stream is open */
     struct stream_events events;
     void *owner;
-    struct task notify; /* on_drained; on_closed of one without a handle */
+    struct task notify; /* calls on_drained; for a stream without handle, on_closed */
 
     union {
         uv_handle_t handle;
@@ -48,41 +48,41 @@ struct real_stream {
     uv_connect_t connect;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    bool has_handle; /* uv is initialised, and its close has not been reported */
+    bool has_handle; /* uv is initialised, and its close callback has not run */
 
     struct buf front, back;
-    size_t front_at, writing;    /* writing: bytes of the front that libuv is writing */
-    size_t output_max, drain_at; /* on_drained is due when no more than drain_at is pending */
-    uint64_t read_turn;          /* how much was read in which turn */
+    size_t front_at, writing;    /* writing: bytes of `front` given to libuv */
+    size_t output_max, drain_at; /* on_drained is due when at most drain_at bytes are pending */
+    uint64_t read_turn;          /* the current turn, and how much was read in it */
     size_t read_bytes;
     bool started, paused, reading;
     bool drain_wanted, drain_due;
-    bool peer_ended, ending, shut; /* ending: stream_end was called; shut: the kernel knows */
+    bool peer_ended, ending, shut; /* ending: stream_end was called; shut: shutdown is done */
 
-    enum err why;     /* of CLOSING */
-    const char *verb; /* what failed, for the note; NULL: nothing did */
-    int code;         /* libuv's; 0: `why` says it */
+    enum err why;     /* reason of CLOSING */
+    const char *verb; /* the operation that failed, for the note; NULL: none */
+    int code;         /* libuv's error; 0: only `why` is known */
     char peer[STREAM_PEER_CAP];
 };
 
-/* Not started, not paused, without a handle. NULL: out of memory. */
+/* Makes a stream that is not started, not paused and has no handle. NULL: out of memory. */
 struct real_stream *stream_new(struct real_io *real, size_t output_max);
-void stream_free(struct real_stream *s); /* one that never had a handle */
-/* Makes an open stream of a connected socket, which is its own on success only. */
+void stream_free(struct real_stream *s); /* for a stream that never had a handle */
+/* Makes an open stream from a connected socket; the stream owns the socket only on success. */
 int stream_adopt(struct real_stream *s, int fd, bool is_unix);
-/* The socket is connected: from here on it reads and writes. */
+/* Call when the socket is connected: starts reading and writing. */
 void stream_opened(struct real_stream *s);
-/* The stream begins to close; on_closed follows, with a note "<verb> <address>: <why>", or "closed"
- * without a verb. */
+/* Starts to close the stream. on_closed follows with the note "<verb> <address>: <why>", or
+ * "closed" without a verb. */
 void stream_fail(struct real_stream *s, const char *verb, enum err why, int code);
-/* The last call for a closing stream; from the close callback of its handle. */
+/* The last step of closing, called from the close callback of the handle. */
 void stream_finish(struct real_stream *s);
 /* "1.2.3.4:80", "[::1]:80", "unix". */
 void stream_address_text(const struct sockaddr_storage *address, char text[STREAM_PEER_CAP]);
 
 /* -- io/dial_real.c -- */
-void dial_stop(struct dial *dial);    /* its stream begins to close */
-void dial_release(struct dial *dial); /* its stream forgets it; NULL is fine */
+void dial_stop(struct dial *dial);    /* starts to close the dial's stream */
+void dial_release(struct dial *dial); /* detaches the dial from its stream; NULL is fine */
 /* -- io/listen_real.c -- */
 void listener_forget(struct real_listener *listener, struct real_stream *s);
 #endif

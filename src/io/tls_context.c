@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One side's TLS material: read, checked, turned into an SSL_CTX, and replaced whole when files
- * change.
+/* One side's TLS settings: read, checked, converted to an SSL_CTX, and replaced as a whole when
+ * files change.
  *
- * A load never changes what is in force before everything has been read and found to fit: a new
- * SSL_CTX is built beside the old one and swapped in at the end. Connections hold their own
- * reference to the SSL_CTX they were made with, so the old one lives as long as they do. */
+ * A load changes nothing before everything was read and found to match: a new SSL_CTX is built
+ * separately and swapped in at the end. Connections hold a reference to the SSL_CTX they were made
+ * with, so the old one exists as long as they do. */
 #include "io/tls_context.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum {
     FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots is a quarter of this */
     BUNDLE_CERTS_MAX = 512,       /* roots in all files together */
     CHAIN_CERTS_MAX = 16,         /* certificates in our own file */
-    PEER_CHAIN_BYTES_MAX = 65536, /* a peer's chain; stops memory from being filled by it */
+    PEER_CHAIN_BYTES_MAX = 65536, /* a peer's chain; limits the memory a peer can use */
     PEER_CHAIN_DEPTH_MAX = 8,
 };
 
@@ -29,7 +29,7 @@ const char *tls_engine_version(void)
     return OpenSSL_version(OPENSSL_VERSION);
 }
 
-/* -- what a connection may do ------------------------------------------------------------------ */
+/* -- rules for connections --------------------------------------------------------------------- */
 
 static int on_verify(int good, X509_STORE_CTX *verify)
 {
@@ -44,8 +44,8 @@ static int on_verify(int good, X509_STORE_CTX *verify)
     }
 }
 
-/* Where a certificate that proves nothing is as good as none. The peer has still shown that the
- * certificate's key is its own. */
+/* Accepts an unverified certificate as if there were none. The peer has still proved that it has
+ * the certificate's key. */
 static int on_verify_any(int good, X509_STORE_CTX *verify)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(verify, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -60,9 +60,9 @@ static bool is_in_time(const X509 *certificate)
            X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
 }
 
-/* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would
- * then take the first root of that name and find the signature wrong; here the signature chooses
- * among them. */
+/* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would then
+ * take the first root of that name and find the signature wrong. Here the signature decides among
+ * them. */
 static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certificate)
 {
     STACK_OF(X509) *named = X509_STORE_CTX_get1_certs(verify, X509_get_issuer_name(certificate));
@@ -75,7 +75,7 @@ static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certif
             X509_verify(certificate, X509_get0_pubkey(candidate)) == 1)
             found = candidate;
     }
-    ERR_clear_error(); /* the ones that did not sign left their complaints */
+    ERR_clear_error(); /* roots that did not sign left errors in the queue */
     if (found) X509_up_ref(found);
     sk_X509_pop_free(named, X509_free);
     if (!found) return X509_STORE_CTX_get1_issuer(ret_issuer, verify, certificate);
@@ -83,8 +83,8 @@ static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certif
     return 1;
 }
 
-/* The select callback below is only asked when the peer offers something; this one sees the
- * silence. */
+/* The select callback below is called only if the peer offers a protocol; this callback handles
+ * peers that offer none. */
 static int on_client_hello(SSL *ssl, int *alert, void *owner)
 {
     const struct tls_context *context = owner;
@@ -132,13 +132,14 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
 
     SSL_CTX_set_options(made, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                   SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* An idle connection holds no record buffer; and we show what our file holds, not also the
-     * roots we happen to trust. */
+    /* An idle connection keeps no record buffer. The chain sent is that of our file, without the
+     * roots that we trust. */
     SSL_CTX_set_mode(made, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_max_cert_list(made, PEER_CHAIN_BYTES_MAX);
     SSL_CTX_set_verify_depth(made, PEER_CHAIN_DEPTH_MAX);
-    if (!SSL_CTX_set_num_tickets(made, 0)) return false; /* nobody resumes: save the writes */
+    /* Sessions are never resumed, so tickets would be wasted. */
+    if (!SSL_CTX_set_num_tickets(made, 0)) return false;
 
     if (context->side == TLS_CLIENT || context->has_ca) verify = SSL_VERIFY_PEER;
     if (context->side == TLS_SERVER && !context->peer_optional)
@@ -147,7 +148,7 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
     X509_STORE_set_get_issuer(SSL_CTX_get_cert_store(made), choose_issuer);
 
     if (context->alpn_len == 0) return true;
-    if (context->side == TLS_CLIENT) /* answers 0 for success, unlike its neighbours */
+    if (context->side == TLS_CLIENT) /* this function returns 0 for success, unlike the others */
         return SSL_CTX_set_alpn_protos(made, context->alpn, context->alpn_len) == 0;
     SSL_CTX_set_client_hello_cb(made, on_client_hello, context);
     SSL_CTX_set_alpn_select_cb(made, on_alpn_select, context);
@@ -180,8 +181,8 @@ static bool trust_and_name_root(SSL_CTX *made, X509 *certificate, size_t index)
 }
 
 typedef bool use_certificate_fn(SSL_CTX *made, X509 *certificate, size_t index);
-/* Gives each certificate of a source to `use`: at most `max`, of which *count came from the sources
- * before it. */
+/* Passes each certificate of a source to `use`: at most `max` in total, of which *count came from
+ * earlier sources. */
 static enum err use_certificates(const struct tls_context *context, size_t which, SSL_CTX *made,
                                  use_certificate_fn *use, size_t max, size_t *count,
                                  struct note *note)
@@ -290,8 +291,8 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
     context->info.not_after = tls_wall_from_asn1(own ? X509_get0_notAfter(own) : NULL);
 }
 
-/* Reads the files, if it has any, and swaps. The stamps were taken before, so a file that changes meanwhile is
- * seen as changed by the next look. */
+/* Reads the files, if there are any, and swaps the SSL_CTX. The stamps were taken before, so the
+ * next check notices a change during the load. */
 static enum err load(struct tls_context *context, const struct fs_info *stamps, struct note *note)
 {
     SSL_CTX *made = NULL;
@@ -300,7 +301,7 @@ static enum err load(struct tls_context *context, const struct fs_info *stamps, 
     if (!err) err = build(context, &made, note);
     for (size_t i = 0; i < SOURCES_MAX; i++) tls_wipe(&context->sources[i].pem);
     if (err) {
-        /* Bad content stays bad until a file changes; a read that failed may work next time. */
+        /* Bad content stays bad until a file changes; after a read error a retry may work. */
         context->refused_known = err == ERR_PARSE || err == ERR_CONFLICT || err == ERR_TOO_LARGE;
         memcpy(context->refused, stamps, sizeof context->refused);
         return err;
@@ -332,7 +333,7 @@ static enum err reload(struct tls_context *context, bool skip_refused, bool *ret
     }
     err = read_stamps(context, stamps, &why);
     if (!err && same_stamps(context, stamps, context->loaded)) {
-        /* What is in force is what is there, whatever was there in between. */
+        /* The loaded settings equal the files again, so an error in between is over. */
         context->info.last_failure.text[0] = '\0';
         context->refused_known = false;
         *ret_changed = false;
@@ -360,10 +361,11 @@ void tls_context_recheck(struct tls_context *context, mono_time now)
 
     if (!mono_due(context->recheck_at, now)) return;
     context->recheck_at = mono_after(now, TLS_RECHECK_MS);
-    (void)reload(context, true, &changed, NULL); /* the old stays in force; counted in tls_info */
+    /* The old settings stay; tls_info counts the failure. */
+    (void)reload(context, true, &changed, NULL);
 }
 
-/* -- life cycle -------------------------------------------------------------------------------- */
+/* -- opening and closing ----------------------------------------------------------------------- */
 
 static enum err set_alpn(struct tls_context *context, const struct tls_options *options,
                          struct note *note)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a TLS context: changed by tls_context.c alone. For the files of the TLS part only;
- * callers of io see io/tls.h. */
+/* Internals of a TLS context, which only tls_context.c changes. For the TLS files only; other code
+ * uses io/tls.h. */
 #ifndef IO_TLS_CONTEXT_H
 #define IO_TLS_CONTEXT_H
 #include <openssl/ssl.h>
 
 #include "io/tls.h"
 
-/* Where a piece of PEM comes from. */
+/* A source of PEM text. */
 enum {
     SOURCE_CERT,
     SOURCE_KEY,
     SOURCE_CA,
-    SOURCES_MAX = 6, /* certificate, key, four bundles */
+    SOURCES_MAX = 6, /* certificate, key, four CA bundles */
     ALPN_WIRE_MAX = 4 * 256,
 };
 struct source {
-    char *path;     /* NULL: from memory */
-    struct buf pem; /* from memory, or during a load */
+    char *path;     /* NULL: the PEM text is in memory */
+    struct buf pem; /* from memory, or only during a load */
 };
 
 struct tls_context {
@@ -26,10 +26,10 @@ struct tls_context {
     enum tls_side side;
     enum tls_version version_min;
     bool peer_optional, peer_unproven;
-    unsigned char alpn[ALPN_WIRE_MAX]; /* length-prefixed, as on the wire */
+    unsigned char alpn[ALPN_WIRE_MAX]; /* length-prefixed, as in the TLS extension */
     unsigned alpn_len;
     struct source sources[SOURCES_MAX];
-    size_t source_count; /* cert and key always have a place, maybe empty */
+    size_t source_count; /* certificate and key always have an entry, maybe empty */
     bool has_pair, has_ca, in_memory;
     SSL_CTX *current;
     struct fs_info loaded[SOURCES_MAX], refused[SOURCES_MAX];
@@ -38,14 +38,14 @@ struct tls_context {
     struct tls_info info;
 };
 
-/* Looks at the files if TLS_RECHECK_MS have passed since the last look. A pair that was found bad
- * is not tried again until a file changes; what failed for another reason is. */
+/* Checks the files if TLS_RECHECK_MS have passed since the last check. A pair that was invalid is
+ * not loaded again until a file changes; after any other failure the load is retried. */
 void tls_context_recheck(struct tls_context *context, mono_time now);
 
-/* Defined by tls_session.c, whose session an SSL's app data is. Called from inside the handshake
- * when the peer's chain, validity, use and name were found good; anything but ERR_OK ends it by
- * an alert. */
+/* Implemented by tls_session.c; the SSL's app data is its session. Called during the handshake when
+ * the peer's chain, validity, use and name were verified. Any result but ERR_OK ends the handshake
+ * with an alert. */
 enum err tls_session_judge(void *session, X509 *leaf);
-/* The peer's certificate proves nothing: it has no identity, whatever follows. */
+/* Called when the peer's certificate is not verified: the session will have no identity. */
 void tls_session_doubt(void *session);
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates and keys out of PEM text; names out of a certificate, each checked before anybody
- * compares it.
+/* Reads certificates and keys from PEM text, and the names in a certificate, each checked before
+ * any comparison.
  *
- * What is found are views into the certificate; the identity is a copy of them in one block of
- * memory. A name is judged by its declared length, never by the place of a NUL. Any thread. */
+ * The results are first views into the certificate; the identity is a copy of them in one block of
+ * memory. A name has its declared length and does not end at a NUL. Any thread. */
 #include "io/tls_identity.h"
 
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-/* RFC 5280 allows 20 octets; some issuers add one. Nobody needs more than this. */
+/* RFC 5280 allows 20 octets; some issuers add one. Larger serials are refused. */
 enum { SERIAL_OCTETS_MAX = 32 };
 
-/* The views of `identity` point into the arrays and into what the certificate and OpenSSL hold. */
+/* The views of `identity` point into the arrays, the certificate and OpenSSL's memory. */
 struct findings {
     GENERAL_NAMES *san;
-    unsigned char *common_name; /* UTF-8, OpenSSL's heap */
-    char *serial_hex;           /* OpenSSL's heap */
+    unsigned char *common_name; /* UTF-8, on OpenSSL's heap */
+    char *serial_hex;           /* on OpenSSL's heap */
     struct str uris[TLS_NAMES_MAX], dns_names[TLS_NAMES_MAX];
     struct tls_identity identity;
 };
@@ -42,7 +42,7 @@ enum err tls_engine_failed(enum err otherwise, struct note *note)
 
 static int no_password(char *, int, int, void *)
 {
-    return 0; /* otherwise OpenSSL would ask on the terminal */
+    return 0; /* otherwise OpenSSL would prompt on the terminal */
 }
 
 void tls_wipe(struct buf *secret)
@@ -73,7 +73,7 @@ enum err tls_pem_certificates(struct str pem, X509 **list, size_t cap, size_t *r
             err = note_fail(note, ERR_TOO_LARGE, "more than %zu certificates", cap);
         }
     }
-    /* "no start line" is how a good text ends */
+    /* "no start line" is the normal end of the text */
     if (!err && (!bio || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE))
         err = tls_engine_failed(ERR_PARSE, note);
     else if (!err && count == 0)
@@ -107,14 +107,14 @@ enum err tls_pem_key(struct str pem, EVP_PKEY **ret_key, struct note *note)
 
 /* -- names ------------------------------------------------------------------------------------- */
 
-/* OpenSSL could not read a part of the certificate, for want of memory or because it is none. */
+/* OpenSSL could not read a part of the certificate: out of memory, or malformed. */
 static enum err not_read(struct note *note, const char *what)
 {
     note_set(note, "%s", what);
     return tls_engine_failed(ERR_UNAUTHENTICATED, NULL);
 }
 
-/* A URI or DNS name is an IA5String: visible ASCII, no blank. */
+/* A URI or DNS name is an IA5String: visible ASCII without blanks. */
 static enum err judge_ascii(struct str name, const char *kind, struct note *note)
 {
     if (name.len == 0) return note_fail(note, ERR_UNAUTHENTICATED, "an empty %s", kind);
@@ -126,7 +126,7 @@ static enum err judge_ascii(struct str name, const char *kind, struct note *note
     return ERR_OK;
 }
 
-/* A common name is any text without control characters (C0, DEL, and C1 as UTF-8 spells it). */
+/* A common name is text without control characters (C0, DEL, and C1 encoded as UTF-8). */
 static enum err judge_common_name(struct str name, struct note *note)
 {
     if (!str_is_utf8(name))
@@ -190,7 +190,7 @@ static enum err find_common_name(X509 *certificate, struct findings *found, stru
         }
         count++;
     }
-    /* several: which one is meant is anybody's guess */
+    /* with several common names none is used, because the intended one is unknown */
     if (count > 1) found->identity.common_name = STR_EMPTY;
     return ERR_OK;
 }
@@ -242,8 +242,8 @@ enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity
     return err;
 }
 
-/* A scheme is compared without regard to case, so that "BIGFLEET:" beside "bigfleet:" counts as
- * two; the URI itself is given as it is, and callers compare it exactly. */
+/* The scheme is compared case-insensitively, so that "BIGFLEET:" beside "bigfleet:" counts as two.
+ * The URI is returned unchanged, and callers compare it exactly. */
 static bool has_scheme(struct str uri, struct str scheme)
 {
     struct str head = {uri.at, scheme.len};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A BIO of our own joins OpenSSL to two bounded buffers: it reads what the caller fed and writes the
- * output. OpenSSL's memory BIO has no ceiling and never gives memory back. One thread. */
+/* A custom BIO connects OpenSSL to two bounded buffers: it reads the fed input and writes the
+ * output. OpenSSL's memory BIO has no ceiling and never frees memory. One thread. */
 #include "io/tls_session.h"
 
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 
 enum {
     HOST_NAME_MAX_LEN = 253,
-    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory a session without output may keep */
+    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory that an idle session may keep */
 };
 
 /* -- the BIO ----------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static int bio_read(BIO *bio, char *into, int cap)
     size_t take = min_size((size_t)cap, session->input.len - session->input_at);
 
     BIO_clear_retry_flags(bio);
-    if (take == 0) { /* more may come: the end of the bytes is no end of the stream */
+    if (take == 0) { /* more may come: running out of bytes is not the end of the stream */
         BIO_set_retry_read(bio);
         return -1;
     }
@@ -35,7 +35,7 @@ static int bio_read(BIO *bio, char *into, int cap)
     session->input_at += take;
     if (session->input_at == session->input.len) {
         session->input_at = 0;
-        buf_deinit(&session->input); /* an idle connection holds no memory for it */
+        buf_deinit(&session->input); /* an idle connection keeps no input memory */
     }
     return (int)take;
 }
@@ -66,7 +66,7 @@ static BIO_METHOD *bio_method_new(void)
     return method;
 }
 
-/* One for the process, made by the first caller; any thread. */
+/* One per process, made by the first caller; any thread. */
 static BIO_METHOD *bio_method(void)
 {
     static _Atomic(BIO_METHOD *) shared;
@@ -81,8 +81,8 @@ static BIO_METHOD *bio_method(void)
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-/* What the server has to prove. Its common name is never looked at: only DNS and address SANs
- * are. */
+/* Sets the name that the server must prove. Only DNS and address SANs count, never the common
+ * name. */
 static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
 {
     X509_VERIFY_PARAM *expected = SSL_get0_param(ssl);
@@ -123,7 +123,7 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
     BIO_set_data(bio, session);
     BIO_set_init(bio, 1);
     SSL_set_bio(session->ssl, bio, bio);
-    bio = NULL; /* the SSL's now */
+    bio = NULL; /* now owned by the SSL */
     if (!SSL_set_app_data(session->ssl, session)) goto fail;
     if (context->side == TLS_SERVER) {
         SSL_set_accept_state(session->ssl);
@@ -170,10 +170,10 @@ void tls_session_doubt(void *owner)
     struct tls_session *session = owner;
 
     session->doubted = true;
-    session->failure.text[0] = '\0'; /* nothing failed */
+    session->failure.text[0] = '\0'; /* no failure */
 }
 
-/* -- failing ----------------------------------------------------------------------------------- */
+/* -- failures ---------------------------------------------------------------------------------- */
 
 static enum err fail_with(struct tls_session *session, enum err err)
 {
@@ -184,12 +184,11 @@ static enum err fail_with(struct tls_session *session, enum err err)
     return err;
 }
 
-/* Alerts as the protocol numbers them; the ones about our identity, and about our versions and protocols.
- */
+/* Maps a TLS alert number: alerts about our identity, and about our versions and protocols. */
 static enum err judge_alert(int alert)
 {
     switch (alert) {
-    case SSL_AD_HANDSHAKE_FAILURE: /* how TLS 1.2 says that a certificate is missing */
+    case SSL_AD_HANDSHAKE_FAILURE: /* TLS 1.2's alert for a missing certificate */
     case SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_UNSUPPORTED_CERTIFICATE:
     case SSL_AD_CERTIFICATE_REVOKED:
@@ -197,7 +196,7 @@ static enum err judge_alert(int alert)
     case SSL_AD_CERTIFICATE_UNKNOWN:
     case SSL_AD_UNKNOWN_CA:
     case SSL_AD_ACCESS_DENIED:
-    case SSL_AD_DECRYPT_ERROR: /* our signature did not convince */
+    case SSL_AD_DECRYPT_ERROR: /* the peer could not verify our signature */
     case SSL_AD_CERTIFICATE_REQUIRED: return ERR_DENIED;
     case SSL_AD_PROTOCOL_VERSION:
     case SSL_AD_INSUFFICIENT_SECURITY:
@@ -212,7 +211,8 @@ static enum err refused_peer(struct tls_session *session)
 
     if (result == X509_V_ERR_OUT_OF_MEM)
         return note_fail(&session->failure, ERR_NOMEM, "out of memory");
-    if (result != X509_V_ERR_APPLICATION_VERIFICATION) /* then tls_session_judge has said why */
+    /* Otherwise tls_session_judge has set the reason. */
+    if (result != X509_V_ERR_APPLICATION_VERIFICATION)
         note_set(&session->failure, "%s", X509_verify_cert_error_string(result));
     note_prefix(&session->failure, "peer's certificate refused");
     return ERR_UNAUTHENTICATED;
@@ -243,8 +243,8 @@ static enum err judge_reason(struct tls_session *session, unsigned long code)
     }
 }
 
-/* The queue holds what each layer had to say, innermost first; a layer below TLS may speak first
- * and mean little. */
+/* OpenSSL's queue has the errors of each layer, innermost first. An error of a layer below TLS may
+ * come first and is less specific. */
 static enum err fail(struct tls_session *session)
 {
     unsigned long code, first = 0;
@@ -272,7 +272,7 @@ static enum err fail(struct tls_session *session)
 
 enum err tls_session_feed(struct tls_session *session, struct str bytes)
 {
-    if (session->peer_ended) return ERR_OK; /* nothing counts after close_notify */
+    if (session->peer_ended) return ERR_OK; /* bytes after close_notify are ignored */
     buf_consume(&session->input, session->input_at);
     session->input_at = 0;
     return buf_append(&session->input, bytes);
@@ -353,7 +353,7 @@ struct str tls_session_output(const struct tls_session *session)
 void tls_session_consume(struct tls_session *session, size_t len)
 {
     buf_consume(&session->output, len);
-    /* A burst is over: an idle connection stays small. */
+    /* Frees a large buffer after a burst, so that an idle connection stays small. */
     if (session->output.len == 0 && session->output.cap > TLS_SESSION_IDLE_OUTPUT_MAX)
         buf_deinit(&session->output);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stream over a stream: plaintext above, TLS records below.
  *
- * Output: what the owner writes in a turn is gathered, so that small writes share a record, and is
- * made into records by the deferred `work`. The plain stream has room for them: it was opened with
- * the bound of this stream, the most that TLS adds, and some room for what TLS itself has to say.
- * Input: a paused owner stops the reading below, and what was read already is kept by the session.
+ * Output: the owner's writes of a turn are gathered, so that small writes share a record, and
+ * encoded as records by the deferred task `work`. The plain stream has space for them, because it
+ * was opened with this stream's bound, TLS's maximum overhead, and some space for TLS's own
+ * messages. Input: a paused owner pauses reading below, and the session keeps bytes that were
+ * already read.
  *
- * Nothing is called back from inside a call of the owner's: writing, resuming and ending only
- * defer `work`. The memory is freed in one place, when the plain stream reports its end. */
+ * No callback runs inside a call of the owner: writing, resuming and ending only defer `work`. The
+ * memory is freed in one place, when the plain stream reports its end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,36 +19,36 @@
 enum {
     DEFAULT_TIMEOUT_MS = 10 * 1000,
     DEFAULT_OUTPUT_MAX = 1024 * 1024,
-    PLAIN_SLACK = 64 * 1024,  /* for handshakes, alerts and the like */
-    OUTPUT_PIECE = 64 * 1024, /* encrypted at a time */
-    TLS_STREAM_IDLE_OUTPUT_MAX =
-        64 * 1024,               /* memory a stream without output may keep for the next */
-    TLS_STREAM_LINGER_MS = 1000, /* for the peer to take the alert that says why */
+    PLAIN_SLACK = 64 * 1024,                /* for handshakes, alerts and similar messages */
+    OUTPUT_PIECE = 64 * 1024,               /* bytes encrypted at a time */
+    TLS_STREAM_IDLE_OUTPUT_MAX = 64 * 1024, /* memory that a stream without output may keep */
+    TLS_STREAM_LINGER_MS = 1000, /* time for the peer to receive the alert with the reason */
     NAME_CAP = 256,
 };
 
 struct tls_stream {
-    struct stream stream; /* first: what the owner holds */
+    struct stream stream; /* first member: the owner's handle */
     struct loop *loop;
-    struct stream *plain; /* ours; NULL only before it exists and once it is gone */
+    struct stream *plain; /* owned; NULL before it exists and after its end */
     struct tls_session *session;
     struct stream_events events;
     void *owner;
-    struct timer timer; /* the handshake's deadline, later the linger's */
-    mono_time deadline; /* of a dialed one; until it is connected the plain dial keeps it */
+    struct timer timer; /* deadline of the handshake, later of lingering */
+    mono_time deadline; /* deadline of a dialed stream; the plain dial enforces it until
+                           connected */
     struct task work;
-    struct buf output; /* plaintext of this turn, or of the time before the handshake was done */
+    struct buf output; /* plaintext of this turn, or from before the handshake ended */
     size_t output_max, plain_max;
     bool connected; /* the plain stream is open */
-    bool opened;    /* the handshake is done and the owner knows */
+    bool opened;    /* the handshake is done and on_open was called */
     bool paused;
-    bool drain_wanted; /* on_drained is owed, at `drain_at` pending or less */
+    bool drain_wanted; /* on_drained is due when at most `drain_at` bytes are pending */
     size_t drain_at;
-    bool ending, half_closed; /* stream_end called; close_notify made and the plain stream ended */
-    bool end_reported;        /* on_end called */
+    bool ending, half_closed; /* stream_end was called; close_notify was sent */
+    bool end_reported;        /* on_end was called */
     bool plain_ended;
-    bool closing; /* stream_close called: say nothing more but on_closed */
-    bool failed;  /* `why` is known; lingering */
+    bool closing; /* stream_close was called: only on_closed may follow */
+    bool failed;  /* `why` is set; lingering */
     enum err why;
     struct note note;
 };
@@ -65,12 +66,13 @@ static size_t tls_stream_unsent(const struct tls_stream *t)
     return t->output.len + (t->plain ? stream_pending(t->plain) : 0);
 }
 
-/* -- ending badly ------------------------------------------------------------------------------ */
+/* -- failures ---------------------------------------------------------------------------------- */
 
 static void tls_push_records(struct tls_stream *t);
 
-/* Remembers why; on_closed will say it. The alert is given a moment to arrive: closing at once with
- * bytes unread would make the kernel reset the connection and the peer never learn the reason. */
+/* Stores the reason for on_closed. Waits a moment before closing so that the alert arrives: closing
+ * at once with unread bytes would make the kernel reset the connection, and the peer would never
+ * learn the reason. */
 static void tls_fail(struct tls_stream *t, enum err why, const struct note *note)
 {
     bool has_alert;
@@ -86,7 +88,7 @@ static void tls_fail(struct tls_stream *t, enum err why, const struct note *note
         return;
     }
     stream_end(t->plain);
-    stream_resume(t->plain); /* what still comes is thrown away */
+    stream_resume(t->plain); /* later bytes are dropped */
     timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
 }
 
@@ -106,8 +108,8 @@ static void tls_on_timer(struct timer *timer)
         t->why = ERR_TIMEOUT;
         note_set(&t->note, "tls: the handshake took too long");
     }
-    /* Lingering is for a peer that has all of it and forgets to close; one that has yet to read
-     * the rest holds the stream, as it would without TLS. */
+    /* Lingering is only for a peer that has read everything and does not close. A peer that has not
+     * read the rest yet keeps the stream open, as it would without TLS. */
     if (t->opened && !t->failed && !t->closing && stream_pending(t->plain) > 0)
         timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
     else
@@ -116,7 +118,7 @@ static void tls_on_timer(struct timer *timer)
 
 /* -- output ------------------------------------------------------------------------------------ */
 
-/* No room below: the peer makes TLS answer, and does not read. */
+/* The plain stream is full: the peer makes TLS respond, and does not read the responses. */
 static void tls_push_records(struct tls_stream *t)
 {
     struct str records = tls_session_output(t->session);
@@ -124,11 +126,11 @@ static void tls_push_records(struct tls_stream *t)
 
     if (!err)
         tls_session_consume(t->session, records.len);
-    else if (err != ERR_CLOSED) /* else its on_closed is on the way */
+    else if (err != ERR_CLOSED) /* otherwise the plain stream's on_closed follows */
         tls_fail_text(t, err, err_text(err));
 }
 
-/* All that was written becomes records, then the end if it was asked for. */
+/* Encodes all written bytes as records, then the end if it was requested. */
 static void tls_send_output(struct tls_stream *t)
 {
     struct str rest = buf_peek(&t->output);
@@ -157,9 +159,9 @@ static void tls_want_drain(struct tls_stream *t, size_t drain_at)
     t->drain_wanted = true;
 }
 
-/* Everything left is in the plain stream, which speaks up at half its bound only; but a write
- * that does not fit makes it promise on_drained for when that write would. The bytes offered are
- * neither read nor taken. */
+/* All pending output is in the plain stream, which calls on_drained only at half of its bound. A
+ * write that does not fit makes it call on_drained when that write would fit. The offered bytes are
+ * neither read nor accepted. */
 static void tls_ask_plain(struct tls_stream *t)
 {
     struct str probe = {"", t->plain_max - t->drain_at};
@@ -182,7 +184,7 @@ static void tls_report_drained(struct tls_stream *t)
     }
 }
 
-/* Only from events and tasks, since it may call on_drained. */
+/* Call only from events and tasks, because it may call on_drained. */
 static void tls_pump_out(struct tls_stream *t)
 {
     tls_push_records(t);
@@ -190,7 +192,7 @@ static void tls_pump_out(struct tls_stream *t)
     tls_send_output(t);
     tls_report_drained(t);
     if (t->failed || t->closing) return;
-    /* Both sides have ended; the peer's half-close follows, or a peer that forgot it is left. */
+    /* Both sides have ended. Waits for the peer's half-close, up to a limit. */
     if (t->half_closed && t->session->peer_ended && !timer_running(&t->timer))
         timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
 }
@@ -210,7 +212,7 @@ static void tls_report_open(struct tls_stream *t)
     if (t->events.on_open) t->events.on_open(t->owner);
 }
 
-/* Goes on with the handshake, then gives plaintext to the owner until there is none or it pauses. */
+/* Continues the handshake, then passes plaintext to the owner until none is left or a pause. */
 static void tls_read(struct tls_stream *t)
 {
     char plain[TLS_RECORD_MAX];
@@ -267,7 +269,7 @@ static void tls_on_work(struct task *task)
     if (t->connected && !t->failed && !t->closing) tls_pump_in(t);
 }
 
-/* -- what the plain stream says ---------------------------------------------------------------- */
+/* -- events of the plain stream ---------------------------------------------------------------- */
 
 static void plain_open(void *owner)
 {
@@ -277,7 +279,7 @@ static void plain_open(void *owner)
     t->connected = true;
     if (t->failed || t->closing) return;
     timer_start(&t->timer, t->deadline);
-    tls_pump_in(t); /* a client speaks first */
+    tls_pump_in(t); /* a client sends first */
 }
 
 static void plain_bytes(void *owner, struct str bytes)
@@ -306,7 +308,7 @@ static void plain_end(void *owner)
     t->plain_ended = true;
     if (t->closing) return;
     if (t->failed)
-        stream_close(t->plain); /* the peer has seen the alert, or does not care */
+        stream_close(t->plain); /* the peer has received the alert, or has ignored it */
     else
         tls_pump_in(t);
 }
@@ -348,7 +350,7 @@ static const struct stream_events plain_events = {
     .on_closed = plain_closed,
 };
 
-/* -- what the owner does ----------------------------------------------------------------------- */
+/* -- calls of the owner ------------------------------------------------------------------------ */
 
 static void tls_stream_start(struct stream *stream, const struct stream_events *events, void *owner)
 {
@@ -395,7 +397,7 @@ static size_t tls_stream_pending(const struct stream *stream)
 {
     const struct tls_stream *t = tls_stream_of(stream);
 
-    /* Records are a little longer than what they carry. */
+    /* Limited to output_max, because records are a little longer than their content. */
     return min_size(tls_stream_unsent(t), t->output_max);
 }
 
@@ -481,7 +483,7 @@ static enum err tls_new(struct loop *loop, struct tls_context *context, const ch
     return ERR_OK;
 }
 
-/* The name the server has to prove: as asked for, else the host that is dialled. */
+/* The name that the server must prove: the configured name, or else the dialed host. */
 static enum err tls_name_to_verify(const struct dial_options *options, char name[NAME_CAP],
                                    struct note *note)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers with a real thread. Jobs wait in a bounded queue, results gather in another, and one post
- * wakes the loop for all results that are there when it comes. */
+/* Workers with a real thread. Jobs wait in a bounded queue, results in another; one post wakes the
+ * loop for all results that are available when it runs. */
 #include "io/real_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREAD_NAME_CAP = 16 }; /* the kernel's, with the closing NUL */
+enum { THREAD_NAME_CAP = 16 }; /* the kernel's limit, including NUL */
 
 struct worker_thread {
     struct loop_worker worker;
     struct real_io *real;
     pthread_t thread;
     size_t jobs_max, jobs;     /* loop thread only */
-    bool handing_back, closed; /* loop thread only: closed by a done() of ours */
+    bool handing_back, closed; /* loop thread only; closed: a done() called worker_close */
     struct post post;
     char name[THREAD_NAME_CAP];
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct list waiting, finished; /* these four under the lock */
+    struct list waiting, finished; /* these four are protected by the lock */
     bool posted, stop;
 };
 
@@ -27,7 +27,8 @@ static void finish_job(struct worker_thread *w, struct job *job)
 {
     pthread_mutex_lock(&w->lock);
     list_append(&w->finished, &job->link);
-    /* Posted under the lock, so that worker_close, which takes it after joining, sees all of it. */
+    /* Posted under the lock, so that worker_close, which takes it after joining, sees every
+     * post. */
     if (!w->posted) loop_post(&w->real->loop, &w->post);
     w->posted = true;
     pthread_mutex_unlock(&w->lock);
@@ -38,7 +39,7 @@ static void *thread_main(void *context)
     struct worker_thread *w = context;
 
     pthread_setname_np(pthread_self(), w->name);
-    for (;;) { /* ends with `stop`, jobs waiting or not */
+    for (;;) { /* ends with `stop`, even if jobs wait */
         struct list *node = NULL;
         struct job *job;
 
@@ -62,7 +63,7 @@ static struct job *take_job(struct worker_thread *w, struct list *from)
     pthread_mutex_unlock(&w->lock);
     if (!node) return NULL;
     assert(w->jobs > 0);
-    w->jobs--; /* its place is free before done() asks for another */
+    w->jobs--; /* frees the slot before done() submits another job */
     return CONTAINER_OF(node, struct job, link);
 }
 
@@ -82,10 +83,9 @@ static void on_post(struct post *post)
     w->posted = false;
     pthread_mutex_unlock(&w->lock);
     w->handing_back = true;
-    /* No more than there can be: with a done() that submits and a fast thread this would never
-     * end. */
+    /* A bounded number: with a done() that submits and a fast thread this loop would never end. */
     for (struct job *job; most > 0 && (job = take_job(w, &w->finished)); most--)
-        job->done(job, ERR_OK); /* may close the worker; then nothing is left to take */
+        job->done(job, ERR_OK); /* may close the worker; then no job is left */
     w->handing_back = false;
     if (w->closed) {
         worker_free(w);
@@ -102,7 +102,7 @@ static void on_post(struct post *post)
 static enum err thread_submit(struct loop_worker *worker, struct job *job)
 {
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
-    enum err err = ERR_CLOSED; /* from a done() that worker_close calls */
+    enum err err = ERR_CLOSED; /* submitted by a done() that worker_close calls */
 
     pthread_mutex_lock(&w->lock);
     if (!w->stop) {
@@ -122,7 +122,7 @@ static void thread_close(struct loop_worker *worker)
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
 
     pthread_mutex_lock(&w->lock);
-    assert(!w->stop); /* closed once */
+    assert(!w->stop); /* worker_close runs only once */
     w->stop = true;
     pthread_cond_signal(&w->changed);
     pthread_mutex_unlock(&w->lock);
@@ -136,9 +136,9 @@ static void thread_close(struct loop_worker *worker)
 
 static const struct worker_ops thread_ops = {.submit = thread_submit, .close = thread_close};
 
-/* Signals are for the loop's thread: a handler that runs on a worker would interrupt its system
- * calls. But for those that report a thread's own fault: blocked, they would end the process
- * without a word. */
+/* Blocks signals in other threads, because a handler on a worker would interrupt its system calls.
+ * Signals for a thread's own faults stay unblocked: blocked, they would end the process
+ * silently. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FORMAT, which names the replica and cluster of a directory, and the small files of the same form.
- * Every change of one is a whole new file, durable before the call returns. Blocking. */
+/* Reads and writes FORMAT, which names the replica and cluster of a directory, and the small files
+ * with the same syntax. A change writes a whole new file, which is durable before the call returns.
+ * Blocks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/hex.h"
 #include "log/datadir_internal.h"
 
-/* -- the text -- */
+/* -- encoding -- */
 
 size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP])
 {
@@ -22,7 +23,7 @@ size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP])
     return (size_t)len;
 }
 
-/* "<word> <digits of lower-case hex>\n" off the front of *rest. */
+/* Takes "<word> <lower-case hex digits>\n" from the front of *rest. */
 static bool take_hex(struct str *rest, struct str word, size_t digits, uint64_t *ret_value)
 {
     uint64_t value;
@@ -41,7 +42,7 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
     struct datadir datadir;
     uint64_t check = 0;
     if (!str_starts(rest, STR("muster-data "))) return ERR_CORRUPT;
-    if (!str_starts(rest, first)) { /* another number is another format; else it is damage */
+    if (!str_starts(rest, first)) { /* another number: unknown format; other text: damage */
         size_t end = str_find(text, '\n'), from = sizeof "muster-data " - 1;
         uint64_t number;
         bool numbered =
@@ -87,7 +88,7 @@ enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret
     return err == ERR_NOT_FOUND ? ERR_OK : fs_noted(err, "look at", path, note);
 }
 
-/* Reads a small file, which `judge` then takes or refuses. */
+/* Reads a small file and passes its text to `judge`, which accepts or refuses it. */
 typedef enum err judge_fn(struct str text, void *context);
 static enum err read_judged(struct fs *fs, const char *dir, const char *name, judge_fn *judge,
                             void *context, struct note *note)
@@ -97,7 +98,7 @@ static enum err read_judged(struct fs *fs, const char *dir, const char *name, ju
     enum err err = fs_path(dir, name, path, note);
     if (err) return err;
     buf_init(&text, DATADIR_TEXT_CAP);
-    /* A read may have been led astray once: what looks like damage is looked at again. */
+    /* A single read may return wrong bytes: read again before reporting damage. */
     for (int attempt = 0; attempt < 2; attempt++) {
         buf_clear(&text);
         err = fs_read_whole(fs, path, DATADIR_TEXT_CAP, &text);
@@ -131,14 +132,14 @@ enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
     return fs_noted(fs_publish(fs, path, str_of(text, len), 0600, unique), "write", path, note);
 }
 
-/* -- marks -- */
+/* -- small files beside FORMAT -- */
 
 enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note)
 {
     enum err err = datadir_read_file(fs, dir, name, ret_datadir, note);
 
-    /* The writer may have died before the name was durable, and the caller relies on it. */
+    /* The writer may have died before the name was durable, and the caller relies on the file. */
     return err ? err : datadir_sync(fs, dir, note);
 }
 
@@ -185,11 +186,11 @@ uint64_t datadir_draw_id(struct entropy *entropy)
 {
     uint64_t id;
     do id = entropy_u64(entropy);
-    while (id == 0); /* 0 says "none" everywhere */
+    while (id == 0); /* 0 means "none" everywhere */
     return id;
 }
 
-/* FORMAT.new if there is one; ERR_NOT_READY when another tool wrote it. */
+/* Reads FORMAT.new, if it exists. ERR_NOT_READY if another tool wrote it. */
 static enum err interrupted(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
                             struct datadir *ret_next, struct note *note)
 {
@@ -222,18 +223,18 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
     if (err) found = *next;
-    /* Also when it is there: its writer may have died before it was durable. */
+    /* Write also an existing file again, because its writer may have died before it was durable. */
     err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
     if (!err) *ret_next = found;
     return err;
 }
 
-/* -- the face -- */
+/* -- public functions -- */
 
 static enum err judge_room(struct str text, void *line)
 {
     struct str want = *(struct str *)line;
-    size_t stem = str_find(want, ' ') + 1; /* "muster-log 2" is another format, not damage */
+    size_t stem = str_find(want, ' ') + 1; /* "muster-log 2" is an unknown format, not damage */
     if (str_equal(text, want)) return ERR_OK;
     return text.len > stem && str_starts(text, str_of(want.at, stem)) ? ERR_VERSION : ERR_CORRUPT;
 }
@@ -242,7 +243,7 @@ static enum err room_check(struct fs *fs, const char *dir, const char *name, str
                            struct note *note)
 {
     enum err err = read_judged(fs, dir, name, judge_room, &want, note);
-    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err; /* it was made with the directory */
+    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err; /* every directory was made with this file */
 }
 
 enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,
@@ -261,7 +262,7 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
     }
     if (!err) err = room_check(fs, dir, "log/FORMAT", STR("muster-log 1\n"), note);
     if (!err) err = room_check(fs, dir, "snap/FORMAT", STR("muster-snap 1\n"), note);
-    /* Made with the directory: without it this replica has forgotten its votes. */
+    /* The vote was made with the directory. Without it this replica has forgotten its votes. */
     if (!err) err = datadir_has(fs, dir, "log/VOTE", &has_vote, note);
     if (err) return err;
     if (!has_vote) return note_fail(note, ERR_CORRUPT, "%s/log/VOTE: is missing", dir);

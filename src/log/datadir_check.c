@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verifies a data directory offline: every part is looked at, also when another one is bad, and
- * each finding is one line. */
+/* Verifies a data directory offline. All parts are checked even if one is bad. Each finding is one
+ * line. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +14,12 @@ struct check {
     struct buf *report;
     struct datadir datadir;
     struct datadir_scan scan;
-    bool log_read; /* the scan means something */
+    bool log_read; /* the scan has results */
     uint64_t findings;
-    enum err err; /* of the report itself, or of the disk: the check is not complete */
+    enum err err; /* failure of the report or of the disk: the check is incomplete */
 };
 
-/* One line; returns 1, so that findings are counted where they are reported. */
+/* Writes one line. Returns 1, so that callers can count findings. */
 __attribute__((format(printf, 2, 3))) static unsigned say(struct check *check, const char *format,
                                                           ...)
 {
@@ -32,7 +32,7 @@ __attribute__((format(printf, 2, 3))) static unsigned say(struct check *check, c
     return 1;
 }
 
-/* What is wrong with the directory is a finding; what is wrong with the machine ends the check. */
+/* An error of the directory's content is a finding. An error of the machine ends the check. */
 static bool passed(struct check *check, enum err err, const struct note *note)
 {
     if (!err) return true;
@@ -137,7 +137,7 @@ static enum err check_locked(struct check *check, struct note *note)
         return err;
     }
     bool known = passed(check, err, &own);
-    if (!known) /* its parts may still be readable */
+    if (!known) /* the directory's parts may still be readable */
         known = datadir_read_file(check->fs, check->dir, DATADIR_FORMAT, &check->datadir, &own) ==
                 ERR_OK;
     if (known)
@@ -145,7 +145,7 @@ static enum err check_locked(struct check *check, struct note *note)
             check->datadir.cluster_id);
     datadir_scan_init(&check->scan, check->datadir.replica_id);
     own.text[0] = '\0';
-    /* A bad newest snapshot is found again below, with all others. */
+    /* A bad newest snapshot is reported below, with all others. */
     (void)datadir_scan_snapshot(&check->scan, check->fs, check->dir, &own);
     if (known) check_log(check);
     check_vote(check);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes this replica the only voter: a configuration of one behind everything its log holds, in a
- * term of its own, under a new cluster identity. What others may have committed without it is lost,
- * which is why a person must ask for it.
+/* Makes this replica the only voter. Appends a configuration with one member to the log, in a new
+ * term and under a new cluster identity. Entries that other replicas committed without this replica
+ * are lost, so a person must request this.
  *
- * The others may also have handed out revisions, tokens and epochs that this replica never heard
- * of. META_RECOVER behind the configuration moves every machine above them: it is applied before
- * the replica leads, so before it serves anything. Both entries are durable before FORMAT.new
- * becomes FORMAT; interrupted, the next run appends both again, which only raises further. */
+ * The other replicas may also have handed out revisions, tokens and epochs that this replica does
+ * not know. The META_RECOVER entry after the configuration raises every machine above them. It is
+ * applied before the replica leads, so before it serves requests. Both entries are durable before
+ * FORMAT.new becomes FORMAT. After an interruption the next run appends both entries again, which
+ * only raises the numbers further. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,7 @@ struct datadir_force_work {
     struct note *note;
 };
 
-/* What entry META_RECOVER holds. */
+/* Encodes the META_RECOVER entry. */
 static enum err recovery_entry(struct datadir_force_work *work)
 {
     struct machine_recovery recovery = {.floor = recovery_floor(work->force->wall_ms)};
@@ -47,7 +48,7 @@ static enum err recovery_entry(struct datadir_force_work *work)
     return err;
 }
 
-/* The configuration of one, with the address that was asked for or the one it had. */
+/* Makes the configuration with one member, with the requested address or its old address. */
 static enum err alone(struct datadir_force_work *work, uint64_t self)
 {
     const char *address = work->force->address;
@@ -66,7 +67,7 @@ static enum err alone(struct datadir_force_work *work, uint64_t self)
     return err;
 }
 
-/* Reads everything and changes nothing: what cannot be done is said before anything is begun. */
+/* Reads everything and changes nothing, so that impossible requests fail first. */
 static enum err datadir_force_check(struct datadir_force_work *work, uint64_t self)
 {
     const struct datadir_force *force = work->force;
@@ -95,8 +96,8 @@ static enum err append_alone(struct datadir_force_work *work, struct wal *wal,
         last = mark->index;
         last_term = mark->term;
     }
-    /* A term nobody else has: the vote in it is our own, and durable before the entry. Shards and
-     * workers that heard a later leader of the lost majority would ignore a lower one. */
+    /* The new term is above any term in use, because shards and workers ignore terms below the last
+     * one they heard. The vote for ourselves in the new term is durable before the entry. */
     vote.term = recovery_above(max_u64(vote.term, last_term), recovery_floor(work->force->wall_ms));
     vote.candidate = work->next.replica_id;
     if (!err) err = vote_write(vote_file, vote, work->note);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a data directory. The identity is written to FORMAT.new first and becomes FORMAT last, so
- * that nobody takes a half made directory for a replica; one that is found half made is emptied of
- * what was made, and made anew. */
+/* Makes a data directory. The identity is written to FORMAT.new first and renamed to FORMAT last,
+ * so that a half-made directory is never mistaken for a replica. The next run empties a half-made
+ * directory and starts again. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { DATADIR_FORMAT_FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
 
-/* -- rooms -- */
+/* -- log/ and snap/ -- */
 
 static enum err datadir_format_make_room(struct fs *fs, const char *dir, const char *name,
                                          struct str line, uint64_t unique, struct note *note)
@@ -34,14 +34,14 @@ enum err datadir_make_rooms(struct fs *fs, const char *dir, uint64_t unique, str
                : datadir_format_make_room(fs, dir, "snap", STR("muster-snap 1\n"), unique, note);
 }
 
-/* -- what is there already -- */
+/* -- existing content -- */
 
 static bool any_name(struct str, enum fs_kind)
 {
     return true;
 }
 
-/* The names in a room, and its path. */
+/* Lists the names in log/ or snap/ and returns its path. */
 static enum err left_in(struct fs *fs, const char *dir, const char *name, char path[FS_PATH_CAP],
                         struct buf *ret_names, struct note *note)
 {
@@ -101,7 +101,7 @@ static enum err must_be_free(struct fs *fs, const char *dir, struct note *note)
 
 /* -- making -- */
 
-/* The founders with our own identity filled in. */
+/* Copies the founders and fills in our own identity. */
 static enum err founders_check(const struct datadir_format_options *options,
                                const struct datadir *datadir, struct members *ret_founders,
                                struct note *note)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A damaged replica begins anew: its log and snapshots are put aside, and it becomes another
- * replica, because one that lost what it promised must not vote under the old identity (rule R1).
- * It belongs to no cluster until one takes it in: after a restore or a force-config the cluster at
- * its addresses has another identity than the one it left. */
+/* Gives a damaged replica a new identity and moves its log and snapshots aside, because a replica
+ * that lost acknowledged data must not vote under the old identity (rule R1). The replica belongs
+ * to no cluster until a cluster adds it: after a restore or a force-config the cluster at its
+ * addresses has a new identity. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "log/datadir_internal.h"
 
-/* Moves one room aside, durably. When it is there already, an earlier run moved it, and the room in
- * its place is that run's beginning. */
+/* Moves log/ or snap/ aside, durably. If the target exists, an earlier run moved the directory, and
+ * the one at the old place is the new, empty one. */
 static enum err put_aside(struct fs *fs, const char *dir, const char *aside, const char *name,
                           struct note *note)
 {
@@ -21,7 +21,7 @@ static enum err put_aside(struct fs *fs, const char *dir, const char *aside, con
     if (err) return err;
     if (moved) return datadir_empty_room(fs, dir, name, note);
     err = fs_rename(fs, from, to);
-    if (err == ERR_NOT_FOUND) return ERR_OK; /* a room that is missing is no loss now */
+    if (err == ERR_NOT_FOUND) return ERR_OK; /* a missing directory is no loss here */
     if (!err) err = fs_sync_dir(fs, aside);
     if (!err) err = fs_sync_dir(fs, dir);
     if (err) note_set(note, "put %s aside as %s: %s", from, to, err_text(err));
@@ -38,7 +38,7 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     struct datadir drawn = {.replica_id = datadir_draw_id(entropy)};
     uint64_t unique = entropy_u64(entropy);
     err = datadir_begin(fs, dir, &old, &drawn, unique, &next, note);
-    if (!err && next.cluster_id) { /* an older release began it */
+    if (!err && next.cluster_id) { /* begun by an older release */
         next.cluster_id = 0;
         err = datadir_write_file(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
     }

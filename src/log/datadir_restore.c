@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica made out of a backup: the only voter, under a new identity of a new cluster, with a
- * snapshot, an empty log behind it and the snapshot's term.
+/* Makes a replica from a backup. It is the only voter, under a new identity of a new cluster, with
+ * a snapshot, an empty log after the snapshot, and the snapshot's term.
  *
- * Everything is built beside what is there, in restoring/, and is durable before RESTORE is. From
- * then on what was there is given up: it is removed, the new rooms and FORMAT take their places,
- * and RESTORE goes last. So a crash finds the old directory whole, or one that says by RESTORE
- * that it is half restored and lets nobody start; running the restore again begins anew. */
+ * Everything is built in restoring/, beside the old content, and is durable before RESTORE is
+ * written. From then on the old content is given up: it is removed, the new directories and FORMAT
+ * are moved in, and RESTORE is removed last. A crash therefore leaves either the complete old
+ * directory, or a directory whose RESTORE file prevents any start. Running the restore again starts
+ * from the beginning. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 
 enum { DATADIR_RESTORE_FILE_MODE = 0600 };
 #define STAGE "restoring"
-/* Past these the log could not go on for long enough: no cluster ever came near. */
+/* Upper bounds, far above any real cluster: near 2^64 the log could not continue for long. */
 #define INDEX_MAX ((uint64_t)1 << 62)
 
 struct datadir_restore_work {
@@ -43,7 +44,7 @@ static enum err remove_room(struct datadir_restore_work *work, const char *dir, 
     return err ? err : remove_one(work, dir, name);
 }
 
-/* What an earlier run left in the stage. */
+/* Removes what an earlier run left in restoring/. */
 static enum err clear_stage(struct datadir_restore_work *work)
 {
     struct fs *fs = work->restore->fs;
@@ -57,7 +58,7 @@ static enum err clear_stage(struct datadir_restore_work *work)
     return err ? err : remove_one(work, work->restore->dir, STAGE);
 }
 
-/* -- building, in the stage -- */
+/* -- building, in restoring/ -- */
 
 static enum err write_sections(struct datadir_restore_work *work, struct snap_writer *writer)
 {
@@ -101,7 +102,7 @@ static enum err write_snapshot(struct datadir_restore_work *work)
     return err;
 }
 
-/* An empty log that goes on behind the snapshot. */
+/* Writes an empty log that continues after the snapshot. */
 static enum err datadir_restore_write_log(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;
@@ -135,7 +136,7 @@ static enum err build(struct datadir_restore_work *work)
     return err;
 }
 
-/* -- taking the place of what was there -- */
+/* -- replacing the old content -- */
 
 static enum err move_in(struct datadir_restore_work *work, const char *name)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One call is one or a few steps of the library, guards before and behind each, and one set of
- * effects.
+/* Each call runs one or a few steps of the library, with guards before and after each step, and
+ * returns one set of effects.
  *
- * Ownership of what the library touches (docs/raft-guards.md has the table): bytes of entries are
- * always the caller's. The library insists on freeing a "batch" that holds them; it gets the
- * address of `no_batch`, and our heap's free knows that address. Configurations are made for each
- * event and are the library's from then on.
+ * Ownership (docs/raft-guards.md has the table): bytes of entries always belong to the caller. The
+ * library frees the "batch" that contains them; it gets the address of `no_batch`, and our
+ * allocator ignores a free of that address. Configurations are allocated for each event and then
+ * belong to the library.
  *
- * Out of memory: the library frees twice, forgets, or goes on as if nothing was (defect 22). So a
- * step never sees it: what cannot be had is paid from a reserve, and the call then says ERR_NOMEM,
- * which ends the process. */
+ * Out of memory: the library frees twice, forgets, or continues as if nothing had failed (defect
+ * 22). Therefore no step sees a failed allocation: a reserve is used instead, and the call then
+ * returns ERR_NOMEM, which ends the process. */
 #include "log/engine.h"
 
 #include <stdlib.h>
@@ -18,13 +18,14 @@
 #include "log/guards.h"
 
 enum {
-    /* Becoming leader sends twice to everybody, then the barrier once more. */
+    /* A new leader sends to every member twice, then the barrier once more. */
     MESSAGES_MAX = 4 * REPLICA_MEMBERS_MAX + 4,
-    /* More than any step needs: a few configurations, messages, or the terms of the log doubled.
-     * Never touched, so it is no resident memory. */
+    /* More than any step needs: a few configurations, messages, or a table of terms of double size.
+     * The reserve is never written to, so it uses no resident memory. */
     ENGINE_RESERVE_BYTES = 1 << 20,
-    /* The election time-out after failed candidacies: doubled each time, four times the configured
-     * one at most, and at most this unless more is configured. One is drawn up to twice as long. */
+    /* The election time-out doubles after each failed candidacy, up to four times the configured
+     * time-out, and up to this limit unless the configured one is higher. The actual time-out is
+     * random, up to twice as long. */
     ELECTION_FACTOR_MAX = 4,
     ELECTION_MAX_MS = 1000,
 };
@@ -37,7 +38,7 @@ struct heard {
     uint64_t id;
     mono_time at;
 };
-struct shape { /* what ENGINE_ROLE is about */
+struct shape { /* ENGINE_ROLE reports changes of these fields */
     int state;
     uint64_t term, leader, uncommitted, committed;
 };
@@ -46,36 +47,36 @@ struct engine {
     struct guards guards;
     mono_time now;
     bool begun;
-    uint64_t commit;      /* what may be applied */
-    uint32_t election_ms; /* as configured; the library's grows with failed candidacies */
+    uint64_t commit;      /* index up to which entries may be applied */
+    uint32_t election_ms; /* configured value; the library's grows with failed candidacies */
     struct shape reported;
-    struct heard heard[REPLICA_MEMBERS_MAX]; /* leader: last answers */
+    struct heard heard[REPLICA_MEMBERS_MAX]; /* leader: last response of each member */
     size_t heard_count;
-    /* of the call that runs */
+    /* Fields of the current call. */
     uint32_t flags;
     uint64_t entries_index;
-    struct raft_entry *entries; /* handed out */
+    struct raft_entry *entries; /* entries returned to the caller */
     size_t entry_count;
     struct raft_message messages[MESSAGES_MAX];
     size_t message_count;
     struct raft_entry barrier;
-    struct raft_entry *given; /* to the library */
+    struct raft_entry *given; /* entries passed to the library */
     size_t given_cap;
-    void *reserve; /* NULL: used up, the engine is at its end */
+    void *reserve; /* NULL: used up, the engine has failed */
 };
 
-static const struct guards_step plain; /* neither a vote, a leader's message nor a time-out */
+static const struct guards_step plain; /* not a vote, not a leader's message, not a time-out */
 
 /* -- memory -- */
 
 static char no_batch;
 static _Thread_local struct engine *stepping; /* the engine whose step runs on this thread */
 
-/* True: the reserve is let go, ask again. */
+/* True: the reserve was released, so try the allocation again. */
 static bool use_reserve(const void *got)
 {
     if (got || !stepping || !stepping->reserve) {
-        assert(got || !stepping); /* a reserve is enough for one step */
+        assert(got || !stepping); /* the reserve suffices for one step */
         return false;
     }
     free(stepping->reserve);
@@ -100,12 +101,12 @@ static void *heap_calloc(void *, size_t count, size_t size)
 static void *heap_realloc(void *, void *memory, size_t size)
 {
     void *grown = realloc(memory, size);
-    if (grown) return grown; /* else `memory` is still allocated */
+    if (grown) return grown; /* on failure `memory` is still allocated */
     return use_reserve(grown) ? realloc(memory, size) : NULL;
 }
 static void *heap_aligned_alloc(void *, size_t alignment, size_t size)
 {
-    return aligned_alloc(alignment, size); /* of the library's libuv layer only */
+    return aligned_alloc(alignment, size); /* used by the library's libuv layer only */
 }
 static void heap_aligned_free(void *data, size_t, void *memory)
 {
@@ -192,7 +193,7 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
         return err_of(rv);
     }
     engine->raft.tracer =
-        NULL; /* it would write to stderr if a variable of the environment asks for it */
+        NULL; /* NULL: an environment variable could make a logger write to stderr */
     raft_seed(&engine->raft, options->seed);
     raft_set_election_timeout(&engine->raft, options->election_ms);
     raft_set_heartbeat_timeout(&engine->raft, options->heartbeat_ms);
@@ -218,8 +219,8 @@ void engine_close(struct engine *engine)
 
 /* -- back-off of elections -- */
 
-/* A vote that comes when its candidate is in the next term elects nobody. Replicas without time to
- * answer would go on so for ever; each candidacy that failed gives the next one longer. */
+/* A vote that arrives when its candidate is already in the next term elects nobody. Replicas that
+ * respond slowly would repeat this for ever, so each failed candidacy makes the next one longer. */
 static void set_election_timeout(struct engine *engine, uint64_t ms)
 {
     if (engine->raft.election_timeout != ms) raft_set_election_timeout(&engine->raft, (unsigned)ms);
@@ -233,8 +234,7 @@ static void candidacy_failed(struct engine *engine)
     set_election_timeout(engine, min_u64(2 * (uint64_t)engine->raft.election_timeout, longest));
 }
 
-/* A candidacy is over without a leader when the next one begins, or when we follow another
- * candidate's term. */
+/* A candidacy has failed when the next one begins, or when we follow another candidate's term. */
 static void look_at_candidacy(struct engine *engine, bool timeout)
 {
     const struct raft *raft = &engine->raft;
@@ -246,13 +246,14 @@ static void look_at_candidacy(struct engine *engine, bool timeout)
         candidacy_failed(engine);
 }
 
-/* What a leader says; and a leader itself looks for its majority in the usual time. */
+/* Resets the time-out when a leader is heard. A leader also checks for its majority at the
+ * configured interval. */
 static void election_over(struct engine *engine)
 {
     set_election_timeout(engine, engine->election_ms);
 }
 
-/* -- a call: begin, steps, end -- */
+/* -- call_begin, steps, call_end -- */
 
 static void call_begin(struct engine *engine, mono_time now)
 {
@@ -267,7 +268,7 @@ static void engine_take_entries(struct engine *engine, const struct raft_update 
 {
     struct raft_entry *batch = update->entries.batch;
 
-    if (batch->batch != &no_batch) { /* the library's own barrier, eight zero bytes of its heap */
+    if (batch->batch != &no_batch) { /* the library's own barrier: eight zero bytes on its heap */
         assert(update->entries.n == 1 && batch->type == RAFT_BARRIER);
         engine->barrier = *batch;
         engine->barrier.buf = (struct raft_buffer){NULL, 0};
@@ -279,7 +280,7 @@ static void engine_take_entries(struct engine *engine, const struct raft_update 
         engine->entries_index = update->entries.index;
         engine->entries = batch;
     }
-    /* parts of one append are neighbours */
+    /* Parts of one append are contiguous. */
     assert(engine->entries_index + engine->entry_count == update->entries.index);
     assert(engine->entries + engine->entry_count == batch);
     engine->entry_count += update->entries.n;
@@ -295,12 +296,12 @@ static enum err engine_step(struct engine *engine, struct raft_event *event,
     int rv;
 
     event->time = engine->now.ms;
-    event->capacity = 0; /* a threshold would refuse the barrier in the middle of an election */
+    event->capacity = 0; /* with a limit the library would refuse the barrier during an election */
     stepping = engine;
     rv = raft_step(&engine->raft, event, &update);
     stepping = NULL;
     if (rv) return err_of(rv);
-    if (!engine->reserve) err = ERR_NOMEM; /* no effect may be used, but what is ours is taken */
+    if (!engine->reserve) err = ERR_NOMEM; /* the effects must not be used, but results are kept */
     if (update.flags & (RAFT_UPDATE_CURRENT_TERM | RAFT_UPDATE_VOTED_FOR))
         engine->flags |= ENGINE_VOTE;
     if (update.flags & (RAFT_UPDATE_ENTRIES)) engine_take_entries(engine, &update);
@@ -346,8 +347,8 @@ static void engine_give(struct raft_entry *to, const struct entry *entries, size
         };
 }
 
-/* A new leader needs an entry of its own term: to know what is committed, for reads and for
- * changes. The library writes one only when its log goes past its commit index. */
+/* A new leader needs an entry of its own term, to learn the commit index, for reads and for
+ * changes. The library appends one only if its log is longer than its commit index. */
 static enum err ensure_barrier(struct engine *engine)
 {
     struct raft_event event = {.type = RAFT_SUBMIT};
@@ -406,7 +407,7 @@ static enum err call_end(struct engine *engine, enum err err, struct engine_effe
 
 /* -- events -- */
 
-/* The newest configuration a start brings; count 0: none. ERR_CORRUPT: not a log. */
+/* The newest configuration among the start entries; count 0: none. ERR_CORRUPT: not a valid log. */
 static enum err newest_members(const struct engine_start *start, struct members *ret_members)
 {
     uint64_t last = start->start_index + start->entry_count - 1;
@@ -472,7 +473,7 @@ enum err engine_begin(struct engine *engine, mono_time now, const struct engine_
     event.start.n_entries = (unsigned)start->entry_count;
     engine->begun = true;
     err = engine_step(engine, &event, &plain);
-    if (!err || !engine->reserve) raft_free(entries); /* when a step fails, the library frees it */
+    if (!err || !engine->reserve) raft_free(entries); /* the library frees them when a step fails */
     return call_end(engine, err, ret_effects);
 }
 
@@ -489,7 +490,8 @@ enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effe
     return call_end(engine, err, ret_effects);
 }
 
-/* What no sound peer sends, and what the library would assert or, in Debian's build, not notice. */
+/* Rejects input that a correct peer never sends, and that the library would assert on or, in
+ * Debian's build, not notice. */
 static bool sound_leader(const struct engine *engine, uint64_t from, uint64_t term)
 {
     return from && from != engine->raft.id && term &&
@@ -548,7 +550,7 @@ static enum err receive_part(struct engine *engine, uint64_t from,
     if (guards_settles_change(&engine->raft, part)) err = settle_change(engine);
     if (err) return err;
     message.append_entries = *part;
-    engine->message_count = 0; /* the last answer covers those before it */
+    engine->message_count = 0; /* the last response covers the earlier ones */
     return engine_step(engine, &event, &what);
 }
 
@@ -607,7 +609,7 @@ static void hear(struct engine *engine, uint64_t id)
 
     if (!is_member(engine, id)) return;
     while (at < engine->heard_count && heard[at].id != id) at++;
-    if (at == REPLICA_MEMBERS_MAX) /* then one of them has left */
+    if (at == REPLICA_MEMBERS_MAX) /* all slots used: one of these members was removed */
         for (at = 0; is_member(engine, heard[at].id);) at++;
     if (at == engine->heard_count) engine->heard_count++;
     heard[at] = (struct heard){.id = id, .at = engine->now};
@@ -640,7 +642,7 @@ enum err engine_receive(struct engine *engine, mono_time now, const struct raft_
     if (!sound_message(engine, message)) return ERR_INVALID;
     call_begin(engine, now);
     copy.server_address = "";
-    switch (message->type) { /* frames carry no version: all replicas have this library */
+    switch (message->type) { /* frames contain no library version */
     case RAFT_APPEND_ENTRIES_RESULT:
         copy.append_entries_result.version = 2;
         if (engine->raft.state == RAFT_LEADER &&
@@ -711,7 +713,7 @@ enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
 
     assert(engine->begun);
     call_begin(engine, now);
-    /* An install forgot the log these entries were of. */
+    /* An install dropped the log that contained these entries. */
     if (engine->raft.snapshot.installing || index <= engine->raft.last_stored)
         return call_end(engine, ERR_OK, ret_effects);
     assert(index <= guards_last_index(&engine->raft));
@@ -798,7 +800,7 @@ enum err engine_transfer(struct engine *engine, mono_time now, uint64_t to,
     return call_end(engine, engine_step(engine, &event, &plain), ret_effects);
 }
 
-/* -- looking -- */
+/* -- queries -- */
 
 mono_time engine_due(const struct engine *engine)
 {

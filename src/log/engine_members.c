@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration as bytes, in the encoding of the engine, which stays in the log for good:
+/* Encodes a configuration in the engine's format, which stays in the log permanently:
  *
  *     u8 format, 1 | u64 count | count times: u64 id, address, NUL, u8 role | zeros up to 8 bytes
  *
- * Numbers are little-endian; roles are 0 learner and 1 voter. The engine's own decoder
- * trusts its input, so nothing reaches it that members_decode has not read first. */
+ * Numbers are little-endian; roles are 0 learner and 1 voter. The engine's own decoder trusts its
+ * input, so members_decode always checks the bytes first. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -50,7 +50,7 @@ enum err members_encode(const struct members *members, struct buf *into)
     return err;
 }
 
-/* Takes one member off the front of *rest. */
+/* Decodes one member from the front of *rest. */
 static enum err take_member(struct str *rest, struct members *members)
 {
     struct member *member = &members->at[members->count];
@@ -93,7 +93,8 @@ enum err members_decode(struct str bytes, struct members *ret_members)
     if (bytes.len >= ALIGN) return ERR_PARSE;
     for (size_t i = 0; i < bytes.len; i++)
         if (bytes.at[i]) return ERR_PARSE;
-    if (members_voters(&members) == 0) return ERR_PARSE; /* nobody could ever decide anything */
+    /* A cluster without voters could decide nothing. */
+    if (members_voters(&members) == 0) return ERR_PARSE;
     memcpy(ret_members->at, members.at, members.count * sizeof members.at[0]);
     ret_members->count = members.count;
     return ERR_OK;

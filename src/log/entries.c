@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries with bytes in memory are always the newest ones, from `cached_first` on: bytes are
- * dropped from the front only. */
+/* Entries with bytes in memory are always the newest ones, from `cached_first` on, because bytes
+ * are dropped from the oldest entries first. */
 #include "log/entries.h"
 
 #include <stdlib.h>
@@ -10,28 +10,29 @@ enum { KIND_SHIFT = 28 };
 static_assert(ENTRY_BYTES_MAX < 1 << KIND_SHIFT, "length and kind share a number");
 
 /* -- the array of slots ------------------------------------------------------------------------
- * It grows at its end and is forgotten from its front, and a slot never moves while its index is
- * kept: millions of them come and go, and moving them all would hold the loop.
+ *
+ * The array grows at its end and is trimmed at its front. A slot never moves, because moving
+ * millions of slots would block the loop.
  *
  *     blocks: [ block 0 | block 1 | ... ]     slot of index i: number i - base
- *              ^base                                                                             */
+ *              ^base */
 
 enum { BLOCK_SLOTS = 1024 };
 struct entry_slot {
-    char *bytes; /* NULL: not in memory, or there are none */
+    char *bytes; /* NULL: not in memory, or the entry has no bytes */
     uint64_t term;
-    uint64_t end;             /* bytes on disk of all entries up to and with this one */
-    uint32_t sequence;        /* of the segment; 0 with offset 0: not placed yet */
-    uint32_t offset;          /* in the segment, behind its head, so never 0 for a record */
-    uint32_t length_and_kind; /* the kind is above KIND_SHIFT */
+    uint64_t end;             /* bytes on disk of all entries up to and including this entry */
+    uint32_t sequence;        /* number of the segment; 0 with offset 0: no place yet */
+    uint32_t offset;          /* position in the segment, after its head, so never 0 */
+    uint32_t length_and_kind; /* the kind is in the bits from KIND_SHIFT on */
 };
 struct slots {
     struct entry_slot **blocks;
     size_t block_count, block_cap;
-    uint64_t base; /* index of the first slot of the first block */
+    uint64_t base; /* index of the first slot in block 0 */
 };
 
-/* From `end` on nothing is needed. */
+/* Frees blocks that only hold slots from `end` on. */
 static void slots_cut(struct slots *slots, uint64_t end)
 {
     assert(end >= slots->base);
@@ -39,7 +40,7 @@ static void slots_cut(struct slots *slots, uint64_t end)
         free(slots->blocks[--slots->block_count]);
 }
 
-/* Gives all memory back, but frees no bytes of entries. */
+/* Frees all blocks, but not the bytes of entries. */
 static void slots_restart(struct slots *slots, uint64_t base)
 {
     slots_cut(slots, slots->base);
@@ -55,7 +56,7 @@ static struct entry_slot *slots_at(const struct slots *slots, uint64_t index)
     return &slots->blocks[number / BLOCK_SLOTS][number % BLOCK_SLOTS];
 }
 
-/* Room for `index`, which is there already or the next one. The slot is not cleared. */
+/* Makes room for `index`, which exists or is the next index. Does not clear the slot. */
 static enum err slots_reserve(struct slots *slots, uint64_t index)
 {
     uint64_t block = (index - slots->base) / BLOCK_SLOTS;
@@ -76,7 +77,7 @@ static enum err slots_reserve(struct slots *slots, uint64_t index)
     return ERR_OK;
 }
 
-/* Before `first` nothing is needed. */
+/* Frees blocks that only hold slots before `first`. */
 static void slots_forget(struct slots *slots, uint64_t first)
 {
     size_t dead = min_size((size_t)((first - slots->base) / BLOCK_SLOTS), slots->block_count);
@@ -93,11 +94,11 @@ static void slots_forget(struct slots *slots, uint64_t first)
 
 struct entries {
     struct slots slots;
-    uint64_t first, last;  /* last + 1 == first when empty */
-    uint64_t cached_first; /* first..last + 1 */
+    uint64_t first, last;  /* last + 1 == first: the log is empty */
+    uint64_t cached_first; /* between first and last + 1 */
     size_t cached_bytes, cache_bytes;
-    uint64_t end_before; /* `end` of the entry before first */
-    bool fresh;          /* nothing was ever in it: the first that is found says where it begins */
+    uint64_t end_before; /* `end` of the entry before `first` */
+    bool fresh;          /* empty since creation: the first entry found sets the start */
 };
 
 static struct entry_slot *slot_at(const struct entries *e, uint64_t index)
@@ -123,7 +124,7 @@ static void uncache(struct entries *e, struct entry_slot *slot)
     slot->bytes = NULL;
 }
 
-/* Removes the newest entries down to and with `index`. */
+/* Removes entries from the newest down to and including `index`. */
 static void drop_from(struct entries *e, uint64_t index)
 {
     while (e->last >= index && e->last >= e->first) {
@@ -134,7 +135,7 @@ static void drop_from(struct entries *e, uint64_t index)
     slots_cut(&e->slots, e->last + 1);
 }
 
-/* Goes on after `index`, with nothing in it. */
+/* Empties the log, which then continues after `index`. */
 static void restart(struct entries *e, uint64_t index)
 {
     drop_from(e, e->first);
@@ -151,7 +152,7 @@ enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_e
     assert(first > 0);
     if (!e) return ERR_NOMEM;
     e->cache_bytes = cache_bytes;
-    e->first = 1; /* empty, as restart expects it */
+    e->first = 1; /* an empty log, as restart requires */
     restart(e, first - 1);
     e->fresh = true;
     *ret_entries = e;
@@ -180,7 +181,7 @@ size_t entries_bytes(const struct entries *entries)
     return entries->cached_bytes;
 }
 
-/* Puts the entry behind the last. The memory is all taken before anything is changed. */
+/* Appends the entry. All memory is allocated before anything changes. */
 static enum err push(struct entries *e, const struct entry *entry, const struct wal_place *place)
 {
     char *bytes = NULL;
@@ -213,8 +214,8 @@ static enum err push(struct entries *e, const struct entry *entry, const struct 
     return ERR_OK;
 }
 
-/* Makes entry `index` the next one to be appended. When memory then fails, what was replaced is
- * gone all the same: the caller stops for good. */
+/* Makes `index` the next index to append. If an allocation then fails, the replaced entries are
+ * gone anyway, so the caller stops the replica. */
 static void replace_from(struct entries *e, uint64_t index)
 {
     if (index <= e->last) drop_from(e, index);
@@ -237,8 +238,9 @@ enum err entries_found(void *context, const struct wal_found *found)
         return ERR_OK;
     }
     if (entry->index == 0 || found->place.sequence > UINT32_MAX) return ERR_CORRUPT;
-    /* The oldest segment left may begin with entries that were replaced further on, by ones whose
-     * predecessors went with older segments: then the log begins at the replacement. */
+    /* The oldest remaining segment may begin with entries that were replaced later, and the
+     * replacements may begin before its first entry, because older segments were released. The log
+     * then begins at the first replacement. */
     if (entries->fresh || entry->index < entries->first) {
         restart(entries, entry->index - 1);
     } else if (entry->index > entries->last + 1)
@@ -247,7 +249,7 @@ enum err entries_found(void *context, const struct wal_found *found)
         replace_from(entries, entry->index);
     enum err err = push(entries, entry, &found->place);
     if (err) return err;
-    entries_trim(entries, entries->last); /* all of it can be read again */
+    entries_trim(entries, entries->last); /* all bytes can be read from disk again */
     return ERR_OK;
 }
 
@@ -257,8 +259,8 @@ void entries_placed(struct entries *entries, uint64_t index, const struct wal_pl
 
     assert(index <= entries->last);
     assert(place->offset != 0);
-    assert(place->sequence <= UINT32_MAX); /* of 1 MiB each: more than any disk holds */
-    if (index < entries->first) return;    /* compacted while it was being written */
+    assert(place->sequence <= UINT32_MAX); /* with segments of 1 MiB: more than any disk has */
+    if (index < entries->first) return;    /* compacted during the write */
     slot = slot_at(entries, index);
     assert(place->size == record_size(slot_length(slot)));
     slot->sequence = (uint32_t)place->sequence;
@@ -319,7 +321,7 @@ void entries_trim(struct entries *entries, uint64_t durable_applied)
     while (entries->cached_bytes > entries->cache_bytes &&
            entries->cached_first <= min_u64(durable_applied, entries->last)) {
         struct entry_slot *slot = slot_at(entries, entries->cached_first);
-        if (!slot->offset) return; /* not placed: nowhere else to read it */
+        if (!slot->offset) return; /* no place yet: the bytes are nowhere else */
         uncache(entries, slot);
         entries->cached_first++;
     }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An entry of the log, as every file of src/log passes it around. */
+/* An entry of the log, the type that all files of src/log share. */
 #ifndef LOG_ENTRY_H
 #define LOG_ENTRY_H
 #include "base/str.h"
 
-/* The numbers are the engine's, and are used on disk and in frames. */
+/* The numbers equal the engine's, and are used on disk and in frames. */
 enum entry_kind {
     ENTRY_COMMAND = 1, /* an envelope (log/envelope.h) */
-    ENTRY_BARRIER = 2, /* of a new leader: no bytes */
+    ENTRY_BARRIER = 2, /* written by a new leader; no bytes */
     ENTRY_CHANGE = 3,  /* a configuration, in the engine's encoding */
 };
 struct entry {

@@ -12,7 +12,7 @@
  *     28  12 bytes of zero
  *     40  actor, request id, command; nothing follows
  *
- * What is zero today may mean something tomorrow, so a byte that is not is another version. */
+ * Later versions may use the zero bytes, so a nonzero byte means another version. */
 #include "log/envelope.h"
 
 #include "base/bytes.h"

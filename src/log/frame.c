@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a frame. Whole numbers are little-endian and have fixed places:
+/* The encoding of a frame. Integers are little-endian at fixed offsets:
  *
  *    0  u32  length of the payload
  *    4  u8   kind, then three zeros
- *    8  u32  CRC-32C that goes on from the one of the head over the payload
+ *    8  u32  CRC-32C of the payload, seeded with the CRC of the head
  *   12  u32  CRC-32C of session, bytes 0 to 7, number
  *   16  u64  number
  *
- * Every kind has a least and a greatest length, so a head alone shows most of what is wrong. */
+ * Every kind has a minimum and maximum length, so the head alone reveals most errors. */
 #include "log/frame.h"
 
 #include "base/bytes.h"
@@ -20,7 +20,7 @@ enum {
     AT_HEAD_SUM = 12,
     AT_NUMBER = 16,
     HELLO_FIXED = 48,
-    HELLO_MAX = 1024, /* room for what later protocols may add */
+    HELLO_MAX = 1024, /* space for extensions of later protocols */
     APPEND_FIXED = 40,
     APPEND_AT_COUNT = 32,
     ENTRY_HEAD = 16,
@@ -28,13 +28,13 @@ enum {
 static_assert(HELLO_FIXED + REPLICA_NAME_MAX + REPLICA_ADDRESS_MAX <= HELLO_MAX, "hello fits");
 static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entry fits");
 
-/* A whole number: its place in struct peer_frame, and how many bytes it has there and on the wire,
- * where numbers follow each other. */
+/* An integer field: its offset in struct peer_frame, its size there, and its size on the wire.
+ * Fields follow each other on the wire. */
 struct frame_field {
     uint16_t at;
-    uint8_t size; /* 0: zeros that mean nothing yet */
-    uint8_t wire; /* 0: no more fields */
-    bool is_flag; /* 0 or 1 */
+    uint8_t size; /* 0: reserved, written as zeros */
+    uint8_t wire; /* 0: end of the list */
+    bool is_flag; /* the value is 0 or 1 */
 };
 #define FRAME_OF  ((const struct peer_frame *)NULL)
 #define WHERE(of) .at = offsetof(struct peer_frame, u.of), .size = sizeof FRAME_OF->u.of
@@ -48,11 +48,11 @@ struct frame_field {
         WHERE(of), .wire = (bytes), .is_flag = true                                                \
     }
 
-/* Behind the fields comes what the length says besides: the texts of a hello, entries, a chunk. */
+/* After the fields come the other bytes: the texts of a hello, entries, a chunk. */
 static const struct {
     const char *name;
     struct frame_field fields[10];
-    uint32_t more_min, more_max; /* bytes behind the fields */
+    uint32_t more_min, more_max; /* bytes after the fields */
 } kinds[FRAME_KIND_COUNT] = {
     [FRAME_HELLO] = {"hello",
                      {FIELD(hello.protocol, 4), FIELD(hello.lane, 4), FIELD(hello.cluster_id, 8),
@@ -154,7 +154,7 @@ static size_t payload_length(const struct peer_frame *frame)
     }
 }
 
-/* The number is at the low end of a uint64_t, whatever the machine's order is. */
+/* Returns the address of the low-order `size` bytes of a uint64_t, for either byte order. */
 static char *low_end(uint64_t *value, size_t size)
 {
     return (char *)value + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof *value - size : 0);
@@ -191,7 +191,7 @@ static char *put_payload(char *at, const struct peer_frame *frame)
     return at;
 }
 
-/* The payload is behind the head already. */
+/* Completes the head of a frame whose payload is already written. */
 static void seal(struct frame_link *link, char *head, enum peer_frame_kind kind, size_t length)
 {
     uint32_t sum;
@@ -268,7 +268,7 @@ void frame_seal(struct frame_link *link, struct buf *into, size_t start)
 
 /* -- reading -- */
 
-/* Walks a payload whose length was checked to hold the fixed part. `bad`: a value that none of ours
+/* Decodes a payload whose length covers the fixed part. `bad`: a value that no correct sender
  * writes. */
 struct frame_reader {
     const char *at;
@@ -302,7 +302,7 @@ static void take_fields(struct frame_reader *r, struct peer_frame *frame)
     }
 }
 
-/* It is shown in log lines and used as a C string. */
+/* True if the text may be shown in log lines and used as a C string. */
 static bool is_plain(struct str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -314,7 +314,8 @@ static enum err read_hello(struct frame_reader *r, struct frame_hello *hello, st
 {
     size_t name_len = hello->name.len, address_len = hello->address.len;
 
-    if (hello->protocol != FRAME_PROTOCOL) { /* what follows may look different there */
+    if (hello->protocol != FRAME_PROTOCOL) { /* other protocols may have other fields after this
+                                                one */
         return note_fail(note, ERR_VERSION, "the peer speaks protocol %u, we speak %u",
                          hello->protocol, FRAME_PROTOCOL);
     }
@@ -345,7 +346,7 @@ static void read_entry(struct frame_reader *r, struct entry *entry)
     entry->bytes = str_of(log_frame_take(r, len), len);
 }
 
-/* Terms never fall along a log and never pass the leader's. */
+/* Terms never decrease within a log and never exceed the leader's term. */
 static void check_entries(struct frame_reader *r, const struct peer_frame *frame)
 {
     uint64_t term_before = frame->u.append.prev_term;
@@ -390,7 +391,7 @@ static enum err read_payload(struct frame_reader *r, struct peer_frame *frame, s
     return ERR_OK;
 }
 
-/* What the head alone shows. */
+/* Checks everything that is visible in the head. */
 static enum err check_head(const struct frame_link *link, const char *head, struct note *note)
 {
     uint32_t length = load_le32(head + FRAME_AT_LENGTH), kind = load_le32(head + FRAME_AT_KIND);

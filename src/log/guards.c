@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each guard has a comment that names the defect of libraft 0.22.1, its smallest trigger
- * and what is done about it. docs/raft-guards.md has the long story and the tests; the mutant of
- * the same number removes the guard. */
+/* Each guard has a comment with the defect of libraft 0.22.1, its smallest trigger and the remedy.
+ * docs/raft-guards.md has details and tests; the planted bug of the same number removes the
+ * guard. */
 #include "log/guards.h"
 
-/* -- reading the library -- */
+/* -- queries of the library -- */
 
-/* The trail is a ring of runs: the last index of each run of entries with one term. */
+/* The library's trail is a ring buffer: for each run of entries with one term, the last index. */
 static unsigned trail_runs(const struct raft_trail *trail)
 {
     if (trail->front <= trail->back) return trail->back - trail->front;
@@ -53,10 +53,11 @@ static bool leader_silent(const struct guards *guards, mono_time now)
 
 /* -- before a step -- */
 
-/* Defect 17: a lone voter becomes leader without a new term, also after a restart. Trigger: voter A
- * promotes B and its first entries reach B before A's own disk; A loses them in a crash, leads the
- * same term again and writes others under the same index and term. B's log check passes, and the
- * two logs differ for good. Guard: every start of a lone voter is a new term, with our own vote. */
+/* Defect 17: a single voter becomes leader without a new term, also after a restart. Trigger: voter
+ * A promotes B and its first entries reach B before A's own disk. A loses them in a crash, leads
+ * the same term again and writes other entries with the same index and term. B's log check passes,
+ * and the two logs differ permanently. Guard: every start of a single voter begins a new term, with
+ * our own vote. */
 uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_t term)
 {
     const struct member *own = members_find(members, self);
@@ -64,9 +65,9 @@ uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_
     return lone ? term + 1 : term;
 }
 
-/* Defect 23: when a snapshot is lost on its way and the leader has taken a newer one since, the
- * follower's rejections name the newer and are ignored; nothing is sent for 30 s. Guard: not that
- * long. To be asked again while one is being sent does no harm. */
+/* Defect 23: if a snapshot is lost in transit and the leader has taken a newer one since, the
+ * follower's rejections name the newer one and are ignored; nothing is sent for 30 s. Guard: a
+ * shorter time-out. An additional request during a transfer does no harm. */
 uint32_t guards_install_ms(uint32_t election_ms)
 {
     return 20 * election_ms;
@@ -82,8 +83,8 @@ void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_
 }
 
 /* Defect 2: an append that begins below the first entry we still have (late, repeated, prev 0)
- * makes the library append what was compacted again and truncate applied entries. Guard: everything
- * up to our snapshot is committed, so a leader of our term has the same; begin behind it. */
+ * makes the library append compacted entries again and truncate applied ones. Guard: everything up
+ * to our snapshot is committed, so a leader of our term has the same entries; start after them. */
 static unsigned trim_compacted(const struct raft *raft, struct raft_append_entries *append)
 {
     uint64_t skip;
@@ -102,16 +103,17 @@ unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries 
     unsigned skip = trim_compacted(raft, append);
 
     append->n_entries -= skip;
-    /* Defect 18: the commit index is set to the last index of the append even when that is less
-     * than it was: a late heartbeat takes it back. Guard: say no more than the append shows. */
+    /* Defect 18: the commit index is set to the last index of the append, even if that is lower
+     * than before: a late heartbeat moves it back. Guard: limit leader_commit to what the append
+     * proves. */
     append->leader_commit =
         min_u64(append->leader_commit, append->prev_log_index + append->n_entries);
     return skip;
 }
 
-/* Defect 3: a CHANGE that is not the first of the new entries is filed under the index of the
- * first: it never becomes committed, no other change is possible, a rollback can be missed. Guard:
- * cut before each CHANGE. */
+/* Defect 3: a CHANGE that is not the first of the new entries is recorded under the index of the
+ * first entry. The change never becomes committed, no other change is possible, and a rollback can
+ * be missed. Guard: split the append before each CHANGE. */
 unsigned guards_part(const struct raft_entry *entries, unsigned count)
 {
     unsigned part = count ? 1 : 0;
@@ -120,11 +122,11 @@ unsigned guards_part(const struct raft_entry *entries, unsigned count)
     return part;
 }
 
-/* Defect 20: a second CHANGE replaces the first as "the uncommitted one", although only the second
- * can be uncommitted. Trigger: a follower gets the second before it applied the first; the second
- * is truncated by a new leader: the follower rolls back to what was before the FIRST, and applying
- * the first later is ignored, as it no longer is the uncommitted one. Guard: a leader writes a
- * change only when the one before is committed, so accepting the second commits the first. */
+/* Defect 20: a second CHANGE replaces the first as "the uncommitted one". Trigger: a follower gets
+ * the second before it applied the first, and a new leader truncates the second. The follower rolls
+ * back to the configuration before the FIRST, and later ignores applying the first, because it is
+ * no longer the uncommitted one. Guard: a leader writes a change only when the previous change is
+ * committed, so accepting the second commits the first. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append)
 {
     uint64_t first = raft->configuration_uncommitted_index;
@@ -135,9 +137,10 @@ bool guards_settles_change(const struct raft *raft, const struct raft_append_ent
            guards_term_at(raft, append->prev_log_index) == append->prev_log_term;
 }
 
-/* Defect 4: a rejection that is older than what the follower has acknowledged since takes the next
- * index below the match index. Guard: drop it. Guard 1 answers to an older term with a rejection of
- * UINT64_MAX: news for an old leader, nothing for one that leads again. */
+/* Defect 4: a rejection that is older than the follower's latest acknowledgement sets the next
+ * index below the match index. Guard: drop the rejection. Guard 1 rejects messages of an older term
+ * with index UINT64_MAX: an old leader learns the new term from it, and a replica that leads again
+ * must ignore it. */
 static bool admit_result(const struct raft *raft, uint64_t from,
                          const struct raft_append_entries_result *result)
 {
@@ -149,11 +152,11 @@ static bool admit_result(const struct raft *raft, uint64_t from,
     return result->rejected == 0 || result->rejected > match;
 }
 
-/* Defect 6: a server that calls itself no voter keeps its known leader for ever and refuses all votes for its
- * sake, and a promoted server may not know yet that it is a voter. Guard: a leader that was silent
- * for an election time-out is not known any more; the flag only skips that check. (The rules of
- * members.h keep the rest of this defect away.)
- * Guard 15: our own vote in this term is kept: another candidate of the same term gets nothing. */
+/* Defect 6: a server that is no voter in its own configuration keeps its known leader for ever and
+ * therefore refuses all votes, although it may have been promoted without knowing yet. Guard: a
+ * leader that was silent for an election time-out is no longer known; the flag only skips that
+ * check. (The rules of members.h prevent the rest of this defect.) Guard 15: our own vote in this
+ * term is final: another candidate of the same term gets none. */
 static bool admit_vote(const struct guards *guards, const struct raft *raft,
                        struct raft_request_vote *vote, mono_time now)
 {
@@ -172,32 +175,34 @@ bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_me
         return admit_result(raft, message->server_id, &message->append_entries_result);
     case RAFT_REQUEST_VOTE: return admit_vote(guards, raft, &message->request_vote, now);
     case RAFT_REQUEST_VOTE_RESULT:
-        /* Defect 8: the answer to a vote is judged by a field of the candidate's state, whatever
-         * the state is: it reads another member of a union, and a late pre-vote answer may raise
-         * the term and unseat a leader. Guard: only a candidate takes one. */
+        /* Defect 8: a vote response is checked against a field of the candidate's state in every
+         * state. In other states the field is another member of a union, and a late pre-vote
+         * response may raise the term and unseat a leader. Guard: only a candidate accepts vote
+         * responses. */
         return raft->state == RAFT_CANDIDATE;
     default: return true;
     }
 }
 
-/* Defect 9: a second InstallSnapshot while one is being installed is forgotten with its memory.
- * Guard: drop it; the leader sends again. */
+/* Defect 9: a second InstallSnapshot during an install is dropped and its memory leaks. Guard: drop
+ * the message first; the leader repeats it. */
 bool guards_admit_install(const struct raft *raft)
 {
     return !raft->snapshot.installing;
 }
 
-/* Defect 21: whether entry 1 is still there is asked by its term, and a snapshot of index 1 has
- * that term: such a leader sends a newcomer neither entry 1 nor the snapshot, but empty appends for
- * ever. Guard: no snapshot of the first configuration alone; it would save nothing. */
+/* Defect 21: the library checks by its term whether entry 1 still exists, and a snapshot at index 1
+ * has that term. Such a leader sends a new member neither entry 1 nor the snapshot, but empty
+ * appends for ever. Guard: take no snapshot of the first configuration alone; it would save
+ * nothing. */
 bool guards_admit_snapshot(uint64_t index)
 {
     return index > 1;
 }
 
-/* Defect 11: when a CHANGE is refused in the middle of a batch, the entries before it stay in the
- * library's log and are never handed out. Guard: a CHANGE goes alone and only when it will be
- * taken. */
+/* Defect 11: if a CHANGE is refused in the middle of a batch, the entries before it stay in the
+ * library's log and are never returned. Guard: submit a CHANGE alone, and only if it will be
+ * accepted. */
 enum err guards_submit(const struct raft *raft, const struct entry *entries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -211,8 +216,8 @@ enum err guards_submit(const struct raft *raft, const struct entry *entries, siz
 /* -- after a step -- */
 
 /* Defect 1: an InstallSnapshot (or an append with prev 0) of an older term is answered with success
- * and an uninitialised last index; a leader that leads again counts it, and committed entries are
- * lost. Guard: such an answer is a rejection that no index matches. */
+ * and an uninitialised last index. A replica that leads again counts the answer, and committed
+ * entries are lost. Guard: turn the answer into a rejection whose index matches nothing. */
 static void patch_result(const struct raft *raft, const struct guards_step *step,
                          struct raft_append_entries_result *result)
 {
@@ -221,11 +226,11 @@ static void patch_result(const struct raft *raft, const struct guards_step *step
     result->last_log_index = 0;
 }
 
-/* Guard 15: a non-voter votes. In Raft a server votes whatever its own configuration says, because
- * its configuration may be older than the candidate's; the library does not (defect 6), and after
- * an ill-timed crash around a promotion nobody can win. Only when no leader is heard, only for a
- * log at least as new as ours, and once a term: the vote is kept beside the library's and made
- * durable before the answer leaves. */
+/* Guard 15: a non-voter votes. In Raft a server votes even if its own configuration says that it is
+ * no voter, because its configuration may be older than the candidate's. The library does not vote
+ * (defect 6), and after an ill-timed crash during a promotion nobody can win. A non-voter votes
+ * only if no leader is heard, only for a log at least as new as its own, and once per term. The
+ * vote is stored beside the library's and made durable before the response is sent. */
 static bool grants(struct guards *guards, const struct raft *raft,
                    const struct raft_request_vote *vote, mono_time now, bool *ret_voted)
 {
@@ -246,9 +251,9 @@ static bool grants(struct guards *guards, const struct raft *raft,
     return true;
 }
 
-/* Defect 5: the answer to a pre-vote of a lower term carries the request's term, so the asker never
- * learns ours. Trigger: A has the higher term and the shorter log, B the lower term and the longer
- * log; both ask for ever. Guard: say our term. */
+/* Defect 5: the response to a pre-vote of a lower term contains the request's term, so the sender
+ * never learns our term. Trigger: A has the higher term and the shorter log, B the lower term and
+ * the longer log; both ask for ever. Guard: respond with our term. */
 static bool patch_vote_result(struct guards *guards, const struct raft *raft,
                               const struct guards_step *step, mono_time now,
                               struct raft_request_vote_result *result)
@@ -262,9 +267,9 @@ static bool patch_vote_result(struct guards *guards, const struct raft *raft,
     return voted;
 }
 
-/* Guard 16: a non-voter gets committed entries only. Otherwise entries that one dead leader wrote
- * are in a log that cannot campaign and is newer than all that can, and nobody wins. The library
- * takes what is cut off for lost and sends it again. */
+/* Guard 16: a non-voter gets committed entries only. Otherwise entries of a dead leader could exist
+ * only in a log that cannot campaign but is newer than all others, and nobody wins. The library
+ * treats the entries left out as lost and sends them again. */
 static void cut_append(const struct raft *raft, uint64_t to, struct raft_append_entries *append)
 {
     uint64_t room = raft->commit_index > append->prev_log_index
@@ -275,9 +280,10 @@ static void cut_append(const struct raft *raft, uint64_t to, struct raft_append_
     append->n_entries = (unsigned)min_u64(append->n_entries, room);
 }
 
-/* Defect 19: TimeoutNow goes out with the first answer of the heir, not with the one that shows it
- * has everything; the heir must ignore it, it is sent once, and proposals wait an election time-out
- * for nothing. Under load that is every hand-over. Guard: hold it back until it can succeed. */
+/* Defect 19: TimeoutNow is sent with the first response of the target, even if the target lacks
+ * entries. The target must then ignore TimeoutNow, which is sent only once, and proposals wait an
+ * election time-out for nothing. Under load that happens in every transfer. Guard: hold TimeoutNow
+ * back until the target has every entry. */
 static bool heir_ready(const struct raft *raft, uint64_t heir)
 {
     raft_index match;
@@ -299,9 +305,9 @@ static bool patch_message(struct guards *guards, const struct raft *raft,
         cut_append(raft, message->server_id, &message->append_entries);
         return false;
     case RAFT_REQUEST_VOTE:
-        /* Defect 14: a heir that loses its election stays a candidate with leave to disrupt, and
-         * unseats the leader at every time-out. Guard: the leave ends with the step that gave
-         * it. */
+        /* Defect 14: a transfer target that loses its election stays a candidate with the right to
+         * disrupt, and unseats the leader at every time-out. Guard: the right ends with the step
+         * that gave it. */
         if (!step->timeout_now) message->request_vote.disrupt_leader = false;
         return false;
     case RAFT_TIMEOUT_NOW:
@@ -347,8 +353,8 @@ bool guards_after(struct guards *guards, const struct raft *raft, const struct g
     }
     if (owes_timeout_now(guards, raft, &messages[kept])) kept++;
     *count = kept;
-    /* Defect 7: for some configurations (a voter made a spare) a time-out stays due however often
-     * it is taken. Guard: if it is still due after it was taken, wait half a heartbeat. */
+    /* Defect 7: for some configurations (a voter made a spare) a time-out stays due after it was
+     * handled. Guard: if the time-out is still due, wait half a heartbeat. */
     if (step->timeout && raft_timeout(raft) <= now.ms)
         guards->not_before = mono_after(now, max_u64(guards->heartbeat_ms / 2, 1));
     return voted;
@@ -360,8 +366,8 @@ uint64_t guards_vote(const struct guards *guards, const struct raft *raft)
     return guards->own_vote_term == raft->current_term ? guards->own_vote : 0;
 }
 
-/* Defect 10: a heartbeat that comes while a snapshot is being installed moves the commit index over
- * entries that were never handed out. Guard: nothing more may be applied until it is installed. */
+/* Defect 10: a heartbeat during the install of a snapshot moves the commit index over entries that
+ * were never returned. Guard: apply nothing more until the snapshot is installed. */
 uint64_t guards_commit(const struct raft *raft, uint64_t before)
 {
     if (raft->snapshot.installing) return before;

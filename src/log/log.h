@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replicated log: one group of replicas that agree on one order of commands, and the state
- * machines that follow it.
+/* The replicated log: a group of replicas agrees on one order of commands, and state machines apply
+ * the commands in that order.
  *
- * It decides the order and that nothing acknowledged is lost; what a command means is the state
- * machine's. Nothing above this header sees the Raft engine, a segment or a frame.
+ * The log decides the order and never loses an acknowledged command. The state machine defines what
+ * a command means. Code above this header does not see the Raft engine, segments or frames.
  *
- * One thread: every call and every callback is on the loop's thread of `io`, and no callback runs
- * from inside the call that asked for it. State machines are driven by apply only; the same
- * sequence of entries gives the same state on every replica, so apply reads no clock, draws no
- * number and never fails: a command that is refused is an answer.
+ * One thread: every call and every callback runs on the loop's thread of `io`, and no callback runs
+ * inside the call that caused it. Only apply changes a state machine. The same sequence of entries
+ * must give the same state on every replica, so apply reads no clock, draws no random number and
+ * never fails: a refused command is a normal reply.
  *
- * Done, not done, don't know: a proposal ends with ERR_OK (committed and applied here, reply
- * given), ERR_UNKNOWN (may yet be committed), or any other error (it is not in the log and never
- * will be). The surprising rule: a replica whose disk fails, whose log is damaged below what it
- * acknowledged, or whose state differs from the majority's, stops for good (on_stopped) rather
- * than guess. The process should then end, naming the note. */
+ * A proposal ends with ERR_OK (committed and applied here, reply given), ERR_UNKNOWN (may still be
+ * committed), or any other error (not in the log and never will be). The surprising rule: a replica
+ * stops for good (on_stopped) if its disk fails, if its log is damaged below what it acknowledged,
+ * or if its state differs from the majority's. The process should then exit and print the note. */
 #ifndef LOG_LOG_H
 #define LOG_LOG_H
 #include "base/buf.h"
@@ -31,96 +30,98 @@ enum {
     REPLICA_MACHINES_MAX = 8,
     REPLICA_MEMBERS_MAX = 16, /* voters and learners together */
     REPLICA_VOTERS_MAX = 7,
-    REPLICA_ADDRESS_MAX = 255, /* "host:port" */
-    REPLICA_NAME_MAX = 63,     /* of a node: a label, not its identity */
-    REPLICA_ACTOR_MAX = 255,   /* identity that asked for a command */
+    REPLICA_ADDRESS_MAX = 255, /* voters and learners together, per cluster */
+    REPLICA_NAME_MAX = 63,     /* the name is a label of a node, not its identity */
+    REPLICA_ACTOR_MAX = 255,   /* identity of the caller who sent a command */
     REPLICA_REQUEST_ID_MAX = 64,
-    REPLICA_COMMAND_MAX = 4 << 20, /* bytes of one command */
-    /* The highest cluster level this release can apply. 1: fleet tables; 2: the store; 3: the store's
-     * transactions; 4: domains that wait for their last owner's acknowledgement, and native store
-     * commands that are checked against the lease's token. */
+    REPLICA_COMMAND_MAX = 4 << 20, /* label of a node, not its identity */
+    /* The highest cluster level this release can apply. 1: fleet tables. 2: the store. 3: store
+     * transactions. 4: domains that wait for their last owner's acknowledgement, and native store
+     * commands checked against the lease's token. */
     CLUSTER_LEVEL = 4,
 };
 
 /* -- state machines -- */
-struct machine_entry { /* what apply is given; views valid until the entry is done */
+struct machine_entry { /* input of apply; views are valid until the entry is applied */
     uint64_t index, term;
     uint64_t clock_ns; /* the replicated clock after this entry's advance; starts at 0 */
-    uint32_t version;  /* of the command: at most the machine's own */
-    uint32_t level;    /* of the cluster at this entry */
+    uint32_t version;  /* version of the command; at most the machine's version */
+    uint32_t level;    /* cluster level at this entry */
     struct str actor, request_id, command;
 };
 struct machine_recovery {
-    uint64_t index, clock_ns; /* as of a machine_entry */
-    uint64_t floor;           /* base/recovery.h */
-    uint8_t identity[16];     /* drawn at random, once */
+    uint64_t index, clock_ns; /* index, clock_ns: as in machine_entry */
+    uint64_t floor;           /* see base/recovery.h */
+    uint8_t identity[16];     /* random, drawn once */
 };
 struct machine_ops {
-    /* Writes its answer for the proposer into `reply` (bounded by its ceiling; a reply that does
-     * not fit is cut by the machine's own rules, never by failing). ERR_VERSION with a note, and
-     * nothing was done: a command that this program does not know although it knows its version.
-     * The replica stops before it, naming the entry, rather than differ from replicas that know it. */
+    /* Applies the entry and writes the response to `reply`, which has a ceiling: the machine
+     * shortens a longer response and does not fail. ERR_VERSION with a note: this program knows the
+     * command's version but not the command. Nothing was changed, and the replica stops before the
+     * entry and names the entry, because its state would differ from other replicas. */
     enum err (*apply)(void *state, const struct machine_entry *entry, struct buf *reply,
                       struct note *note);
-    /* After each apply, and again in later turns for as long as it says true: the entry is much
-     * work, and what is left of it waits, while no other is applied and no snapshot begun. Reads
-     * meanwhile are of before the entry. The reply is complete when it says false. May be NULL. */
+    /* Continues an expensive entry. Called after each apply, and again in later turns until it
+     * returns false. Until then no other entry is applied, no snapshot begins, and reads see the
+     * state before the entry. The reply is complete when it returns false. May be NULL. */
     bool (*apply_more)(void *state, struct buf *reply);
-    /* A consistent view of the state as it is now, which is after entry `index`; apply goes on
-     * while it is read. The log reads one at a time; a backup may read others beside
-     * it, as many as the machine allows. ERR_NOMEM, ERR_FULL. */
+    /* Opens a consistent view of the current state, after entry `index`. apply may run while the
+     * view is read. The log opens one view at a time; a backup may open more beside it, as many as
+     * the machine allows. ERR_NOMEM, ERR_FULL. */
     enum err (*snapshot_begin)(void *state, uint64_t index, void **ret_view);
-    /* Appends about `budget` bytes, at least one unless done. The cut points mean nothing. */
+    /* Appends about `budget` bytes, at least one byte unless done. Readers must not depend on where
+     * the bytes are cut. */
     enum err (*snapshot_next)(void *view, size_t budget, struct buf *into, bool *ret_done);
-    void (*snapshot_end)(void *view); /* after the last, or early to give up */
-    /* Forgets everything, then takes the bytes of a snapshot in order, cut anywhere, then says
-     * whether they were whole. ERR_CORRUPT, ERR_VERSION, ERR_NOMEM, with a note. A machine that
-     * was never in a snapshot gets begin and end without bytes: it is empty. */
+    void (*snapshot_end)(void *view); /* after the last piece, or earlier to give up */
+    /* Replaces the state: restore_begin clears it, restore_bytes takes the snapshot in order, cut
+     * anywhere, and restore_end checks that the snapshot was complete. ERR_CORRUPT, ERR_VERSION,
+     * ERR_NOMEM, with a note. A machine that the snapshot does not contain gets begin and end
+     * without bytes and is then empty. */
     enum err (*restore_begin)(void *state, uint64_t index, struct note *note);
     enum err (*restore_next)(void *state, struct str bytes, struct note *note);
     enum err (*restore_end)(void *state, struct note *note);
-    /* History behind this state was lost (restore, force-config): the state becomes another's, and
-     * every number that was handed out from it rises by recovery_above(). Between two entries, the
-     * same on every replica. Never fails. May be NULL. */
+    /* Called when history after this state was lost (restore, force-config). The state gets a new
+     * identity, and every number handed out from the state rises by recovery_above(). Runs between
+     * two entries, the same two on every replica. Never fails. May be NULL. */
     void (*recover)(void *state, const struct machine_recovery *recovery);
-    /* Of the whole state; cheap, so kept as it changes. Compared between replicas, which may be of
-     * two releases: an empty machine compares as one that is not there. */
+    /* Hash of the whole state. Must be cheap, so update it with each change. Replicas of two
+     * releases compare hashes: an empty machine has the same effect as an absent machine. */
     uint64_t (*hash)(const void *state);
-    uint64_t (*size)(const void *state); /* bytes it holds, for the quota */
-    /* Grows with what applying costs, in records touched; may be NULL. Entries are applied in
-     * slices, and a slice ends when this has grown by REPLICA_APPLY_WORK, too. */
+    uint64_t (*size)(const void *state); /* bytes of the state, compared with the quota */
+    /* A counter of the work done by apply, in records touched. May be NULL. Entries are applied in
+     * slices; a slice also ends when the counter has grown by REPLICA_APPLY_WORK. */
     uint64_t (*work)(const void *state);
 };
 struct state_machine {
-    uint32_t id;      /* 1..REPLICA_MACHINES_MAX; part of the format, never reused */
-    const char *name; /* static text; names its snapshot section */
-    uint32_t version; /* highest command version it can apply; at least 1 */
+    uint32_t id;      /* 1..REPLICA_MACHINES_MAX; part of the on-disk format, never reused */
+    const char *name; /* static text, also the name of the snapshot section */
+    uint32_t version; /* highest command version the machine can apply; at least 1 */
     const struct machine_ops *ops;
     void *state;
-    uint64_t quota;         /* size() above this refuses proposals that grow it; 0: none */
-    size_t in_flight_share; /* bytes of proposals only this machine may use; 0: none reserved */
+    uint64_t quota;         /* while size() exceeds it, proposals that grow the state are refused */
+    size_t in_flight_share; /* bytes of proposals reserved for this machine; 0: none reserved */
 };
 
 /* -- opening -- */
-struct replica_timing {     /* 0: the default behind it */
-    uint32_t election_ms;   /* 250; drawn anew between once and twice this */
+struct replica_timing {     /* 0 selects the default in the field's comment */
+    uint32_t election_ms;   /* 250; randomized between one and two times the value */
     uint32_t heartbeat_ms;  /* 50 */
-    uint32_t scale_percent; /* 100; multiplies both, and every time-out derived from them */
+    uint32_t scale_percent; /* 100; scales both values above and every time-out derived from them */
 };
-struct replica_limits {            /* 0: the default behind it */
-    size_t in_flight_bytes;        /* 64 MiB proposed and not yet applied; then ERR_FULL */
+struct replica_limits {            /* 0 selects the default in the field's comment */
+    size_t in_flight_bytes;        /* 64 MiB of proposals that are not applied yet; then ERR_FULL */
     uint32_t in_flight_entries;    /* 65,536 */
     size_t cache_bytes;            /* 64 MiB of recent entries kept in memory */
     uint64_t segment_bytes;        /* 64 MiB */
-    uint64_t disk_reserve_bytes;   /* 256 MiB, or 5% of what is free or ours at the start, if that
-                                      is less: below it proposals are refused with ERR_NO_SPACE */
-    uint32_t snapshot_entries_min; /* 1,024 entries since the last snapshot, and as many bytes of
-                                      log as that one has, before the next */
-    uint64_t snapshot_every_ms;    /* 30,000: how often that is looked at */
-    uint64_t snapshot_chunk_bytes; /* 256 KiB a turn */
-    uint32_t trailing_entries;     /* 4,096 kept behind a snapshot for followers that lag */
-    uint32_t hash_every;           /* 4,096: state hashes are compared at these indexes */
-    size_t peer_queue_bytes;       /* 32 MiB of frames for one peer; then they are dropped */
+    uint64_t disk_reserve_bytes;   /* 256 MiB, or 5% of the free and own space at the start if less;
+                                      below it: ERR_NO_SPACE */
+    uint32_t snapshot_entries_min; /* 1,024: a snapshot needs this many entries since the last one,
+                                      and log bytes of at least the last snapshot's size */
+    uint64_t snapshot_every_ms;    /* 30,000: interval between checks of that rule */
+    uint64_t snapshot_chunk_bytes; /* 256 KiB per turn */
+    uint32_t trailing_entries;     /* 4,096 entries kept behind a snapshot for followers that lag */
+    uint32_t hash_every;           /* 4,096: replicas compare state hashes every so many indexes */
+    size_t peer_queue_bytes;       /* 32 MiB of frames for one peer; more frames are dropped */
 };
 enum replica_role { REPLICA_FOLLOWER, REPLICA_CANDIDATE, REPLICA_LEADER };
 enum member_role { MEMBER_LEARNER, MEMBER_VOTER };
@@ -128,101 +129,108 @@ struct replica_status {
     uint64_t id, cluster_id;
     enum replica_role role;
     bool ready;                 /* leader: an entry of its own term is committed and applied */
-    bool member, voter;         /* of the newest configuration this replica has */
-    uint64_t term, leader_id;   /* 0: no leader is known */
-    const char *leader_address; /* "" when none; valid during the call */
-    uint64_t first, last, durable, commit, applied, snapshot; /* indexes */
-    uint32_t level;                                           /* of the cluster */
+    bool member, voter;         /* role in the newest configuration this replica has */
+    uint64_t term, leader_id;   /* leader_id 0: unknown */
+    const char *leader_address; /* "" if unknown; valid during the call */
+    uint64_t first, last, durable, commit, applied, snapshot; /* log indexes */
+    uint32_t level;                                           /* cluster level */
     uint64_t log_bytes, disk_free;
-    bool disk_full;  /* below the reserve */
+    bool disk_full;  /* free space is below the reserve */
     bool installing; /* a snapshot is being received or restored */
     uint64_t clock_ns;
 };
 struct replica_events {
-    /* Role, leader, term, `ready`, level or configuration changed. Never from inside a call. */
+    /* Role, leader, term, `ready`, level or configuration changed. Never inside a replica_*
+     * call. */
     void (*on_change)(void *owner, const struct replica_status *status);
-    /* Final: no callback follows but the done()s of what was pending. Close it then. */
+    /* The replica stopped for good. No callback follows except done() of pending calls. Call
+     * replica_close next. */
     void (*on_stopped)(void *owner, enum err why, const struct note *note);
-    /* A replica of another cluster dialed this one as the replica `to` and was refused; may be NULL.
-     * Ask the replica nothing from inside. */
+    /* A replica of another cluster dialed this replica as `to` and was refused. May be NULL. Must
+     * not call replica_* functions. */
     void (*on_foreign)(void *owner, uint64_t cluster_id, uint64_t to);
     void *owner;
 };
 struct replica_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
-    struct metrics *metrics;      /* may be NULL; one replica per registry */
+    struct metrics *metrics;      /* may be NULL; a registry can serve one replica */
     const char *dir;              /* a data directory made by datadir_format (log/datadir.h) */
-    const char *listen;           /* of the Raft port; port 0 for tests */
-    const char *address;          /* as others reach it; NULL: the listener's own */
-    const char *name;             /* node name, a label; NULL: "" */
+    const char *listen;           /* address of the Raft port; port 0 for tests */
+    const char *address;          /* address of the Raft port; NULL: the listener's own */
+    const char *name;             /* node name (a label); NULL: "" */
     struct tls_context *tls_server, *tls_client; /* both or neither */
     const struct state_machine *machines;
     size_t machine_count;
-    uint32_t level; /* highest cluster level this program speaks; 0: 1 */
+    uint32_t level; /* highest cluster level this program understands; 0: 1 */
     struct replica_timing timing;
     struct replica_limits limits;
     struct replica_events events;
 };
-/* Locks the directory, loads snapshot and log (blocking; the state machines are restored here),
- * listens. ERR_BUSY (another process has it), ERR_NOT_FOUND (no data directory), ERR_CORRUPT
- * naming file and offset, ERR_VERSION, ERR_INVALID and what the disk and the listener answer. */
+/* Locks the directory, loads snapshot and log, restores the state machines, and listens. Blocks.
+ * ERR_BUSY (another process uses the directory), ERR_NOT_FOUND (no data directory), ERR_CORRUPT
+ * naming file and offset, ERR_VERSION, ERR_INVALID, and errors of the disk and the listener. */
 enum err replica_open(const struct replica_options *options, struct replica **ret_replica,
                       struct note *note);
-/* Pending proposals, reads and changes end with ERR_UNKNOWN, ERR_CLOSED; their done()s run before
- * this returns. Waits for the disk. NULL is fine. Not from a callback of the replica: defer it. */
+/* Ends pending proposals, reads and changes with ERR_UNKNOWN or ERR_CLOSED; their done() runs
+ * before this returns. Waits for the disk. NULL is fine. Must not be called from a callback of the
+ * replica: defer the call. */
 void replica_close(struct replica *replica);
 struct replica_status replica_status(const struct replica *replica);
-const char *replica_address(const struct replica *replica); /* of the Raft listener, real port */
+/* Address of the Raft listener, with the real port. */
+const char *replica_address(const struct replica *replica);
 
 /* -- proposing -- */
 enum propose_flags {
-    PROPOSE_FREES = BIT(0), /* shrinks state: taken although the machine is over its quota */
+    PROPOSE_FREES = BIT(0), /* shrinks the state: accepted although over quota */
 };
 enum proposal_state {
-    PROPOSAL_IDLE,      /* not proposed, or its done() has begun */
-    PROPOSAL_GATHERED,  /* at `place` in the batch of this turn */
-    PROPOSAL_SUBMITTED, /* in the log at (index, term), not applied yet */
-    PROPOSAL_DECIDED,   /* `outcome` is known; done() follows in this turn */
+    PROPOSAL_IDLE,      /* not proposed, or done() has begun */
+    PROPOSAL_GATHERED,  /* stored at `place` in this turn's batch */
+    PROPOSAL_SUBMITTED, /* written to the log at (index, term), not applied yet */
+    PROPOSAL_DECIDED,   /* `outcome` is set; done() follows in this turn */
 };
 struct proposal;
 typedef void proposal_fn(struct proposal *proposal, enum err err, struct str reply);
-struct proposal { /* the caller's memory until done() has begun */
+struct proposal { /* owned by the caller again when done() begins */
     uint32_t machine, version;
     uint32_t flags;
     struct str actor, request_id, command; /* copied by replica_propose */
     proposal_fn *done;
-    /* filled in before done(): its place in the log; 0: none */
+    /* position in the log, set before done(); 0: none */
     uint64_t index, term;
-    /* the replica's */
+    /* used by the replica */
     struct list link;
     enum proposal_state state;
     enum err outcome;
-    uint64_t bytes; /* it counts for among those in flight */
+    uint64_t bytes; /* size of the proposal among those in flight */
     size_t place;
 };
-/* Takes them all, in order, as one batch; each gets its done() exactly once. Errors that come by
- * done(): ERR_NOT_LEADER, ERR_NOT_READY (leader, own term not committed yet, or transferring),
- * ERR_FULL (in flight, or the machine's quota), ERR_NO_SPACE (disk reserve), ERR_TOO_LARGE,
- * ERR_VERSION (above the cluster's level), ERR_INVALID (no such machine), ERR_UNKNOWN. */
+/* Proposes all commands, in order, as one batch. Each proposal gets its done() exactly once. Errors
+ * arrive in done(): ERR_NOT_LEADER, ERR_NOT_READY (leader without a committed entry of its own
+ * term, or leadership transfer in progress), ERR_FULL (limit in flight, or the machine's quota),
+ * ERR_NO_SPACE (disk reserve), ERR_TOO_LARGE, ERR_VERSION (above the cluster level), ERR_INVALID
+ * (no such machine), ERR_UNKNOWN. */
 void replica_propose(struct replica *replica, struct proposal *const *proposals, size_t count);
-/* The caller waits no longer: done(ERR_UNKNOWN) follows in this turn. Fine when already done. */
+/* Stops waiting: done(ERR_UNKNOWN) follows in this turn. No effect on a finished proposal. */
 void replica_abandon(struct replica *replica, struct proposal *proposal);
 
 /* -- reading -- */
 struct read_ticket {
     void (*done)(struct read_ticket *ticket, enum err err);
-    /* the replica's */
+    /* used by the replica */
     struct list link;
-    uint64_t index;   /* to be applied before it is answered */
-    enum err outcome; /* of a refused one */
+    uint64_t index;   /* the read completes when this index is applied */
+    enum err outcome; /* the error of a refused ticket */
 };
-/* done(ERR_OK): the state machines here hold everything that was acknowledged to anybody before
- * this call, and this replica was the leader after it; read now, inside done(). One round trip to
- * a majority serves all waiting tickets. Leader only: ERR_NOT_LEADER, ERR_NOT_READY, ERR_FULL
- * (65,536 wait), ERR_CLOSED. Not answered while no majority answers: cancel by deadline. */
+/* Linearizable read. done(ERR_OK): the state machines here contain everything acknowledged to any
+ * client before this call, and this replica was still leader afterwards; read inside done(). One
+ * round trip to a majority serves all waiting tickets. Leader only. ERR_NOT_LEADER, ERR_NOT_READY,
+ * ERR_FULL (65,536 tickets wait), ERR_CLOSED. A ticket waits as long as no majority responds:
+ * cancel the ticket by deadline. */
 void replica_read(struct replica *replica, struct read_ticket *ticket);
-void replica_read_cancel(struct replica *replica, struct read_ticket *ticket); /* no done() */
+/* Done() is not called. */
+void replica_read_cancel(struct replica *replica, struct read_ticket *ticket);
 
 /* -- members -- */
 struct replica_member {
@@ -230,47 +238,51 @@ struct replica_member {
     char address[REPLICA_ADDRESS_MAX + 1];
     enum member_role role;
     bool self, leader;
-    /* leader only, else 0: how far it is, and how long ago it answered (UINT64_MAX: never) */
+    /* Leader only, else 0: match index; time since the last response (UINT64_MAX: none yet). */
     uint64_t match, silent_ms;
-    uint32_t level; /* it announced; 0: not heard of yet */
-    /* where we are connected to it, and where it proved its identity; empty: nowhere just now. Of
-     * ourselves: where we say that we are. */
+    uint32_t level; /* highest cluster level the member announced; 0: not announced yet */
+    /* The member's address, as this replica is connected to it and the member proved its identity
+     * there; empty if not connected. For this replica: its own announced address. */
     char met_at[REPLICA_ADDRESS_MAX + 1];
 };
-/* On the leader the committed configuration, elsewhere the newest one here. Returns how many. */
+/* Leader: the committed configuration. Other replicas: the newest configuration they have. Returns
+ * the number of members. */
 size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX]);
 enum member_change_kind {
-    CHANGE_ADD,     /* as a learner; id and address */
-    CHANGE_PROMOTE, /* a learner that has caught up to voter */
+    CHANGE_ADD,     /* adds a learner with this id and address */
+    CHANGE_PROMOTE, /* a learner that has caught up becomes a voter */
     CHANGE_REMOVE,
-    CHANGE_ADDRESS, /* of a member, in place */
-    CHANGE_TAKE,    /* as CHANGE_ADDRESS; a member listed there gets the address it leaves */
+    CHANGE_ADDRESS, /* changes the address of a member; id and role stay */
+    CHANGE_TAKE,    /* like CHANGE_ADDRESS; a member that has the address already gets the old
+                       address in exchange */
 };
 struct member_change;
 typedef void change_fn(struct member_change *change, enum err err, const struct note *note);
-struct member_change { /* the caller's memory until done() has begun */
+struct member_change { /* owned by the caller again when done() begins */
     enum member_change_kind kind;
     uint64_t id;
-    const char *address; /* the caller's as long as this is */
+    const char *address; /* must stay valid until done() begins */
     change_fn *done;
-    struct list link; /* the replica's */
+    struct list link; /* used by the replica */
     uint64_t index;
 };
-/* One at a time, under the rules of design.md section 5 (log/members.h). done: ERR_OK committed;
- * ERR_NOT_LEADER; ERR_NOT_READY with a note saying which rule is not met yet (ask again later);
- * ERR_BUSY another change is under way; ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL;
- * ERR_VERSION a newcomer that speaks less than the cluster's level; ERR_UNKNOWN. Removing the
- * leader transfers leadership first and answers ERR_NOT_LEADER: ask the new one. */
+/* Changes one member. Only one change runs at a time, under the rules of design.md section 5
+ * (log/members.h). done() gets ERR_OK (committed); ERR_NOT_LEADER; ERR_NOT_READY with a note that
+ * names the unmet rule (retry later); ERR_BUSY (another change runs); ERR_EXISTS, ERR_NOT_FOUND,
+ * ERR_INVALID, ERR_FULL; ERR_VERSION (the new member understands less than the cluster level);
+ * ERR_UNKNOWN. Removing the leader first transfers leadership and returns ERR_NOT_LEADER: ask the
+ * new leader. */
 void replica_change(struct replica *replica, struct member_change *change);
 struct transfer {
-    uint64_t to; /* 0: the furthest one */
+    uint64_t to; /* 0: the responsive voter with the highest match index */
     void (*done)(struct transfer *transfer, enum err err, const struct note *note);
-    struct list link; /* the replica's */
+    struct list link; /* used by the replica */
 };
-/* ERR_OK: another leads. ERR_TIMEOUT: it did not happen, and this replica still leads. */
+/* Transfers leadership. ERR_OK: another replica leads. ERR_TIMEOUT: the transfer failed and this
+ * replica still leads. */
 void replica_transfer(struct replica *replica, struct transfer *transfer);
 
-/* A snapshot now, whatever the policy says. ERR_BUSY, ERR_NOT_READY (nothing new). */
+/* Takes a snapshot now, without regard to the policy. ERR_BUSY; ERR_NOT_READY (nothing new). */
 enum err replica_snapshot(struct replica *replica);
 #endif

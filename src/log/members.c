@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules for safe membership changes: R1, R2, R2b and R3 of docs/raft-guards.md. Keeps no state;
- * the leader asks before it writes a change, and may ask again later. */
+/* Rules R1, R2, R2b and R3 of docs/raft-guards.md for safe membership changes. Stateless: the
+ * leader checks the rules before it writes a change, and may retry later. */
 #include "log/members.h"
 
 #include <string.h>
 
 #include "io/net.h"
 
-/* A learner counts as caught up when it lacks no more than this. Under load the newest entries are
- * always on their way, and a learner is only given what is committed (guard 16), so "everything"
- * would never come. Safety does not hang on it: rule R2b leaves the newcomer out of the count. */
+/* A learner has caught up if it lacks at most this many entries. Under load the newest entries are
+ * always in transit, and a learner only gets committed entries (guard 16), so it never has all of
+ * them. Safety does not depend on this number, because rule R2b does not count the new voter. */
 enum { CATCH_UP_ENTRIES = 4096 };
 
 static size_t find(const struct members *members, uint64_t id)
@@ -19,15 +19,15 @@ static size_t find(const struct members *members, uint64_t id)
     return at;
 }
 
-/* Holds everything committed and was heard of lately: a match alone goes stale when its owner
- * dies. */
+/* True if the member has every committed entry and responded recently. The match index alone is not
+ * enough, because it stays when the member dies. */
 static bool is_sound(const struct members_view *view, size_t at)
 {
     return view->match[at] >= view->commit &&
            (view->responsive[at] || view->members->at[at].id == view->self);
 }
 
-/* How many voters are sound, `besides` (a position) not counted. */
+/* The number of sound voters, without the one at position `besides`. */
 static size_t sound_voters(const struct members_view *view, size_t besides)
 {
     size_t count = 0;
@@ -48,8 +48,9 @@ static enum err about(struct note *note, enum err err, uint64_t id, const char *
     return note_fail(note, err, "replica %016llx %s", (unsigned long long)id, what);
 }
 
-/* R2, but for the count: never two changes at once, and none before this leader has committed an
- * entry of its own term, or two leaders' changes could both hold. */
+/* R2 without the count of voters. Only one change at a time, and none before this leader has
+ * committed an entry of its own term; otherwise the changes of two leaders could both take
+ * effect. */
 static enum err may_change_now(const struct members_view *view, struct note *note)
 {
     if (view->handing_over)
@@ -63,7 +64,7 @@ static enum err may_change_now(const struct members_view *view, struct note *not
     return ERR_OK;
 }
 
-/* R2: the voters that stay (`leaving` is a position, or none) have a majority that is sound. */
+/* R2: the voters that remain have a sound majority. `leaving` is a position, or none. */
 static enum err may_do_without(const struct members_view *view, size_t leaving, struct note *note)
 {
     size_t staying = members_voters(view->members), sound = sound_voters(view, leaving);
@@ -105,7 +106,7 @@ static enum err take_address(struct str address, char ret_text[REPLICA_ADDRESS_M
     return ERR_OK;
 }
 
-/* Two members at one address: the engine refuses it, and one of them could never be reached. */
+/* Refuses two members with one address: the engine refuses that, and one could not be reached. */
 static enum err check_free(const struct members *members, const struct member *wishing,
                            struct note *note)
 {
@@ -156,9 +157,10 @@ static enum err promote(const struct members_view *view, size_t at, struct membe
         return note_fail(note, ERR_NOT_READY, "replica %016llx has not caught up: %llu of %llu",
                          (unsigned long long)next->at[at].id, (unsigned long long)view->match[at],
                          (unsigned long long)view->commit);
-    /* R2b: if the newcomer were lost at this very moment, the others could still decide. In a
-     * cluster of three with one dead this asks to remove the dead one first. From one voter to two
-     * there is no such way, and a cluster that began with one must be able to grow. */
+    /* R2b: if the new voter were lost now, the others could still decide. In a cluster of three
+     * with one dead member the dead one must be removed first. A step from one voter to two cannot
+     * satisfy this, and is allowed because a cluster that began with one voter must be able to
+     * grow. */
     if (after > 2 && !is_majority(sound, after))
         return note_fail(
             note, ERR_NOT_READY,
@@ -182,14 +184,15 @@ static enum err leave(const struct members_view *view, size_t at, struct members
     }
     err = may_do_without(view, at, note);
     if (err) return err;
-    /* The others keep their order: the engine's progress follows it. */
+    /* Keeps the order of the others, because the engine's progress array uses the same order. */
     memmove(&next->at[at], &next->at[at + 1], (next->count - at - 1) * sizeof next->at[0]);
     next->count--;
     return ERR_OK;
 }
 
-/* A member that is where `at` goes gets the address that `at` leaves: no two share one, and nobody
- * is without. One entry, so two that changed places never wait for each other. */
+/* If another member has the address that `at` moves to, that member gets the old address of `at`.
+ * So no two members share an address and none is without. This is a single entry, so two members
+ * that swapped addresses never wait for each other. */
 static void make_way(const struct members_view *view, size_t at, struct members *next)
 {
     for (size_t i = 0; i < next->count; i++)
@@ -219,8 +222,8 @@ enum err members_change(const struct members_view *view, enum member_change_kind
 
     assert(next.count <= REPLICA_MEMBERS_MAX);
     if (id == 0) return note_fail(note, ERR_INVALID, "0 is no replica's identity");
-    /* First of all, because until then "exists" and "not found" would be about a configuration
-     * that may yet be taken back. */
+    /* Checked first: before this, "exists" and "not found" would refer to a configuration that may
+     * still be rolled back. */
     err = may_change_now(view, note);
     if (err) return err;
     if (kind != CHANGE_ADD && at == next.count)

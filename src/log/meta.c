@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applies machine 0. Invariant: neither the replicated clock nor the cluster level ever decreases.
- * Runs inside apply, on the loop thread. */
+/* Applies the commands of machine 0. Invariant: neither the replicated clock nor the cluster level
+ * ever decreases. Runs inside apply, on the loop thread. */
 #include "log/meta.h"
 
 #include <string.h>
 
 #include "base/bytes.h"
 
-/* A command is u32 kind, u32 level; of META_RECOVER also u64 floor and an identity. */
+/* A command is u32 kind, u32 level. META_RECOVER also has a u64 floor and an identity. */
 enum { COMMAND_SIZE = 8, IDENTITY = 16, RECOVER_SIZE = COMMAND_SIZE + IDENTITY + 8 };
 
 void meta_init(struct meta *meta)
@@ -17,7 +17,7 @@ void meta_init(struct meta *meta)
 
 void meta_advance(struct meta *meta, const struct log_envelope *envelope)
 {
-    meta->clock_ns = add_sat_u64(meta->clock_ns, envelope->advance_ns); /* never runs back */
+    meta->clock_ns = add_sat_u64(meta->clock_ns, envelope->advance_ns); /* never decreases */
 }
 
 enum err meta_level_command(uint32_t level, struct buf *into)
@@ -51,7 +51,7 @@ bool meta_recovery(struct str command, struct machine_recovery *ret_recovery)
     return true;
 }
 
-/* 0: not a kind of ours. */
+/* 0: unknown kind. */
 static size_t size_of_kind(uint32_t kind)
 {
     return kind == META_LEVEL ? COMMAND_SIZE : kind == META_RECOVER ? RECOVER_SIZE : 0;
@@ -68,7 +68,7 @@ enum err meta_apply(struct meta *meta, struct str command, struct note *note)
         return note_fail(note, ERR_PARSE, "command of the log itself: %zu bytes", command.len);
     level = load_le32(command.at + 4);
     if (level == 0) return note_fail(note, ERR_PARSE, "command of the log itself: level 0");
-    /* Two leaders may propose in turn; the older entry must not undo the newer. */
+    /* Two leaders may propose one after the other; the older entry must not undo the newer one. */
     if (level > meta->level) meta->level = level;
     return ERR_OK;
 }

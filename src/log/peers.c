@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing, the list of peers, the turn, counting. The memory is freed when the last stream
- * and job that know it have ended. The loop's thread. */
+/* Opening and closing, the list of peers, the turn, metrics. The memory is freed when the last
+ * stream and job that refer to it have ended. Runs on the loop's thread. */
 #include "log/peers.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "io/tls.h"
 #include "log/peers_internal.h"
 
-/* -- small words -- */
+/* -- names of refusals -- */
 
 static const struct str refusal_names[REFUSED_COUNT] = {
     [REFUSED_FRAME] = {"frame", 5},       [REFUSED_VERSION] = {"version", 7},
@@ -88,7 +88,7 @@ bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
     return false;
 }
 
-/* -- counting -- */
+/* -- metrics -- */
 
 static enum err add_counters(struct metrics *metrics, struct peers_meter *meter, struct note *note)
 {
@@ -154,7 +154,7 @@ void peers_count_bytes(struct peers *peers, int direction, uint64_t bytes)
     if (peers->meter.bytes[direction]) counter_add(peers->meter.bytes[direction], bytes);
 }
 
-/* -- the turn -- */
+/* -- the hook at the end of a turn -- */
 
 static void on_turn(struct turn_hook *hook)
 {
@@ -166,7 +166,7 @@ static void on_turn(struct turn_hook *hook)
 
 static void peers_on_wake(struct task *task)
 {
-    (void)task; /* only so that the hooks run, again if they have run already */
+    (void)task; /* the task only causes the hooks to run, again if they have run already */
 }
 
 void peers_wake(struct peers *peers)
@@ -298,7 +298,7 @@ size_t peers_queued(const struct peers *peers, uint64_t to)
     return peer ? peer_line_queued(&peer->control) : 0;
 }
 
-/* -- life -- */
+/* -- opening and closing -- */
 
 static void on_refused(void *owner, const char *peer_address, enum err why, const struct note *note)
 {
@@ -422,7 +422,7 @@ void peers_close(struct peers *peers)
     turn_hook_remove(&peers->hook);
     task_cancel(&peers->wake);
     task_cancel(&peers->resume);
-    peers->kept++; /* by this call */
+    peers->kept++; /* released at the end of this call */
     shut_all(&peers->list);
     shut_all(&peers->gone);
     peer_in_shut_all(peers);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One file over the bulk lane: read a chunk on the worker, send it, read the next while the stream
- * has room. At most one chunk in memory beside what waits in the stream.
+/* Sends one file over the bulk lane: reads a chunk on the worker, sends it, and reads the next
+ * while the stream has room. At most one chunk is in memory beside the stream's output.
  *
- * It is sent when the other side has answered the end of it: that its stream was closed in order
- * does not say that it took what was in it.
+ * The file counts as sent when the peer has acknowledged the end. An orderly close of the stream
+ * would not prove that the peer processed its content.
  *
- * The job opens the file for each chunk, so that no handle has to be given back when a peer is lost
- * in between; beside 256 KiB that costs nothing. */
+ * The job opens the file for each chunk, so that no handle must be closed when a peer is lost in
+ * between; compared with reading 256 KiB that costs nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void peers_file_run(struct job *job)
     s->read_err = fs_open(s->fs, s->path, FS_READ, 0, &file);
     if (s->read_err) return;
     s->read_err = fs_read_at(s->fs, file, s->at, s->room, s->want, &s->got);
-    if (!s->read_err && s->got < s->want) s->read_err = ERR_CORRUPT; /* shorter than was said */
+    if (!s->read_err && s->got < s->want) s->read_err = ERR_CORRUPT; /* shorter than announced */
     fs_close(s->fs, file);
 }
 
@@ -74,7 +74,7 @@ static enum err peers_file_put(struct sending *s, const struct peer_frame *frame
 
     if (err) return err;
     s->moved = loop_now(s->peers->io->loop);
-    peer_line_flush(line); /* on failure the line is down, and with it the file */
+    peer_line_flush(line); /* on failure the line is down, and the transfer ends with it */
     return line->state == LINE_OPEN ? ERR_OK : ERR_UNAVAILABLE;
 }
 
@@ -109,7 +109,7 @@ void peer_file_pump(struct sending *s)
         s->begun = true;
         err = peers_file_put(s, &begin);
     }
-    /* Above half its bound the stream will say when it has drained, and we go on from there. */
+    /* Above half its bound the stream will call on_drained, which continues the transfer. */
     if (!err && s->has_chunk && stream_pending(line->stream) <= BULK_OUTPUT_MAX / 2)
         err = put_chunk(s);
     if (!err && s->sent == s->begin.bytes)
@@ -119,7 +119,7 @@ void peer_file_pump(struct sending *s)
     if (err) peer_file_over(s, err);
 }
 
-/* -- life -- */
+/* -- life cycle -- */
 
 static void on_report(struct task *task)
 {
@@ -131,7 +131,7 @@ static void on_report(struct task *task)
 
     peer->sending = NULL;
     s->peer = NULL;
-    if (!s->reading) free_sending(s); /* else in peers_file_done() */
+    if (!s->reading) free_sending(s); /* otherwise freed in peers_file_done() */
     peer_free_if_over(peer);
     if (!peers->events.on_snap_sent) return;
     peers->calling = true;
@@ -145,7 +145,7 @@ void peer_file_over(struct sending *s, enum err err)
     s->over = true;
     s->result = err;
     if (!err) s->peer->bulk.backoff_ms = BACKOFF_MIN_MS;
-    s->peer->bulk.quiet = true; /* on_snap_sent reports it, not the log */
+    s->peer->bulk.quiet = true; /* on_snap_sent reports the end, not the log */
     peer_line_drop(&s->peer->bulk, err_text(err));
     loop_defer(s->peers->io->loop, &s->report);
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges which replica may speak on a connection that was dialed to us.
+/* Decides which replicas may send frames on an accepted connection.
  *
- * A hello can be a recorded one: its holder can send it again, and would hang up on the replica
- * it names if that were all. So nothing follows from a hello but an answer with a number nobody can
- * know before; the sender's first frame, a beat, is salted with it, and with that it is known. */
+ * A hello can be a recorded one that an attacker replays; if a hello alone were enough, a replay
+ * would close the connection of the replica it names. Therefore a valid hello only causes an answer
+ * with a random number. The sender's first frame, a beat, is salted with that number; only after
+ * that beat is the sender known. */
 #include <string.h>
 
 #include "log/peers_internal.h"
 
-/* A dialer has one connection per lane; an older one is half-open, and its end has not come. */
+/* A dialer has one connection per lane. Closes an older one, which is half-open and has not
+ * reported its end yet. */
 static void replace_older(struct incoming *c)
 {
     LIST_EACH(&c->peers->incoming, node)
@@ -51,7 +53,8 @@ static bool peers_greet_judge(struct incoming *c, const struct frame_hello *hell
         peer_in_refuse(c, REFUSED_CLUSTER, note.text);
         if (known) report_foreign(peers, hello);
     } else if (hello->to != peers->id || hello->from == peers->id) {
-        /* A member of a cluster takes this replica, which has none, for an older one of its address. */
+        /* This replica belongs to no cluster; a member of a cluster mistakes it for an earlier
+         * replica at its address. */
         bool foreign = peers->cluster_id == 0 && hello->cluster_id != 0 &&
                        peers_identity_ok(peers, c->stream, hello, &note);
         note_set(&note, "from %016llx, for %016llx", (unsigned long long)hello->from,
@@ -92,7 +95,7 @@ enum err peer_greet(struct incoming *c, const struct frame_hello *hello)
     if (!peers_greet_judge(c, hello)) return ERR_DENIED;
     keep_hello(c, hello);
     frame = peers_hello(c->peers, c->lane, c->from, nonce);
-    frame.u.hello.cluster_id = c->cluster_id; /* ours, or the one we may join */
+    frame.u.hello.cluster_id = c->cluster_id; /* our cluster, or the one we may join */
     err = peer_in_answer(c, &frame);
     if (err) peer_in_refuse(c, REFUSED_MEMORY, err_text(err));
     c->in.session = c->out.session = frame_session(hello->nonce, nonce);
@@ -100,7 +103,7 @@ enum err peer_greet(struct incoming *c, const struct frame_hello *hello)
     return err;
 }
 
-/* -- the first frame after it -- */
+/* -- the first frame after the hello -- */
 
 static bool adopt_cluster(struct peers *peers, uint64_t cluster_id)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections others dialed: frames up, holding back, silence.
+/* Connections dialed by other replicas: delivery of frames, back-pressure, silence.
  *
- * Frames are taken straight from what the stream gives; only one that is not whole yet is copied,
- * and grows as its bytes come, never by what its head claims. */
+ * Frames are decoded directly from the stream's bytes. Only an incomplete frame is copied, and its
+ * buffer grows with the bytes received, not with the length in its head. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "log/peers_internal.h"
 
-/* -- the end -- */
+/* -- closing -- */
 
 static void lose_snap(struct incoming *c)
 {
@@ -95,7 +95,7 @@ enum err peer_in_answer(struct incoming *c, const struct peer_frame *frame)
     return err;
 }
 
-/* What a lane may carry, and in which order. */
+/* Checks which frames a lane may carry, and in which order. */
 static const char *misplaced(const struct incoming *c, const struct peer_frame *frame)
 {
     if ((frame->kind >= FRAME_SNAP_BEGIN) != (c->lane == LANE_BULK)) return "on the wrong lane";
@@ -130,12 +130,12 @@ static void note_snap(struct incoming *c, const struct peer_frame *frame)
     }
 }
 
-/* ERR_BUSY: not now. */
+/* ERR_BUSY: the owner cannot take the frame now. */
 static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
 {
     struct peers *peers = c->peers;
     const char *wrong;
-    struct peer_frame given = *frame; /* the owner may walk its entries */
+    struct peer_frame given = *frame; /* a copy, because the owner may iterate over its entries */
     bool taken;
 
     if (frame->kind == FRAME_BEAT) return ERR_OK;
@@ -150,7 +150,7 @@ static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
     taken = c->lane == LANE_BULK ? peers->events.on_snap(peers->events.owner, c->from, &given)
                                  : peers->events.on_frame(peers->events.owner, c->from, &given);
     peers->calling = false;
-    if (c->unwanted) { /* after the call: what follows from it may call the owner again */
+    if (c->unwanted) { /* after the call, because this may call the owner again */
         peer_in_hang_up(c);
         return ERR_CANCELLED;
     }
@@ -164,8 +164,8 @@ static enum refusal refusal_of(enum err err)
     return err == ERR_VERSION ? REFUSED_VERSION : REFUSED_FRAME;
 }
 
-/* The frame at the start of `bytes`: ERR_OK taken, ERR_NOT_READY not whole, ERR_BUSY not now; after
- * any other the connection is hung up on. */
+/* Takes the frame at the start of `bytes`. ERR_OK; ERR_NOT_READY: incomplete; ERR_BUSY: the owner
+ * cannot take it now. After any other error the connection is closed. */
 static enum err take_frame(struct incoming *c, struct str bytes, size_t *ret_size)
 {
     struct frame_link link = c->in;
@@ -194,7 +194,7 @@ static bool peers_in_keep(struct incoming *c, struct str bytes)
     return false;
 }
 
-/* What is kept, made longer by as much of *rest as the frame at its start still wants. */
+/* Extends the kept bytes by as much of *rest as the first frame still needs. */
 static bool top_up(struct incoming *c, struct str *rest)
 {
     size_t have = c->input.len - c->input_at;
@@ -206,7 +206,7 @@ static bool top_up(struct incoming *c, struct str *rest)
     return true;
 }
 
-/* Takes frames until none is whole or one is refused just now; then keeps what is left. */
+/* Takes frames until one is incomplete or refused as busy, then keeps the remaining bytes. */
 static void take_frames(struct incoming *c, struct str rest)
 {
     enum err err = ERR_OK;
@@ -220,7 +220,7 @@ static void take_frames(struct incoming *c, struct str rest)
         if (kept) view = str_tail(buf_peek(&c->input), c->input_at);
         if (view.len == 0) break;
         err = take_frame(c, view, &size);
-        if (err == ERR_NOT_READY && kept && rest.len > 0) continue; /* now its length is known */
+        if (err == ERR_NOT_READY && kept && rest.len > 0) continue; /* now the length is known */
         if (err) break;
         if (kept)
             c->input_at += size;
@@ -245,7 +245,7 @@ static void peers_in_on_bytes(void *owner, struct str bytes)
     if (c->closing) return;
     c->heard = loop_now(c->peers->io->loop);
     peers_count_bytes(c->peers, BYTES_IN, bytes.len);
-    if (c->held) { /* it was on its way when we paused */
+    if (c->held) { /* bytes that were in transit when reading paused */
         peers_in_keep(c, bytes);
         return;
     }
@@ -277,7 +277,7 @@ void peer_in_resume_all(struct peers *peers)
         struct incoming *c = CONTAINER_OF(node, struct incoming, link);
         if (!c->held || c->closing) continue;
         c->held = false;
-        c->heard = loop_now(peers->io->loop); /* what came meanwhile waits in the kernel */
+        c->heard = loop_now(peers->io->loop); /* data received meanwhile waits in the kernel */
         take_frames(c, STR_EMPTY);
         if (c->held || c->closing) continue;
         if (c->ended) stream_end(c->stream);
@@ -288,7 +288,7 @@ void peer_in_resume_all(struct peers *peers)
 static const struct stream_events incoming_events = {
     .on_bytes = peers_in_on_bytes, .on_end = peers_in_on_end, .on_closed = peers_in_on_closed};
 
-/* -- the clock -- */
+/* -- timers -- */
 
 static void peers_in_beat(struct incoming *c)
 {
@@ -314,7 +314,7 @@ static void peers_in_on_timer(struct timer *timer)
         return;
     }
     timer_start_in(timer, peers->idle_ms / BEATS_PER_IDLE);
-    if (c->held) c->heard = now; /* we do not listen; it has not fallen silent */
+    if (c->held) c->heard = now; /* reading is paused, so the peer is not silent */
     if (mono_elapsed_ms(c->heard, now) >= peers->idle_ms) {
         peer_in_refuse(c, REFUSED_SILENT, "nothing was heard of it");
     } else if (c->frame_since.ms != MONO_NEVER.ms &&
@@ -326,7 +326,7 @@ static void peers_in_on_timer(struct timer *timer)
     }
 }
 
-/* -- the beginning -- */
+/* -- accepting -- */
 
 static void peers_in_make_room(struct peers *peers)
 {

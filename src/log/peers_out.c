@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections we dial: back-off, the hello, queues.
+/* Connections to other replicas: back-off, the hello, queues.
  *
- * A turn's frames are written one behind the other into `output` and handed to the stream at the
- * end of the turn, in one piece: large ones then go to the kernel without another copy. */
+ * The frames of a turn are written to `output`, and given to the stream in one piece at the end of
+ * the turn, so that large frames reach the kernel without another copy. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 
 static void dial(struct peer_line *line);
 
-/* -- states -- */
+/* -- states of a line -- */
 
 static struct peers *peers_of(const struct peer_line *line)
 {
     return line->peer->peers;
 }
 
-/* A file that is over still waits for its on_snap_sent; it needs no line. */
+/* A finished file may still wait for its on_snap_sent, but needs no line. */
 static bool is_wanted(const struct peer_line *line)
 {
     const struct peers *peers = peers_of(line);
@@ -119,8 +119,8 @@ void peer_line_look(struct peer_line *line)
     }
 }
 
-/* At most one dial in BACKOFF_MIN_MS, however often somebody says hello. A dial that found nobody
- * for long would be tried again by TCP only a second after its first packet. */
+/* Dials at most once per BACKOFF_MIN_MS, however often a peer says hello. A long dial is restarted,
+ * because TCP would repeat its first packet only a second later. */
 void peer_line_hurry(struct peer_line *line)
 {
     line->backoff_ms = BACKOFF_MIN_MS;
@@ -135,7 +135,7 @@ void peer_line_hurry(struct peer_line *line)
         peer_line_look(line);
 }
 
-/* -- the end of a connection -- */
+/* -- closing -- */
 
 static void report_down(struct peer_line *line, enum err why, const char *note)
 {
@@ -155,7 +155,7 @@ static void peers_out_on_closed(void *owner, enum err why, const struct note *no
     struct peer *peer = line->peer;
     struct peers *peers = peer->peers;
     bool was_open = line->state == LINE_OPEN, we_did = line->state == LINE_CLOSING;
-    /* After a quiet end the file is not the one this connection was for. */
+    /* After a quiet end the peer's current file is not the file this connection was for. */
     struct sending *sending = line->lane == LANE_BULK && !line->quiet ? peer->sending : NULL;
 
     line->stream = NULL;
@@ -178,7 +178,7 @@ static void peers_out_on_closed(void *owner, enum err why, const struct note *no
     peer_free_if_over(peer);
 }
 
-/* -- what comes back: a hello, then beats, and the end of a snapshot -- */
+/* -- received frames: a hello, then beats, and the acknowledgement of a snapshot -- */
 
 static void on_open(void *owner)
 {
@@ -216,21 +216,22 @@ static void open_line(struct peer_line *line, const struct frame_hello *hello)
     set_open(line, true);
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     count_dial(peers, true);
-    peers_out_beat(line); /* it waits for this one: proof that we read its answer */
+    peers_out_beat(line); /* the peer waits for this beat, which proves that we read its answer */
     LOG_INFO(&peers->log, "connected to replica", log_text("replica", line->peer->id_text),
              log_text("address", line->peer->address),
              log_text("lane", peers_lane_name(line->lane)));
     if (line->lane == LANE_BULK && line->peer->sending) peer_file_pump(line->peer->sending);
     if (peers->events.on_hello) {
         peers->calling = true;
-        /* Not where it says it is: we know where we dialed it, and this may be the last word of a
-         * process that has moved since and said so on a connection of its own. */
+        /* The address in this hello is ignored. We know where we dialed the peer, and the process
+         * may have moved since and announced its new address on a connection of its own. */
         peers->events.on_hello(peers->events.owner, line->peer->id, hello->level, STR_EMPTY);
         peers->calling = false;
     }
 }
 
-/* What may come back. The end of a snapshot does when the other side has taken all of it. */
+/* True for a frame allowed in this direction. The peer sends the end of a snapshot when it has
+ * processed the whole snapshot. */
 static bool is_answer(const struct peer_line *line, const struct peer_frame *frame)
 {
     const struct sending *sending = line->peer->sending;
@@ -241,7 +242,7 @@ static bool is_answer(const struct peer_line *line, const struct peer_frame *fra
     return frame->kind == FRAME_HELLO || frame->kind == FRAME_BEAT;
 }
 
-/* One frame at the start of the input; false when it is not whole, or the line is dropped. */
+/* Takes one frame from the input. False: the frame is incomplete, or the line is closed. */
 static bool take_answer(struct peer_line *line)
 {
     struct note note = {""};
@@ -262,7 +263,7 @@ static bool take_answer(struct peer_line *line)
     }
     if (frame.kind == FRAME_HELLO) open_line(line, &frame.u.hello);
     if (frame.kind == FRAME_SNAP_END) peer_file_over(line->peer->sending, ERR_OK);
-    if (line->state != LINE_OPEN) return false; /* the file is over, or the owner left it out */
+    if (line->state != LINE_OPEN) return false; /* the file ended, or the owner removed the peer */
     buf_consume(&line->input, size);
     return true;
 }
@@ -351,11 +352,11 @@ static void dial(struct peer_line *line)
     line->connected = line->quiet = false;
     line->heard = line->dialed;
     timer_start_in(&line->timer, DIAL_MS + HELLO_MS);
-    err = say_hello(line); /* waits in the stream until it is open */
+    err = say_hello(line); /* kept in the stream until it is open */
     if (err) peer_line_drop(line, err_text(err));
 }
 
-/* -- the clock -- */
+/* -- timers -- */
 
 static void trim(struct buf *b)
 {
@@ -367,7 +368,8 @@ static void on_beat_timer(struct peer_line *line)
     struct peers *peers = peers_of(line);
     mono_time now = loop_now(peers->io->loop);
 
-    line->backoff_ms = BACKOFF_MIN_MS; /* it has lasted; one that breaks at once goes on growing */
+    line->backoff_ms = BACKOFF_MIN_MS; /* a connection that lasted resets the back-off; one that
+                                          breaks at once does not */
     line->reported = false;
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     if (mono_elapsed_ms(line->heard, now) >= peers->idle_ms) {
@@ -375,7 +377,7 @@ static void on_beat_timer(struct peer_line *line)
     } else if (line->lane == LANE_BULK && line->peer->sending &&
                mono_elapsed_ms(line->peer->sending->moved, now) >= STALL_MS) {
         peer_file_over(line->peer->sending, ERR_TIMEOUT);
-    } else if (peer_line_queued(line) == 0) { /* what is queued speaks for us */
+    } else if (peer_line_queued(line) == 0) { /* queued frames make a beat unnecessary */
         trim(&line->output);
         peers_out_beat(line);
     }
@@ -419,7 +421,7 @@ void peer_line_flush(struct peer_line *line)
     if (line->state != LINE_OPEN || bytes.len == 0) return;
     err = stream_write(line->stream, &bytes, 1);
     peers_count_bytes(peers_of(line), BYTES_OUT, bytes.len);
-    /* The frames are numbered: one that is lost takes the connection with it. */
+    /* Frames are numbered, so a lost frame also ends the connection. */
     if (err == ERR_NOMEM) peers_count_drop(peers_of(line), DROP_MEMORY);
     if (err) peer_line_drop(line, err_text(err));
     buf_clear(&line->output);
@@ -457,13 +459,13 @@ enum err peers_send(struct peers *peers, uint64_t to, const struct peer_frame *f
 
 struct append_run { /* one call of peers_send_append */
     struct peer_line *line;
-    struct peer_frame head; /* of the next frame */
+    struct peer_frame head; /* the head of the next frame */
     peers_entry_fn *next;
     void *context;
     uint32_t left;
 };
 
-/* One frame with as many entries as fit. */
+/* Writes one frame with as many entries as fit. */
 static enum err send_part(struct append_run *run, uint32_t *ret_added)
 {
     struct peer_line *line = run->line;
@@ -480,14 +482,14 @@ static enum err send_part(struct append_run *run, uint32_t *ret_added)
             err = ERR_NOT_FOUND;
             break;
         }
-        /* An empty queue takes anything: else a large entry would never leave. */
+        /* An empty queue accepts any entry; otherwise a large entry could never be sent. */
         if (queued + added > 0 && queued + size + entry.bytes.len > peers_of(line)->queue_bytes) {
             err = ERR_FULL;
             break;
         }
         if (added > 0 && size + entry.bytes.len > FRAME_APPEND_BYTES) break;
         err = frame_add_entry(&entry, &line->output, start);
-        if (err == ERR_TOO_LARGE && added > 0) { /* as many as one frame may have */
+        if (err == ERR_TOO_LARGE && added > 0) { /* the frame is full */
             err = ERR_OK;
             break;
         }

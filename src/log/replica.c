@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica's life: opening, the pump that asks every part in order, status, fail-stop, closing.
+/* Life cycle of a replica: opening, the pump that runs every part in order, status, fail-stop,
+ * closing.
  *
- * Opening is the one time the loop's thread waits for the disk. What recovery finds is joined here:
- * snapshot, log, term and vote. A log that does not join the snapshot is an install that was cut
- * short after the snapshot became durable: it is discarded, as the install would have done. */
+ * Opening is the only time the loop's thread waits for the disk. Recovery joins snapshot, log, term
+ * and vote here. A log that does not join the snapshot belongs to an install that was cut short
+ * after the snapshot became durable. That log is discarded, as the install would have done. */
 #include "log/replica_internal.h"
 
 #include <inttypes.h>
@@ -14,7 +15,7 @@
 
 static void replica_on_wake(struct task *task)
 {
-    (void)task; /* its only use is that the turn's hooks run after it */
+    (void)task; /* its only purpose is that the turn's hooks run after it */
 }
 
 void replica_wake(struct replica *replica)
@@ -42,7 +43,7 @@ void replica_again(struct replica *replica)
     if (!timer_running(&replica->again)) timer_start(&replica->again, replica_now(replica));
 }
 
-/* The engine's time does not count while the gate is closed: it would be due at once, in vain. */
+/* The engine's timer is ignored while the gate is closed: it would fire without effect. */
 static void arm(struct replica *replica)
 {
     mono_time due = mono_min(replica_propose_due(replica), replica_read_due(replica));
@@ -74,7 +75,7 @@ static void report_change(struct replica *replica)
     if (replica->events.on_change) replica->events.on_change(replica->events.owner, &status);
 }
 
-/* A done() may ask for something else, which is refused in its turn. */
+/* A done() may request something else, which is refused in the same loop. */
 static void end_all(struct replica *replica)
 {
     do {
@@ -100,7 +101,7 @@ static void pump(struct turn_hook *hook)
     replica_change_pump(replica);
     replica_propose_pump(replica);
     replica_send_pump(replica);
-    replica_disk_pump(replica); /* before apply: the disk works while the machines do */
+    replica_disk_pump(replica); /* before apply: the disk works while the machines apply */
     replica_apply_pump(replica);
     replica_read_pump(replica);
     replica_snapshot_pump(replica);
@@ -147,7 +148,7 @@ enum err replica_job_start(struct replica_job *job, struct loop_worker *worker)
 
     assert(!job->busy);
     job->note.text[0] = '\0';
-    job->busy = true; /* a simulated worker may run it at once */
+    job->busy = true; /* set first, because a simulated worker may run the job at once */
     err = worker_submit(worker, &job->job);
     if (err) job->busy = false;
     return err;
@@ -159,7 +160,7 @@ static void on_stop(struct task *task)
 {
     struct replica *replica = CONTAINER_OF(task, struct replica, stop_task);
 
-    /* Whatever it would say from now on cannot be trusted. */
+    /* Nothing this replica would send from now on can be trusted. */
     peers_close(replica->peers);
     replica->peers = NULL;
     replica_snapshot_stop(replica);
@@ -184,7 +185,7 @@ void replica_fail(struct replica *replica, enum err why, const struct note *note
     loop_defer(replica->io->loop, &replica->stop_task);
 }
 
-/* -- looking -- */
+/* -- status -- */
 
 bool replica_ready(const struct replica *replica)
 {
@@ -198,7 +199,7 @@ struct replica_status replica_status(const struct replica *replica)
     const struct member *self = members_find(members, replica->id);
     struct replica_status status = {
         .id = replica->id,
-        /* Also while it is being written down: from then on it cannot join another. */
+        /* Also while the id is being written: from then on it cannot join another cluster. */
         .cluster_id = replica->adopt.busy ? replica->adopt_id : replica->cluster_id,
         .role = REPLICA_FOLLOWER,
         .member = self != NULL,
@@ -218,7 +219,7 @@ struct replica_status replica_status(const struct replica *replica)
         .clock_ns = replica->meta.clock_ns,
     };
 
-    if (replica->stopped) return status; /* nothing is asked of an engine that failed */
+    if (replica->stopped) return status; /* the failed engine must not be called */
     status.role = engine_role(replica->engine);
     status.ready = replica_ready(replica);
     status.term = engine_term(replica->engine);
@@ -237,7 +238,7 @@ const char *replica_address(const struct replica *replica)
     return replica->peers ? peers_address(replica->peers) : "";
 }
 
-/* -- the cluster, as the peers report it -- */
+/* -- clusters reported by peers -- */
 
 static void on_foreign(void *owner, uint64_t cluster_id, uint64_t to)
 {
@@ -258,7 +259,7 @@ static enum err run_adopt(struct replica_job *job)
 static void adopt_done(struct replica_job *job)
 {
     struct replica *replica = job->replica;
-    char cluster[17]; /* as everywhere else */
+    char cluster[17]; /* 16 hex digits, as everywhere */
 
     if (job->err) {
         note_prefix(&job->note, "write down the cluster");
@@ -271,8 +272,7 @@ static void adopt_done(struct replica_job *job)
     replica_changed(replica);
 }
 
-/* The identity is written on the bulk thread; until it is there the peer is refused and dials
- * again. */
+/* The bulk thread writes the identity. Until it is durable the peer is refused and dials again. */
 static bool on_cluster(void *owner, uint64_t cluster_id)
 {
     struct replica *replica = owner;
@@ -308,7 +308,7 @@ static enum err take_limits(struct replica *replica, const struct replica_option
         .in_flight_entries = (uint32_t)or_default(given->in_flight_entries, 65536),
         .cache_bytes = or_default(given->cache_bytes, 64 << 20),
         .segment_bytes = or_default(given->segment_bytes, 64 << 20),
-        .disk_reserve_bytes = given->disk_reserve_bytes, /* 0: by the size of the disk */
+        .disk_reserve_bytes = given->disk_reserve_bytes, /* 0: computed from the size of the disk */
         .snapshot_entries_min = (uint32_t)or_default(given->snapshot_entries_min, 1024),
         .snapshot_every_ms = or_default(given->snapshot_every_ms, 30000),
         .snapshot_chunk_bytes = or_default(given->snapshot_chunk_bytes, 256 << 10),
@@ -398,7 +398,7 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     enum err err = replica_snapshot_load(replica, &head, note);
 
     if (err) return err;
-    /* What was applied is in the machines; the clock and the level in meta. */
+    /* The machines contain what was applied; meta has the clock and the level. */
     err = entries_open(replica->limits.cache_bytes, 1, &replica->entries);
     if (!err)
         err = wal_open(&wal, false, entries_found, replica->entries, &replica->wal, &report, note);
@@ -415,7 +415,7 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     return ERR_OK;
 }
 
-/* A configuration that fell out of the cache is read back: the engine must see every one. */
+/* Reads back a configuration that is not in the cache, because the engine must see every one. */
 static enum err read_change(struct replica *replica, struct entry *entry,
                             const struct wal_place *place, struct buf *bytes, size_t *ret_offset,
                             struct note *note)
@@ -425,7 +425,7 @@ static enum err read_change(struct replica *replica, struct entry *entry,
     enum err err = wal_read(replica->io->fs, replica->dir, place, 1, bytes, &read, note);
 
     if (err) return err;
-    /* The buffer may move: its address comes when all are read. */
+    /* The buffer may move, so addresses are set when everything is read. */
     *ret_offset = at;
     entry->bytes.len = bytes->len - at;
     return ERR_OK;
@@ -436,7 +436,8 @@ static enum err begin_engine(struct replica *replica, struct note *note)
     uint64_t first = entries_first(replica->entries), last = entries_last(replica->entries);
     size_t count = (size_t)(last + 1 - first);
     struct entry *all = calloc(count ? count : 1, sizeof *all);
-    size_t *offsets = calloc(count ? count : 1, sizeof *offsets); /* + 1; 0: was in memory */
+    /* Offset + 1; 0: the bytes were in memory. */
+    size_t *offsets = calloc(count ? count : 1, sizeof *offsets);
     struct engine_effects effects;
     struct buf bytes;
     enum err err = all && offsets ? ERR_OK : ERR_NOMEM;
@@ -547,7 +548,7 @@ static enum err open_parts(struct replica *replica, const struct replica_options
     if (!err) err = replica_snapshot_open(replica);
     if (!err) err = replica_install_open(replica);
     if (err) return err;
-    /* Before the peers' own hook: what a turn produced leaves in the same turn. */
+    /* Added before the peers' hook, so that messages of a turn are sent in the same turn. */
     turn_hook_add(replica->io->loop, &replica->hook, pump);
     err = open_peers(replica, options, note);
     if (!err) err = open_engine(replica);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Committed entries into the state machines, in order, in slices, so that the loop stays awake.
+/* Applies committed entries to the state machines, in order and in slices, so that the loop is not
+ * blocked.
  *
- * An entry this program cannot understand stops the replica before it: applying half of history is
- * worse than stopping. Entries that left memory (at start, mostly) are read back by the bulk
- * thread, a few MiB at a time.
+ * A replica stops before an entry that this program cannot decode, because skipping it would make
+ * the state wrong. The bulk thread reads back entries that are no longer in memory (mostly at
+ * start), a few MiB at a time.
  *
- * At every multiple of hash_every all members send each other the hash of their whole state. One
- * that differs from what a majority of voters said stops: its disk, its memory or its program is
- * wrong, and nobody knows which of its answers still are right. */
+ * At every multiple of hash_every the members send each other the hash of their whole state. A
+ * replica whose hash differs from that of a majority of voters stops, because its disk, memory or
+ * program is faulty and none of its responses can be trusted. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
 
 /* -- state hashes -- */
 
-/* A machine that holds nothing counts as one that is not there: a release that has it and one that
- * has it not must agree until it is used. */
+/* An empty machine has the same effect on the hash as an absent machine, so that a release with the
+ * machine and a release without it agree until the machine is used. */
 static uint64_t state_hash(const struct replica *replica)
 {
     uint64_t parts[REPLICA_MACHINES_MAX + 1] = {meta_hash(&replica->meta)};
@@ -67,7 +68,9 @@ void replica_apply_hash(struct replica *replica, uint64_t from, const struct fra
 
     if (!slot) return;
     for (size_t i = 0; i < slot->count; i++)
-        if (slot->said[i].id == from) return; /* what it says after a restart is no news */
+        if (slot->said[i].id == from)
+            return; /* a second hash of the same replica, after its
+                                                 restart, does not count */
     if (slot->count == REPLICA_MEMBERS_MAX) return;
     slot->said[slot->count].id = from;
     slot->said[slot->count].hash = hash->hash;
@@ -110,7 +113,7 @@ static enum err check_command(const struct replica *replica, const struct log_en
     return ERR_OK;
 }
 
-/* force-config left this entry behind everything the log holds. */
+/* Applies META_RECOVER, which force-config left at the end of the log. */
 static void replica_apply_recover(struct replica *replica, uint64_t index, struct str command)
 {
     struct machine_recovery recovery;
@@ -127,8 +130,8 @@ static void replica_apply_recover(struct replica *replica, uint64_t index, struc
              log_u64("index", index), log_u64("floor", recovery.floor));
 }
 
-/* A level we do not speak is met here, not with the first entry that uses it: until then we could
- * lead, and write such entries ourselves. */
+/* A level above what this program understands stops the replica here, not at the first entry that
+ * uses the level. Otherwise the replica could lead meanwhile and write such entries. */
 static enum err apply_meta(struct replica *replica, uint64_t index,
                            const struct log_envelope *envelope, struct note *note)
 {
@@ -175,20 +178,20 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
     return err;
 }
 
-/* It is done; now it counts. */
+/* Records that the entry is applied. */
 static void entry_applied(struct replica *replica, uint64_t index, uint64_t term, bool is_change)
 {
     replica->applied = index;
     replica->applied_term = term;
     if (replica->stopped) return;
     if (index % replica->limits.hash_every == 0) compare_state(replica, index, term);
-    if (replica->stopped) return; /* the reply is of a state that is not trusted */
-    /* Last: a done() sees the replica as it is after this entry. */
+    if (replica->stopped) return; /* the reply comes from a state that cannot be trusted */
+    /* Last, so that a done() sees the replica as of this entry. */
     if (is_change) replica_change_applied(replica, index, term);
     replica_propose_applied(replica, index, term, buf_peek(&replica->apply.reply));
 }
 
-/* False: there is still more, for the next turn. */
+/* False: the entry is not finished and continues in the next turn. */
 static bool part_applied(struct replica *replica)
 {
     struct replica_apply_state *apply = &replica->apply;
@@ -234,7 +237,7 @@ static void replica_apply_old_done(struct replica_job *job)
     struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
     struct replica *replica = job->replica;
 
-    /* What was not applied yet is released by an install only: else its segment was taken away. */
+    /* Only an install releases segments with unapplied entries. Otherwise a segment is missing. */
     if (job->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
         replica->applied + 1 == old->first)
         job->err = ERR_CORRUPT;
@@ -243,7 +246,7 @@ static void replica_apply_old_done(struct replica_job *job)
         replica_fail(replica, job->err, &job->note);
         return;
     }
-    /* Anything else passes: a snapshot took the segment, or there is no memory just now. */
+    /* Other errors end by themselves: a snapshot released the segment, or memory is short. */
     if (job->err) {
         old->count = 0;
         replica_again(replica);
@@ -251,7 +254,7 @@ static void replica_apply_old_done(struct replica_job *job)
     replica_wake(replica);
 }
 
-/* The entry after the last applied one, or false: it is being read. */
+/* Returns the entry after the last applied one. False: the entry is being read. */
 static bool next_entry(struct replica *replica, struct entry *ret_entry)
 {
     struct replica_old *old = &replica->apply.old;
@@ -276,7 +279,7 @@ static bool next_entry(struct replica *replica, struct entry *ret_entry)
     return false;
 }
 
-/* A short entry may be much work: what it ends, frees or grants. */
+/* A short entry may still be expensive, by what it ends, frees or grants. */
 static uint64_t work_of(const struct replica *replica)
 {
     uint64_t work = 0;
@@ -293,9 +296,9 @@ void replica_apply_pump(struct replica *replica)
     size_t entries = 0, bytes = 0;
     uint64_t work = work_of(replica);
 
-    if (replica->apply.sliced) return; /* enough for this turn: others want the loop too */
-    /* Guard 10: while a snapshot is being installed the commit index may cover entries that were
-     * never handed out. */
+    if (replica->apply.sliced) return; /* the turn's slice is done: others use the loop */
+    /* Guard 10: during the install of a snapshot the commit index may cover entries that the engine
+     * never returned. */
     while (replica_may_step(replica) && !engine_installing(replica->engine) &&
            replica->applied < engine_commit(replica->engine)) {
         struct entry entry;
@@ -317,13 +320,13 @@ void replica_apply_pump(struct replica *replica)
     }
     if (entries == 0 || replica->stopped) return;
     entries_trim(replica->entries, min_u64(replica->disk.durable, replica->applied));
-    replica_wake(replica); /* reads, level, snapshot policy: they looked before */
+    replica_wake(replica); /* reads, level and snapshot policy ran earlier in this pump */
 }
 
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
 {
     assert(index >= replica->applied);
-    replica->apply.part = NULL; /* its machine has another state now */
+    replica->apply.part = NULL; /* its machine has a new state now */
     replica->applied = index;
     replica->applied_term = term;
     replica_propose_skipped(replica, index);
@@ -331,7 +334,7 @@ void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
     replica_changed(replica);
 }
 
-/* -- life -- */
+/* -- life cycle -- */
 
 enum err replica_apply_open(struct replica *replica)
 {

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members: changes under the rules of log/members.h, handing leadership over, and the cluster level
+/* Membership changes under the rules of log/members.h, leadership transfer, and the cluster level
  * that follows from what the members announced.
  *
- * A change is judged and written by the leader, one at a time, and decided like a proposal: when
- * its index is applied. Nothing of it is kept elsewhere; a new leader knows the configuration from
- * the log, and asking again is safe. */
+ * The leader checks and writes one change at a time. A change is decided like a proposal, when its
+ * index is applied. No other state exists: a new leader reads the configuration from the log, and
+ * repeating a request is safe. */
 #include "log/replica_internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { RELIEF_MS = 1000, RELIEF_MAX_MS = 60000 }; /* between hand-overs of a leader without room */
+enum {
+    RELIEF_MS = 1000,
+    RELIEF_MAX_MS = 60000
+}; /* between transfers of a leader whose disk is full */
 
 static struct member_change *change_at(struct list *node)
 {
@@ -49,15 +52,15 @@ static void refresh_members(struct replica *replica)
     replica_changed(replica);
 }
 
-/* -- looking -- */
+/* -- status -- */
 
 static const char *met_at(const struct replica *replica, uint64_t id)
 {
-    if (!replica->peers) return ""; /* it has stopped */
+    if (!replica->peers) return ""; /* the replica has stopped */
     return id == replica->id ? peers_address(replica->peers) : peers_met_at(replica->peers, id);
 }
 
-/* A leader shows no change that may still be lost: an operator who sees three voters may stop one. */
+/* A leader lists no change that may still be lost: an operator who sees 3 voters may stop one. */
 static const struct members *listed(const struct replica *replica, bool leads, struct members *room)
 {
     uint64_t uncommitted;
@@ -120,7 +123,7 @@ static void make_view(const struct replica *replica, struct members *room,
     }
 }
 
-/* -- handing over -- */
+/* -- leadership transfer -- */
 
 static void end_transfers(struct replica *replica, enum err err, const struct note *note)
 {
@@ -206,7 +209,7 @@ static void begin_transfers(struct replica *replica)
         struct note note = {""};
         enum err err = ERR_OK;
 
-        if (!replica_may_step(replica)) { /* the one before closed the gate: wait */
+        if (!replica_may_step(replica)) { /* the previous step closed the gate: wait */
             list_append(&change->transfers_asked, node);
             continue;
         }
@@ -218,8 +221,9 @@ static void begin_transfers(struct replica *replica)
     }
 }
 
-/* A leader whose disk is full refuses every write, while another may have room. Nobody says how
- * full the others are, so each is tried in turn, and ever more rarely: it may be all of them. */
+/* A leader whose disk is full refuses every write, while another replica may have space. The leader
+ * does not know the others' free space, so it tries each voter in turn, with growing pauses,
+ * because all disks may be full. */
 static uint64_t next_voter(const struct replica *replica)
 {
     struct members_view view;
@@ -255,7 +259,7 @@ static void seek_relief(struct replica *replica)
         change->relief_pause_ms ? min_u64(2 * change->relief_pause_ms, RELIEF_MAX_MS) : RELIEF_MS;
     change->relief_at = mono_after(now, change->relief_pause_ms);
     to = next_voter(replica);
-    if (to == 0) return; /* alone, or cut off */
+    if (to == 0) return; /* a single voter, or no contact to the others */
     LOG_WARN(&replica->log, "disk is full: handing leadership to another replica");
     (void)start_transfer(replica, to, &note);
 }
@@ -270,8 +274,9 @@ void replica_change(struct replica *replica, struct member_change *change)
     replica_wake(replica);
 }
 
-/* One that speaks less than the cluster would stop at the first entry it gets. What a newcomer
- * speaks is known only if it has said hello; a member has, or is not heard of yet. */
+/* Refuses a member that understands less than the cluster level, because it would stop at its first
+ * entry. The level of a new member is known only after its hello. An existing member may not have
+ * been heard yet. */
 static enum err judge_level(const struct replica *replica, const struct member_change *asked,
                             struct note *note)
 {
@@ -283,7 +288,7 @@ static enum err judge_level(const struct replica *replica, const struct member_c
     if (speaks >= level) return ERR_OK;
     if (asked->kind != CHANGE_ADD && asked->kind != CHANGE_PROMOTE) return ERR_OK;
     if ((asked->kind == CHANGE_ADD) == (members_find(&change->newest, asked->id) != NULL))
-        return ERR_OK; /* the rules say what is wrong with it */
+        return ERR_OK; /* members_change reports the error */
     if (speaks == 0 && asked->kind == CHANGE_ADD) return ERR_OK;
     note_set(note, "%016llx speaks level %u, the cluster is at %u", (unsigned long long)asked->id,
              speaks, level);
@@ -345,7 +350,7 @@ static void begin_change(struct replica *replica, struct member_change *asked)
         err = write_change(replica, asked, &next, &note);
         if (!err) return;
     } else if (err == ERR_NOT_LEADER && engine_role(replica->engine) == REPLICA_LEADER) {
-        /* Removing ourselves: the next leader is asked for it again. */
+        /* This leader is removed: transfer leadership; the new leader gets the request again. */
         err = start_transfer(replica, 0, &note);
         if (!err) {
             replica->change.leaving = asked;
@@ -384,7 +389,7 @@ void replica_change_skipped(struct replica *replica, uint64_t index)
     struct replica_change_state *change = &replica->change;
 
     change->members_dirty = change->level_dirty = true;
-    /* The pump reports it. */
+    /* The pump reports the change. */
     if (change->running && change->running->index <= index) change->until = replica_now(replica);
     replica_wake(replica);
 }
@@ -410,7 +415,7 @@ mono_time replica_change_due(const struct replica *replica)
 
 /* -- cluster level -- */
 
-/* The lowest that every member speaks; 0 when one was not heard of since we started. */
+/* The lowest level of all members; 0 if a member was not heard since start. */
 static uint32_t common_level(const struct replica *replica)
 {
     const struct members *members = &replica->change.newest;
@@ -452,11 +457,11 @@ static void raise_level(struct replica *replica)
             change->level_asked = level;
         }
         if (err == ERR_NOT_LEADER || err == ERR_NOT_READY || err == ERR_BUSY)
-            change->level_dirty = true; /* the next wake tries again */
+            change->level_dirty = true; /* retried at the next wake */
         else
             replica_effects(replica, err, &effects);
     } else {
-        change->level_dirty = true; /* no memory just now */
+        change->level_dirty = true; /* out of memory: retried later */
     }
     buf_deinit(&bytes);
     buf_deinit(&command);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials the other replicas, and keeps what each said of itself.
+/* Decides which replicas to dial, and stores what each replica announced.
  *
- * Dialed are the members of the newest configuration, and the replicas that said hello lately: a replica that
- * lags must answer one that the newest configuration has and its own has not, and a joiner its
- * leader. The configuration says where a member is, and so does the member itself; when the two
- * differ (a member that moved while we were away, or one that was started with a wrong address) and
- * there is no connection, both are tried in turn. */
+ * Dialed are the members of the newest configuration and replicas that recently said hello: a
+ * lagging replica must answer a member that its own configuration lacks, and a joiner must answer
+ * its leader. Both the configuration and the member itself name the member's address. If the two
+ * differ (the member moved while this replica was down, or started with a wrong address) and there
+ * is no connection, both are tried in turn. */
 #include "log/replica_internal.h"
 
 #include <string.h>
 
-enum { SILENT_MS = 60000 }; /* how long one that is no member is remembered */
+enum { SILENT_MS = 60000 }; /* how long a replica that is no member is remembered */
 static_assert((int)REPLICA_KNOWN_MAX <= (int)PEERS_MAX - (int)REPLICA_MEMBERS_MAX,
               "members and all others that are known can be dialed");
 
@@ -28,7 +28,7 @@ static const struct member *find_member(const struct replica *replica, uint64_t 
     return members_find(&replica->change.newest, id);
 }
 
-/* Members always fit: the one that was silent longest and is no member makes room. */
+/* Members always get an entry: in a full table the longest silent non-member is replaced. */
 static struct replica_known *add_known(struct replica *replica, uint64_t id)
 {
     struct replica_dial *dial = &replica->dial;
@@ -76,12 +76,12 @@ void replica_dial_hello(void *owner, uint64_t from, uint32_t level, struct str a
 
     if (from == replica->id || replica->stopped) return;
     if (!known) known = add_known(replica, from);
-    if (!known) return; /* as many members as there can be, and this is none */
+    if (!known) return; /* the table is full of members, and this replica is no member */
     known->level = level;
     known->said_at = replica_now(replica);
     replica->change.level_dirty = true;
     replica_wake(replica);
-    /* One that nobody can be reached at must not be among those that are dialed. */
+    /* An address that cannot be dialed must not be stored. */
     if (str_equal(str_from(known->address), address) || members_check_address(address, NULL))
         return;
     memcpy(known->address, address.at, address.len);
@@ -136,7 +136,7 @@ static void try_other_addresses(struct replica *replica)
     }
 }
 
-/* One that was removed and switched off must not be dialed for ever. */
+/* A replica that was removed and switched off must not be dialed for ever. */
 static void sweep(struct replica *replica)
 {
     struct replica_dial *dial = &replica->dial;

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes to the disk thread and what comes back.
+/* Jobs for the disk thread and their results.
  *
- * Group commit: one append job is in flight; everything the engine returns meanwhile is the next
- * one. The job owns a copy of the bytes, because entries may be replaced while it runs. Votes are
- * jobs of their own and go first in their turn; the thread runs jobs in order, so a vote is on disk
- * before the entries of the same step.
+ * Group commit: one append job runs at a time; everything the engine returns meanwhile becomes the
+ * next job. A job owns a copy of the bytes, because entries may be replaced while it runs. Votes
+ * are separate jobs and are queued first in their turn. The thread runs jobs in order, so a vote is
+ * on disk before the entries of the same step.
  *
- * Upkeep (spare segments, releasing, the seal of an idle log, looking at free space) is one job at
- * a time, started only behind an append job that has just ended, never before one that waits.
+ * Upkeep (spare segments, release, the seal of an idle log, free space) is one job at a time. It
+ * starts only directly after an append job has ended, never ahead of a waiting append.
  *
- * Any error of a write or a sync stops the replica: what the kernel dropped once it may report as
- * written the next time. */
+ * Any error of a write or a sync stops the replica, because the kernel may report lost data as
+ * written at the next attempt. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SEAL_AFTER_MS = 250, /* without an append */
-    PAUSE_MS = 10,       /* likewise: time for a slice of a spare */
+    SEAL_AFTER_MS = 250, /* seal after this time without an append */
+    PAUSE_MS = 10,       /* and write a slice of a spare after this time */
     SPARE_EVERY = 256 << 10,
-    LOOK_EVERY_MS = 1000, /* at free space */
-    LOOK_SHARE = 8,       /* of the reserve, written: likewise */
+    LOOK_EVERY_MS = 1000, /* also check after writing this fraction (1/8) of the reserve */
+    LOOK_SHARE = 8,       /* also check after writing this share of the reserve */
     REPLICA_DISK_RESERVE_BYTES = 256 << 20,
-    RESERVE_SHARE = 20, /* or this part of what is free and ours at the start */
+    RESERVE_SHARE = 20, /* the default reserve is at most 1/20 of the space at start */
 };
 
 static void disk_failed(struct replica *replica, enum err err, struct note *note, const char *what)
@@ -41,8 +41,8 @@ static enum err run_append(struct replica_job *job)
     uint64_t began = clock_mono_ns(replica->io->clock).ns;
     enum err err;
 
-    /* Entries of a term that is not on the disk would be no log at the next start. The vote was
-     * handed over before them, to this very thread. */
+    /* Entries whose term is not on disk would be invalid at the next start. The vote was queued
+     * before the entries, on the same thread. */
     if (disk->vote.err) {
         job->note = disk->vote.note;
         return disk->vote.err;
@@ -69,11 +69,11 @@ static void append_done(struct replica_job *job)
     last = min_u64(last, disk->valid_to);
     for (uint64_t index = disk->first; index <= last; index++)
         entries_placed(replica->entries, index, &disk->places[index - disk->first]);
-    /* Only what was not replaced meanwhile is durable as it is now. */
+    /* Only entries that were not replaced meanwhile are durable. */
     if (last >= disk->first) disk->durable = max_u64(disk->durable, last);
     replica_observe_sync(replica, disk->append_ns, disk->count);
     buf_clear(&disk->bytes);
-    replica_resume(replica); /* a sender that was held because too much waited */
+    replica_resume(replica); /* a sender may be paused because too much was queued */
     replica_wake(replica);
 }
 
@@ -107,13 +107,13 @@ static enum err replica_disk_gather(struct replica *replica)
 
         if (disk->next + disk->count > last || disk->bytes.len >= REPLICA_DISK_BYTES) break;
         if (!entries_get(replica->entries, disk->next + disk->count, &entry, &place)) break;
-        assert(entry.bytes.at); /* bytes leave memory only when they are durable */
+        assert(entry.bytes.at); /* bytes leave memory only when durable */
         err = reserve(disk, disk->count + 1);
         if (!err) err = buf_append(&disk->bytes, entry.bytes);
         if (err) return err;
         disk->entries[disk->count] = entry;
     }
-    for (size_t i = 0; i < disk->count; i++) { /* the buffer has its final address now */
+    for (size_t i = 0; i < disk->count; i++) { /* the buffer no longer moves */
         disk->entries[i].bytes.at = disk->bytes.data ? disk->bytes.data + at : "";
         at += disk->entries[i].bytes.len;
     }
@@ -147,8 +147,8 @@ void replica_disk_replaced(struct replica *replica, uint64_t from)
 
     assert(from > 0);
     disk->next = min_u64(disk->next, from);
-    /* What the disk has reported and the engine does not know yet may be what was just replaced, and
-     * so may what the job that runs carries: both count below that only. */
+    /* The replaced entries may be among those the disk reported and the engine does not know yet,
+     * and among those in the running job. Both only count below `from`. */
     disk->durable = min_u64(disk->durable, from - 1);
     disk->reported = min_u64(disk->reported, from - 1);
     disk->valid_to = min_u64(disk->valid_to, from - 1);
@@ -203,8 +203,7 @@ static enum err run_upkeep(struct replica_job *job)
     enum err err = ERR_OK;
 
     disk->upkeep_free_known = false;
-    wal_save_space(replica->wal,
-                   disk->upkeep_full); /* or zeros would eat what the reserve is for */
+    wal_save_space(replica->wal, disk->upkeep_full); /* otherwise zeros would use up the reserve */
     switch (disk->upkeep_kind) {
     case UPKEEP_RELEASE: err = wal_release(replica->wal, disk->upkeep_release, &job->note); break;
     case UPKEEP_SPARE: err = wal_prepare(replica->wal, &job->note); break;
@@ -255,9 +254,9 @@ static void upkeep_done(struct replica_job *job)
     replica_wake(replica);
 }
 
-/* A slice of a spare makes the append behind it late, so slices wait for a pause; under steady load
- * one goes with every SPARE_EVERY bytes, which keeps zeros well ahead of them. Releasing is cheap
- * and comes by the same call. */
+/* A slice of a spare delays the next append, so slices wait for a pause. Under steady load one
+ * slice runs per SPARE_EVERY bytes, which keeps the zeroed space well ahead. Release is cheap and
+ * uses the same call. */
 static mono_time spare_due(const struct replica *replica)
 {
     const struct replica_disk *disk = &replica->disk;
@@ -266,8 +265,9 @@ static mono_time spare_due(const struct replica *replica)
     return mono_after(disk->appended_at, PAUSE_MS);
 }
 
-/* At free space: once a second, and sooner when so much was written that the reserve could be gone
- * before: a replica that writes into a full disk stops, one that refuses proposals does not. */
+/* Checks free space once a second, and earlier after many writes that could use up the reserve,
+ * because a replica that hits a full disk stops, while a replica that refuses proposals does
+ * not. */
 static bool look_due(const struct replica *replica, mono_time now)
 {
     const struct replica_disk *disk = &replica->disk;
@@ -276,7 +276,7 @@ static bool look_due(const struct replica *replica, mono_time now)
            disk->stats.bytes - disk->looked_bytes >= max_u64(1, disk->reserve_bytes / LOOK_SHARE);
 }
 
-/* What is due, in order of need. False: nothing. */
+/* Chooses the most urgent upkeep. False: nothing is due. */
 static bool choose_upkeep(struct replica *replica, enum replica_upkeep *ret_kind)
 {
     struct replica_disk *disk = &replica->disk;
@@ -308,7 +308,8 @@ static void start_upkeep(struct replica *replica)
     if (disk->upkeep_kind == UPKEEP_SPARE) disk->sliced_at = disk->stats.bytes;
     disk->upkeep_release = disk->release_wanted;
     disk->upkeep_full = disk->full;
-    (void)replica_job_start(&disk->upkeep, replica->disk_worker); /* or the next pump does */
+    /* On failure the next pump retries. */
+    (void)replica_job_start(&disk->upkeep, replica->disk_worker);
 }
 
 static void replica_disk_on_timer(struct timer *timer)
@@ -330,7 +331,7 @@ void replica_disk_pump(struct replica *replica)
     if (!disk->sealed && !disk->append.busy)
         due = mono_min(due, mono_after(disk->appended_at, SEAL_AFTER_MS));
     if (disk->wants_spare) due = mono_min(due, spare_due(replica));
-    /* Only moved when it must be earlier: appends put most of this off, many times a turn. */
+    /* The timer only moves to an earlier time, because appends postpone most upkeep. */
     if (disk->upkeep.busy || (timer_running(&disk->timer) && disk->timer_due.ms <= due.ms)) return;
     disk->timer_due = due;
     timer_start(&disk->timer, due);
@@ -342,13 +343,13 @@ void replica_disk_release(struct replica *replica)
     struct entry entry;
 
     if (!entries_get(replica->entries, entries_first(replica->entries), &entry, &place)) return;
-    if (entry.index > replica->disk.durable) return; /* it has no place yet */
+    if (entry.index > replica->disk.durable) return; /* the entry has no place on disk yet */
     if (place.sequence <= replica->disk.release_wanted) return;
     replica->disk.release_wanted = place.sequence;
     replica_wake(replica);
 }
 
-/* -- life -- */
+/* -- life cycle -- */
 
 enum err replica_disk_open(struct replica *replica)
 {
@@ -371,7 +372,7 @@ enum err replica_disk_open(struct replica *replica)
         disk->reserve_bytes = min_u64(REPLICA_DISK_RESERVE_BYTES,
                                       (disk->free_bytes + disk->stats.disk_bytes) / RESERVE_SHARE);
     judge_space(replica, disk->free_bytes);
-    wal_save_space(replica->wal, disk->full); /* before the thread has anything of it */
+    wal_save_space(replica->wal, disk->full); /* before the disk thread uses the log */
     disk->wants_spare = wal_wants_spare(replica->wal);
     return ERR_OK;
 }

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots between replicas: sending ours, receiving and installing a peer's.
+/* Snapshots between replicas: sending our own, receiving and installing a peer's.
  *
- * Receiving. One at a time. Bytes go to a temporary file as they come, through two buffers of at
- * most INBOX_BYTES; when both are full the sender waits. A whole file is verified, then offered to
- * the engine; only if that wants it does anything of ours change, in an order that a crash may cut
- * anywhere:
+ * Receiving. One snapshot at a time. Bytes are written to a temporary file as they arrive, through
+ * two buffers of at most INBOX_BYTES; when both are full the sender waits. The complete file is
+ * verified, then offered to the engine. Only if the engine wants the snapshot is our own state
+ * changed, in an order that is safe for a crash at any point:
  *
  *     none -> taking -> checking -> offered -> keeping -> restoring -> restored -> none
- *      bytes arrive   whole, good   wanted    has its    log reset,   engine notified
- *                                             name       machines filled
+ *      bytes arrive   whole, valid  wanted    gets its    log reset,   engine notified
+ *                                             name        machines filled
  *
- *   1. the file gets its name, durably: from here on a restart finds the new snapshot, and a log
- *      that does not join it, which it discards (replica.c);
- *   2. the log goes on after it, while the machines are filled;
- *   3. with both done the engine learns of it, and acknowledges.
+ *   1. The file is renamed durably. From here on a restart finds the new snapshot and a log that
+ *      does not join it, and discards that log (replica.c).
+ *   2. The log is reset to continue after the snapshot, while the machines are filled.
+ *   3. When both are done the engine is notified, and acknowledges.
  *
- * What breaks before 1 is dropped; the leader sends again. What breaks after it stops the replica,
- * because engine and machines have let go of what they had.
+ * A failure before step 1 drops the file; the leader sends again. A failure after step 1 stops the
+ * replica, because engine and machines have given up their old state.
  *
- * Sending. The engine asks again at every heartbeat until the follower has the entries, so asking
- * is no reason to begin anew: after a whole file was sent the follower is left in peace, longer
- * each time, to verify and restore it. A transfer that broke is tried again soon, and less often
- * when it breaks again: a replica that does not want it hangs up, and wants it later or never. */
+ * Sending. The engine repeats its request at every heartbeat until the follower has the entries, so
+ * a request does not start a new transfer. After a complete transfer the follower gets time to
+ * verify and restore, longer after each transfer. A broken transfer is retried soon, and more
+ * slowly when it breaks again: a replica that refuses the snapshot closes the connection, and may
+ * accept the snapshot later or never. */
 #include <stdlib.h>
 
 #include "log/replica_internal.h"
@@ -33,39 +34,39 @@ enum receiving { NONE, REPLICA_INSTALL_TAKING, CHECKING, OFFERED, KEEPING, RESTO
 enum inbox_work { INBOX_NOTHING, INBOX_WRITE, INBOX_CHECK, INBOX_DROP, INBOX_KEEP, INBOX_READ };
 
 struct send {
-    uint64_t to; /* 0: free */
+    uint64_t to; /* 0: unused */
     uint64_t id, index, term;
     bool wanted, running;
-    uint32_t whole;  /* times it was sent whole, and not enough */
-    uint32_t broken; /* times it broke off, one after the other */
+    uint32_t whole;  /* complete transfers that did not suffice */
+    uint32_t broken; /* consecutive broken transfers */
     mono_time began, not_before;
 };
 struct replica_installs {
     struct replica *replica;
-    struct timer timer; /* a send that waits */
+    struct timer timer; /* start of a delayed transfer */
     uint64_t next_id;
     struct send sends[REPLICA_MEMBERS_MAX];
 
     enum receiving state;
-    bool doomed;  /* to be dropped as soon as the bulk thread lets go of it */
-    bool refused; /* a frame, until there is room */
-    bool ended;   /* all of it is here or in the buffers */
-    bool wanted;  /* by the engine */
+    bool doomed;  /* dropped as soon as the bulk thread has finished with it */
+    bool refused; /* a frame was refused because both buffers are full */
+    bool ended;   /* all bytes were received */
+    bool wanted;  /* the engine wants the snapshot */
     uint64_t from, taken;
     struct frame_snap_begin begin;
     struct buf filling;
     mono_time began;
 
-    struct replica_job job; /* of the bulk thread, with: */
+    struct replica_job job; /* the bulk thread's job, with its data: */
     enum inbox_work work;
     struct snap_inbox *inbox;
     uint64_t unique, writing_at;
-    struct buf writing; /* what is written, and later what was read */
+    struct buf writing; /* bytes to write; later, bytes that were read */
     struct snap_head head;
     struct snap_reader *reader;
     uint32_t section;
 
-    struct replica_job reset; /* of the disk thread */
+    struct replica_job reset; /* the disk thread's job */
     bool reset_done;
 };
 
@@ -87,13 +88,13 @@ void replica_install_send(struct replica *replica, const struct raft_message *me
 {
     struct send *send = find_send(replica->installs, message->server_id);
 
-    if (!send) return; /* more than there are members: the engine asks again */
+    if (!send) return; /* all slots are used by members: the engine asks again */
     send->wanted = true;
     replica_wake(replica);
 }
 
-/* Once one was sent it is that one the follower has to reach: a newer one of ours is no reason to
- * send again. */
+/* A follower that was sent a snapshot must reach that snapshot. A newer snapshot of ours is no
+ * reason to send again. */
 static bool still_wanted(const struct replica *replica, const struct send *send)
 {
     uint64_t index = send->index ? send->index : replica->snapshot.index;
@@ -115,7 +116,7 @@ static void start_send(struct replica *replica, struct send *send)
     enum err err = replica_snapshot_path(replica, &replica->snapshot, path, NULL);
 
     if (!err) err = peers_send_file(replica->peers, send->to, &begin, path, replica->bulk_worker);
-    if (err == ERR_NOT_FOUND) { /* no member any more */
+    if (err == ERR_NOT_FOUND) { /* no longer a member */
         send->wanted = false;
         return;
     }
@@ -153,7 +154,7 @@ void replica_install_on_sent(void *owner, uint64_t to, uint64_t id, enum err err
         return;
     }
     replica_count(replica, COUNT_SNAPSHOTS_SENT);
-    /* It has to verify and restore now, which takes about as long as sending it did. */
+    /* The follower must verify and restore now, which takes about as long as the transfer did. */
     uint64_t peace = 10 * (uint64_t)replica->election_ms + 2 * mono_elapsed_ms(send->began, now);
     send->not_before = mono_after(now, peace << send->whole);
     if (send->whole < PEACE_DOUBLINGS_MAX) send->whole++;
@@ -168,7 +169,7 @@ static void pump_sends(struct replica *replica)
         struct send *send = &in->sends[i];
 
         if (send->running) {
-            /* Of a leadership that is over: nobody would take it. */
+            /* The leadership has ended, so no replica would accept the snapshot. */
             if (engine_role(replica->engine) != REPLICA_LEADER ||
                 engine_term(replica->engine) != send->term)
                 peers_stop_file(replica->peers, send->to);
@@ -205,7 +206,7 @@ bool replica_install_sends_older(struct replica *replica, uint64_t index, bool s
     return any;
 }
 
-/* -- the file that arrives, on the bulk thread -- */
+/* -- writing the received file, on the bulk thread -- */
 
 static enum err write_inbox(struct replica_installs *in)
 {
@@ -261,7 +262,7 @@ static void replica_install_done(struct replica_job *job)
     replica_wake(job->replica);
 }
 
-/* False: the bulk thread has no room; the state stays as it is and the pump comes again. */
+/* False: the bulk thread's queue is full. The state does not change, and the pump retries. */
 static bool replica_install_submit(struct replica_installs *in, enum inbox_work work)
 {
     in->work = work;
@@ -298,7 +299,7 @@ static bool is_current(const struct replica_installs *in, uint64_t from, uint64_
            in->begin.id == id;
 }
 
-/* Hangs up: letting all of it come and go would cost both sides its bytes. */
+/* Closes the connection, because a transfer that will be dropped wastes bandwidth on both sides. */
 static bool replica_install_refuse(struct replica *replica, uint64_t from)
 {
     peers_refuse_snap(replica->peers, from);
@@ -310,8 +311,9 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
     struct replica_installs *in = replica->installs;
     uint64_t free_bytes = replica->disk.free_bytes;
 
-    /* Its sender began anew, or there is a newer leader, whose term refuses the old one: it makes
-     * room first. One that is all here is worth more than the same again. */
+    /* The same sender began again, or there is a newer leader. The current transfer is then
+     * cancelled first. A completely received snapshot is kept, because it is worth more than a new
+     * transfer. */
     if (in->state == REPLICA_INSTALL_TAKING &&
         (in->doomed || begin->term > in->begin.term || (from == in->from && !in->ended))) {
         if (!in->doomed) doom(in, ERR_OK, NULL);
@@ -323,7 +325,8 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
                                       from); /* guard 9: one at a time; the leader sends it again */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
-        return replica_install_refuse(replica, from); /* heartbeats show the leader what we have */
+        return replica_install_refuse(replica, from); /* the leader learns our position from
+                                                         heartbeats */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
         LOG_WARN(&replica->log, "no disk space for a snapshot from the leader",
@@ -351,7 +354,7 @@ static bool on_chunk(struct replica *replica, uint64_t from, const struct frame_
     enum err err;
 
     if (!is_current(in, from, chunk->id)) return replica_install_refuse(replica, from);
-    if (in->begin.index <= replica->applied) { /* entries were faster */
+    if (in->begin.index <= replica->applied) { /* entries arrived faster than the snapshot */
         doom(in, ERR_OK, NULL);
         return replica_install_refuse(replica, from);
     }
@@ -378,7 +381,7 @@ static void replica_install_on_end(struct replica *replica, uint64_t from, uint6
     struct replica_installs *in = replica->installs;
 
     if (!is_current(in, from, id)) {
-        replica_install_refuse(replica, from); /* no answer: it would count as taken */
+        replica_install_refuse(replica, from); /* no reply: a reply would count as acceptance */
         return;
     }
     if (in->taken != in->begin.bytes) {
@@ -398,7 +401,7 @@ bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *fram
     case FRAME_SNAP_BEGIN: return on_begin(replica, from, &frame->u.snap_begin);
     case FRAME_SNAP_CHUNK: return on_chunk(replica, from, &frame->u.snap_chunk);
     case FRAME_SNAP_END: replica_install_on_end(replica, from, frame->u.snap_end.id); return true;
-    default: assert(false); /* the peers know which frames belong on this lane */
+    default: assert(false); /* peers checks which frames this lane may carry */
     }
     return true;
 }
@@ -419,11 +422,11 @@ bool replica_install_busy(const struct replica *replica)
 
 /* -- from bytes to state -- */
 
-/* Back to the beginning; nothing of the bulk thread's is left. */
+/* Resets the state. The bulk thread must have finished. */
 static void replica_install_forget(struct replica_installs *in)
 {
     assert(!in->job.busy && !in->inbox && !in->reset.busy);
-    snap_close(in->reader); /* reads nothing, so it may be closed here */
+    snap_close(in->reader); /* closing reads nothing, so it may run here */
     in->reader = NULL;
     buf_deinit(&in->filling);
     buf_init(&in->filling, INBOX_BYTES);
@@ -441,7 +444,7 @@ static void stop_for(struct replica_installs *in, enum err err, struct note *not
     replica_fail(in->replica, err, note);
 }
 
-/* Before it has its name nothing of ours depends on it. */
+/* True for errors that end by themselves. No state depends on a file without its name. */
 static bool replica_install_is_passing(enum err err)
 {
     return replica_snapshot_is_passing(err) || err == ERR_CORRUPT;
@@ -449,7 +452,7 @@ static bool replica_install_is_passing(enum err err)
 
 static void replica_install_take(struct replica_installs *in)
 {
-    if (in->work == INBOX_WRITE) { /* the last one ended */
+    if (in->work == INBOX_WRITE) { /* the last write has ended */
         if (in->job.err) {
             if (replica_install_is_passing(in->job.err))
                 doom(in, in->job.err, in->job.note.text);
@@ -467,7 +470,7 @@ static void replica_install_take(struct replica_installs *in)
         in->filling = swap;
         if (replica_install_submit(in, INBOX_WRITE)) {
             resume(in);
-        } else { /* as before */
+        } else { /* same work as before */
             in->filling = in->writing;
             in->writing = swap;
         }
@@ -555,7 +558,7 @@ static void start_restore(struct replica_installs *in)
 
 static void replica_install_keep(struct replica_installs *in)
 {
-    /* The gate: term and vote of the step that wanted it go first. */
+    /* The gate: the step that wanted the snapshot may have a term and vote to write first. */
     if (in->work == INBOX_NOTHING) {
         if (replica_may_step(in->replica)) replica_install_submit(in, INBOX_KEEP);
     } else if (in->job.err) {
@@ -565,7 +568,7 @@ static void replica_install_keep(struct replica_installs *in)
     }
 }
 
-/* One chunk a turn, so that the loop stays awake. */
+/* Restores one chunk per turn, so that the loop is not blocked. */
 static void restore(struct replica_installs *in)
 {
     enum err err = in->work == INBOX_READ ? in->job.err : ERR_OK;
@@ -596,7 +599,7 @@ static void replica_install_finish(struct replica_installs *in)
     const struct snapshot_mark mark = in->head.mark;
     enum err err;
 
-    /* Entries of before that are still being read back for the machines must not meet the new
+    /* Old entries that are still being read back for the machines must not be applied to the new
      * state. */
     if (!in->reset_done || !replica_may_step(replica) || replica->apply.old.job.busy) return;
     replica_snapshot_took_over(replica, &mark, in->begin.bytes);
@@ -647,7 +650,7 @@ void replica_install_pump(struct replica *replica)
     if (!replica->stopped) pump_sends(replica);
 }
 
-/* -- life -- */
+/* -- life cycle -- */
 
 enum err replica_install_open(struct replica *replica)
 {
@@ -663,7 +666,7 @@ enum err replica_install_open(struct replica *replica)
     in->replica = replica;
     replica_job_init(&in->job, replica, replica_install_run, replica_install_done);
     replica_job_init(&in->reset, replica, run_reset, reset_done);
-    in->next_id = entropy_u64(replica->io->entropy) >> 1; /* another one after a restart */
+    in->next_id = entropy_u64(replica->io->entropy) >> 1; /* differs after a restart */
     buf_init(&in->filling, INBOX_BYTES);
     buf_init(&in->writing, INBOX_BYTES);
     replica->installs = in;

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a replica: its state, and which file owns what. Included by replica*.c only.
+/* Internals of a replica: its state, and which file owns which part. Included by replica*.c only.
  *
  *     replica.c           open, close, status, events, fail-stop
- *     replica_step.c      the gate before the engine, the effects behind it, frames in
- *     replica_send.c      the engine's messages out; old entries for a follower that lags
+ *     replica_step.c      the gate before the engine, the effects behind it, received frames
+ *     replica_send.c      the engine's messages; old entries for a follower that lags
  *     replica_disk.c      group commit, votes, seal, spares, release, free space
- *     replica_propose.c   proposals: judged, gathered, submitted, decided
+ *     replica_propose.c   proposals: check, gather, submit, decide
  *     replica_read.c      leadership rounds and the reads that wait for them
- *     replica_change.c    members, hand-over, cluster level
- *     replica_dial.c      whom to dial and where, what each said of itself
+ *     replica_change.c    member changes, leadership transfer, cluster level
+ *     replica_dial.c      which peers to dial and where, what each peer announced
  *     replica_apply.c     committed entries into the machines, in slices; state hashes
- *     replica_old.c       entries that left memory, read back
+ *     replica_old.c       reads entries that are no longer in memory
  *     replica_snapshot.c  taking a snapshot
- *     replica_restore.c   a snapshot into the machines; loading one at start
- *     replica_install.c   sending a snapshot, receiving and installing one
+ *     replica_restore.c   a snapshot into the machines; loading a snapshot at start
+ *     replica_install.c   sending a snapshot, receiving and installing a snapshot
  *     replica_metrics.c   muster_log_*
  *
- * The pump. Nothing calls the engine from wherever it happens to be. What happened (a disk report,
- * a due timer, a proposal, a finished transfer) is noted in the owner's part of this struct and the
- * pump is woken; at the end of the loop's turn the pump asks every part in a fixed order to take
- * its steps. Frames are the exception: they are views, so they step as they come.
+ * The pump. Code never calls the engine at the place where something happens. A disk report, a due
+ * timer, a proposal or a finished transfer is recorded in the owner's part of this struct and the
+ * pump is woken. At the end of the loop's turn the pump lets every part take its steps, in a fixed
+ * order. Frames are the exception: frames are views, so they step the engine on arrival.
  *
- * The gate. While a term or vote is on its way to the disk no step may run and no message may
- * leave: replica_may_step() is false, frames are refused (and given again), everything else waits
- * where it was noted. When the disk has reported, held messages leave, then the pump runs. Every
- * call of an engine event goes like this:
+ * The gate. While a term or vote is being written to disk, no step may run and no message may be
+ * sent: replica_may_step() is false, frames are refused (and delivered again later), and all other
+ * work waits where it was recorded. When the write is durable, held messages are sent and the pump
+ * runs. Every call of an engine event has this form:
  *
  *     if (!replica_may_step(r)) return;
  *     err = engine_x(r->engine, replica_now(r), ..., &effects);
  *     replica_effects(r, err, &effects);
  *
- * replica_effects stops the replica on any error but those the caller took out before. It never
- * calls back up: it only queues for disk, peers, apply and install.
+ * replica_effects stops the replica on any error that the caller did not handle before. It never
+ * calls its callers' files: it only queues work for disk, peers, apply and install.
  *
- * After replica_fail the replica is stopped: may_step is false for good, and pumps return at
- * once. Functions with `owner`, a struct replica, are events of the peers, and do nothing then. */
+ * After replica_fail the replica is stopped: may_step stays false, and pumps return at once.
+ * Functions with a parameter `owner`, a struct replica, are events of the peers and then do
+ * nothing. */
 #ifndef LOG_REPLICA_INTERNAL_H
 #define LOG_REPLICA_INTERNAL_H
 #include "base/list.h"
@@ -52,57 +53,58 @@
 
 enum {
     REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at once */
-    REPLICA_READS_MAX = 65536,   /* tickets that wait; then ERR_FULL */
-    REPLICA_HASHES_KEPT = 8,     /* indexes whose state hashes are compared */
-    REPLICA_APPLY_ENTRIES = 256, /* of one slice: each may answer a call */
+    REPLICA_READS_MAX = 65536,   /* waiting tickets; then ERR_FULL */
+    REPLICA_HASHES_KEPT = 8,     /* number of indexes whose state hashes are compared */
+    REPLICA_APPLY_ENTRIES = 256, /* entries per slice: each may answer a call */
     REPLICA_APPLY_BYTES = 1 << 20,
-    REPLICA_APPLY_WORK = 1024,    /* records, as machines count them */
-    REPLICA_READ_BYTES = 4 << 20, /* of one job that reads old entries */
+    REPLICA_APPLY_WORK = 1024,    /* records per slice, as counted by the machines */
+    REPLICA_READ_BYTES = 4 << 20, /* per job that reads old entries */
     REPLICA_READ_ENTRIES = 4096,
-    REPLICA_DISK_BYTES = 4 << 20, /* of one append job; at least one entry */
+    REPLICA_DISK_BYTES = 4 << 20, /* per append job, which has at least one entry */
     REPLICA_DISK_ENTRIES = 16384,
     REPLICA_REPLY_MAX = 16 << 20, /* ceiling of a machine's reply */
-    /* The most one entry moves the replicated clock: twice the time after which the store proposes
-     * a tick when nobody else writes. */
+    /* The most that one entry advances the replicated clock: twice the interval at which an idle
+     * store proposes a tick. */
     REPLICA_CLOCK_CAP_MS = 2000,
     REPLICA_DISK_JOBS = 64,
     REPLICA_BULK_JOBS = 64,
-    REPLICA_KNOWN_MAX = 16, /* said hello: every member, and others while there is room */
+    REPLICA_KNOWN_MAX = 16, /* replicas that said hello: members first, then others */
 };
 
 struct replica_metrics;   /* replica_metrics.c */
 struct replica_snapshots; /* replica_snapshot.c */
 struct replica_installs;  /* replica_install.c */
 
-/* -- parts of struct replica, each written by its own file only -- */
+/* -- parts of struct replica; each part is written only by the file named beside it -- */
 struct replica_gate { /* replica_step.c */
     bool vote_pending;
-    bool refused;              /* a frame: peers_resume when the gate opens */
-    struct raft_message *held; /* of the step whose vote is pending */
+    bool refused;              /* a frame was refused: call peers_resume when the gate opens */
+    struct raft_message *held; /* messages of the step whose vote is not durable yet */
     size_t held_count, held_cap;
-    struct entry *received; /* of one append frame */
+    struct entry *received; /* entries of the current append frame */
     size_t received_cap;
 };
-/* A job of one of the workers. While it is busy, what it works on is the other thread's. */
+/* A job of a worker. While a job is busy, the other thread owns the data of the job. */
 struct replica_job { /* replica.c */
     struct replica *replica;
     struct job job;
     bool busy;
-    enum err err; /* what `run` returned */
+    enum err err; /* result of `run` */
     struct note note;
-    enum err (*run)(struct replica_job *job); /* on the worker's thread */
-    void (*done)(struct replica_job *job); /* on the loop's, unless the replica closes or stopped */
+    enum err (*run)(struct replica_job *job); /* runs on the worker's thread */
+    void (*done)(struct replica_job *job);    /* runs on the loop's thread, unless the replica is
+                                                 closed or stopped */
 };
 enum replica_upkeep { UPKEEP_RELEASE, UPKEEP_SPARE, UPKEEP_LOOK, UPKEEP_SEAL };
 struct replica_disk {  /* replica_disk.c */
-    uint64_t next;     /* first index not yet given to the disk thread */
-    uint64_t durable;  /* last index durable, of the log as it is now */
-    uint64_t reported; /* last index that the engine knows to be durable */
-    uint64_t first;    /* of the append job */
-    uint64_t valid_to; /* entries of it past this were replaced since: no report */
+    uint64_t next;     /* first index not given to the disk thread yet */
+    uint64_t durable;  /* last durable index of the current log */
+    uint64_t reported; /* last index reported to the engine as durable */
+    uint64_t first;    /* first index of the append job */
+    uint64_t valid_to; /* do not report entries of the append job above this index: replaced */
     bool wants_spare, sealed, full;
 
-    struct replica_job append; /* with it: */
+    struct replica_job append; /* the append job, with its data: */
     bool job_wants_spare;
     struct buf bytes;
     struct entry *entries;
@@ -114,42 +116,43 @@ struct replica_disk {  /* replica_disk.c */
     struct replica_job vote;
     struct vote vote_value;
 
-    struct replica_job upkeep; /* with it: */
+    struct replica_job upkeep; /* the upkeep job, with its data: */
     enum replica_upkeep upkeep_kind;
     struct wal_stats upkeep_stats;
     uint64_t upkeep_free, upkeep_release;
     bool upkeep_wants_spare, upkeep_free_known, upkeep_full;
 
-    struct wal_stats stats;            /* as of the last job */
-    uint64_t release_wanted, released; /* segments before it */
+    struct wal_stats stats;            /* statistics after the last job */
+    uint64_t release_wanted, released; /* log segments below these sequences */
     uint64_t free_bytes, reserve_bytes;
-    struct timer timer; /* the next upkeep */
+    struct timer timer; /* time of the next upkeep */
     mono_time timer_due, appended_at, looked_at;
-    uint64_t sliced_at, looked_bytes; /* stats.bytes, then */
+    uint64_t sliced_at, looked_bytes; /* time of the last slice; stats.bytes at the last look */
 };
 struct replica_pending { /* proposals of one leadership, by index */
     struct list proposals;
-    uint64_t term;   /* 0: empty */
-    mono_time until; /* MONO_NEVER while it leads */
+    uint64_t term;   /* 0: unused */
+    mono_time until; /* MONO_NEVER while this replica leads the term */
 };
 struct replica_propose { /* replica_propose.c */
     struct list gathered, refused;
-    struct list ghosts;    /* unused ones */
-    struct buf bytes;      /* envelopes of the gathered */
-    struct entry *entries; /* one per gathered; bytes.at is an offset until submitted */
+    struct list ghosts;    /* unused list heads */
+    struct buf bytes;      /* envelopes of the gathered proposals */
+    struct entry *entries; /* one per gathered proposal; bytes.at is an offset until submission */
     size_t count, cap;
-    struct replica_pending pending[REPLICA_TERMS_KEPT]; /* [0]: of the newest leadership */
-    uint64_t used_bytes[REPLICA_MACHINES_MAX + 1];      /* by machine, in flight */
+    struct replica_pending pending[REPLICA_TERMS_KEPT]; /* [0]: the newest leadership */
+    /* Bytes of proposals in flight, by machine. */
+    uint64_t used_bytes[REPLICA_MACHINES_MAX + 1];
     uint64_t used_entries;
-    uint64_t shared_bytes; /* what is not reserved for one machine */
+    uint64_t shared_bytes; /* bytes in flight outside the machines' reserved shares */
     bool clock_runs;       /* an entry of this term was proposed */
     mono_ns clock_from;
-    uint64_t clock_late_ms; /* loop_late_ms() at clock_from */
+    uint64_t clock_late_ms; /* loop_late_ms() at the time clock_from */
 };
 struct replica_reads {     /* replica_read.c */
-    struct list fresh;     /* came after the round began */
-    struct list round;     /* wait for the round */
-    struct list confirmed; /* wait for apply, by index */
+    struct list fresh;     /* tickets that came after the round began */
+    struct list round;     /* tickets that wait for the round */
+    struct list confirmed; /* tickets that wait for apply, ordered by index */
     struct list refused;
     size_t count;
     bool running;
@@ -158,11 +161,11 @@ struct replica_reads {     /* replica_read.c */
     size_t yes_count;
     mono_time resend_at;
 };
-struct replica_known { /* said hello */
+struct replica_known { /* a replica that said hello */
     uint64_t id;
     mono_time said_at;
     uint32_t level;
-    bool use_said; /* dial it where it says it is, not where the configuration says */
+    bool use_said; /* dial the address the replica announced, not the configured one */
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 struct replica_dial { /* replica_dial.c */
@@ -171,40 +174,42 @@ struct replica_dial { /* replica_dial.c */
     bool due;
     mono_time look_at, swept_at;
 };
-struct replica_old {        /* replica_old.c: a run of old entries, the bulk thread's while busy */
-    struct replica_job job; /* its done(): read, or job.err */
+struct replica_old {        /* replica_old.c: a range of old entries; the bulk thread's while
+                               busy */
+    struct replica_job job; /* in its done(): the entries are read, or job.err is set */
     struct buf bytes;
-    struct entry *entries; /* NULL: it has no room yet */
+    struct entry *entries; /* NULL: not allocated yet */
     struct wal_place *places;
     uint64_t first;
-    size_t count; /* 0: none */
+    size_t count; /* 0: no entries */
 };
-struct replica_lag { /* replica_send.c: what one follower is still to be sent */
+struct replica_lag { /* replica_send.c: entries that one follower still has to get */
     struct replica *replica;
-    uint64_t id;        /* 0: free */
-    bool active, waits; /* waits: for room in the peer's queue */
+    uint64_t id;        /* 0: unused */
+    bool active, waits; /* waits: the peer's queue is full */
     uint64_t next, end, term, prev_term;
     struct replica_old old;
 };
 struct replica_change_state {      /* replica_change.c */
-    struct list asked;             /* changes, not yet judged */
-    struct member_change *running; /* written, not yet applied */
+    struct list asked;             /* changes not checked yet */
+    struct member_change *running; /* written to the log, not applied yet */
     uint64_t running_term;
-    mono_time until;                        /* when a change that lost its leader is UNKNOWN */
-    struct list transfers_asked, transfers; /* transfers: the one that is under way */
+    mono_time until;                        /* when a change after a lost leadership becomes
+                                               ERR_UNKNOWN */
+    struct list transfers_asked, transfers; /* transfers: the transfer in progress */
     mono_time transfer_until;
     bool transferring;
-    mono_time relief_at; /* not before: a hand-over because our disk is full */
+    mono_time relief_at; /* earliest next transfer because of a full disk */
     uint64_t relief_pause_ms;
-    struct member_change *leaving; /* removal of ourselves that waits for the hand-over */
-    struct members newest;         /* as last given to peers */
-    uint64_t uncommitted;          /* index of its entry if not committed, else 0; of `newest` */
+    struct member_change *leaving; /* removal of this replica, waits for the transfer */
+    struct members newest;         /* configuration last given to peers */
+    uint64_t uncommitted;          /* index of the entry of `newest`; 0 if committed */
     bool members_dirty, level_dirty;
-    uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
-    uint32_t level_asked; /* by it */
+    uint64_t level_index; /* index of a META_LEVEL entry in flight; 0: none */
+    uint32_t level_asked; /* level in that entry */
 };
-struct replica_hash { /* of one index */
-    uint64_t index;   /* 0: free */
+struct replica_hash { /* state hashes at one index */
+    uint64_t index;   /* 0: unused */
     bool own_known;
     uint64_t own;
     size_t count;
@@ -213,8 +218,8 @@ struct replica_hash { /* of one index */
     } said[REPLICA_MEMBERS_MAX];
 };
 struct replica_apply_state {          /* replica_apply.c */
-    bool sliced;                      /* until the next turn */
-    const struct state_machine *part; /* has more to do for the entry behind the last applied one */
+    bool sliced;                      /* a slice has run in this turn */
+    const struct state_machine *part; /* the machine that continues the next entry */
     uint64_t part_term;
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];
@@ -222,22 +227,23 @@ struct replica_apply_state {          /* replica_apply.c */
 };
 
 struct replica {
-    /* fixed by replica_open */
+    /* Set by replica_open, constant afterwards. */
     struct io *io;
     struct log_source log;
     struct replica_metrics *metrics; /* never NULL */
     char *dir;
     uint64_t id;
-    uint32_t speaks; /* highest cluster level */
+    uint32_t speaks; /* highest cluster level this program understands */
     uint32_t election_ms, heartbeat_ms;
-    struct replica_limits limits;                            /* no zeros left */
-    struct state_machine machines[REPLICA_MACHINES_MAX + 1]; /* by id; ops NULL: none */
-    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1];           /* of each, holding nothing */
+    struct replica_limits limits; /* defaults are filled in */
+    /* Indexed by id; ops NULL: no machine. */
+    struct state_machine machines[REPLICA_MACHINES_MAX + 1];
+    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1]; /* hash of each machine when empty */
     struct replica_events events;
     struct fs_lock *lock;
-    struct loop_worker *disk_worker; /* wal and vote file, one job after the other */
-    struct loop_worker *bulk_worker; /* snapshots, old entries */
-    struct wal *wal;                 /* the disk worker's after open */
+    struct loop_worker *disk_worker; /* wal and vote file, one job at a time */
+    struct loop_worker *bulk_worker; /* for snapshots and old entries */
+    struct wal *wal;                 /* owned by the disk worker after open */
     struct vote_file *vote_file;
     struct engine *engine;
     struct entries *entries;
@@ -246,26 +252,26 @@ struct replica {
     uint64_t cluster_id; /* 0 until adopted */
     struct replica_job adopt;
     uint64_t adopt_id, adopt_unique;
-    struct vote start_vote; /* recovery only */
+    struct vote start_vote; /* used during recovery only */
 
-    /* the pump (replica.c) */
+    /* The pump (replica.c). */
     struct turn_hook hook;
     struct task wake_task, stop_task;
-    struct timer timer; /* engine, give-ups; re-armed by every pump */
-    struct timer again; /* the next turn */
+    struct timer timer; /* for engine time-outs and deadlines; re-armed by every pump */
+    struct timer again; /* runs the pump in the next turn */
     bool closing, woken, change_due;
-    enum replica_role role; /* as of the last step, with its term */
+    enum replica_role role; /* after the last step, as is the term */
     uint64_t role_term;
-    enum err stopped; /* ERR_OK: runs */
+    enum err stopped; /* ERR_OK: running */
     struct note stopped_note;
-    struct replica_status reported; /* by on_change */
+    struct replica_status reported; /* last status passed to on_change */
 
-    /* replica_apply.c; moved by replica_install.c through replica_apply_jump */
+    /* Written by replica_apply.c; replica_install.c moves both through replica_apply_jump. */
     uint64_t applied, applied_term;
     struct meta meta;
 
-    /* replica_snapshot.c: the snapshot on disk, index 0: none. It is the one to send;
-     * replaced only after the next is durable. */
+    /* replica_snapshot.c: the snapshot on disk (index 0: none). This snapshot is sent to followers,
+     * and replaced only when the next snapshot is durable. */
     struct snapshot_mark snapshot;
     uint64_t snapshot_bytes;
 
@@ -292,27 +298,27 @@ static inline bool replica_may_step(const struct replica *replica)
 }
 void replica_wake(struct replica *replica);  /* the pump runs later in this turn */
 void replica_again(struct replica *replica); /* the pump runs in the next turn */
-/* Fail-stop. The note is copied; the first one wins. on_stopped follows from a task. */
+/* Fail-stop. Copies the note; only the first failure counts. on_stopped follows from a task. */
 void replica_fail(struct replica *replica, enum err why, const struct note *note);
-void replica_changed(struct replica *replica); /* on_change may be due */
+void replica_changed(struct replica *replica); /* on_change may have to be called */
 void replica_job_init(struct replica_job *job, struct replica *replica,
                       enum err (*run)(struct replica_job *job),
                       void (*done)(struct replica_job *job));
-/* Busy from then on. ERR_FULL: the worker has no room. */
+/* Starts a job; the job is busy until done(). ERR_FULL: the worker's queue is full. */
 enum err replica_job_start(struct replica_job *job, struct loop_worker *worker);
 bool replica_ready(const struct replica *replica);
 
 /* -- replica_step.c -- */
 void replica_effects(struct replica *replica, enum err err, const struct engine_effects *effects);
 bool replica_on_frame(void *owner, uint64_t from, struct peer_frame *frame);
-void replica_gate_opened(struct replica *replica); /* the vote is durable */
-void replica_resume(struct replica *replica);      /* frames that were refused are given again */
-void replica_step_pump(struct replica *replica);   /* persisted, timeout */
+void replica_gate_opened(struct replica *replica); /* call when the vote is durable */
+void replica_resume(struct replica *replica);      /* refused frames are delivered again */
+void replica_step_pump(struct replica *replica);   /* calls engine_persisted and engine_timeout */
 void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
 void replica_send(struct replica *replica, const struct raft_message *message);
-/* Of any frame but an append. */
+/* Converts any frame but an append. */
 struct raft_message replica_message_of(const struct peer_frame *frame, uint64_t from);
 void replica_send_all(struct replica *replica, const struct peer_frame *frame, bool voters_only);
 void replica_send_pump(struct replica *replica);
@@ -322,27 +328,31 @@ void replica_send_close(struct replica *replica);
 enum err replica_disk_open(struct replica *replica);
 void replica_disk_close(struct replica *replica); /* after the workers are closed */
 void replica_disk_pump(struct replica *replica);
-void replica_disk_vote(struct replica *replica, struct vote vote);  /* closes the gate until done */
-void replica_disk_replaced(struct replica *replica, uint64_t from); /* entries from there on */
-/* The log in memory is empty and goes on after `index`: calls entries_reset and forgets what is on
- * its way to disk. The caller then sends wal_reset to the disk worker (jobs run in order) and lets
- * no entry in before it is done, which the engine sees to until engine_installed. */
+/* Closes the gate until the vote is durable. */
+void replica_disk_vote(struct replica *replica, struct vote vote);
+/* Entries from `from` on were replaced. */
+void replica_disk_replaced(struct replica *replica, uint64_t from);
+/* Empties the log in memory, which continues after `index`: calls entries_reset and forgets entries
+ * that are queued for the disk. The caller then sends wal_reset to the disk worker, whose jobs run
+ * in order, and adds no entry before wal_reset is done. The engine ensures that until
+ * engine_installed. */
 void replica_disk_reset(struct replica *replica, uint64_t index);
-/* After a compaction (entries_forget_to was called): frees segments that hold nothing live. */
+/* Frees segments without live entries. Call it after a compaction (entries_forget_to). */
 void replica_disk_release(struct replica *replica);
 
 /* -- replica_propose.c -- */
 void replica_propose_open(struct replica *replica);
-void replica_propose_close(struct replica *replica); /* ends all with ERR_UNKNOWN */
+void replica_propose_close(struct replica *replica); /* ends all proposals with ERR_UNKNOWN */
 void replica_propose_pump(struct replica *replica);
-void replica_propose_role(struct replica *replica); /* leadership began or ended */
-/* The entry at `index` was applied; decides proposals of that index. */
+void replica_propose_role(struct replica *replica); /* call when leadership began or ended */
+/* The entry at `index` was applied: decides the proposals at that index. */
 void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t term,
                              struct str reply);
-/* A snapshot skipped everything up to `index`: proposals there are ERR_UNKNOWN. */
+/* A snapshot replaced the entries up to `index`: proposals there end with ERR_UNKNOWN. */
 void replica_propose_skipped(struct replica *replica, uint64_t index);
 mono_time replica_propose_due(const struct replica *replica);
-uint64_t replica_propose_advance(struct replica *replica); /* ns, for the entry made now */
+/* Nanoseconds, for an entry created now. */
+uint64_t replica_propose_advance(struct replica *replica);
 
 /* -- replica_read.c -- */
 void replica_read_open(struct replica *replica);
@@ -367,37 +377,38 @@ void replica_dial_open(struct replica *replica);
 void replica_dial_pump(struct replica *replica);
 mono_time replica_dial_due(const struct replica *replica);
 void replica_dial_hello(void *owner, uint64_t from, uint32_t level, struct str address);
-uint32_t replica_dial_level(const struct replica *replica, uint64_t id);      /* 0: not heard of */
+uint32_t replica_dial_level(const struct replica *replica, uint64_t id);      /* 0: not announced */
 const char *replica_dial_address(const struct replica *replica, uint64_t id); /* "": unknown */
 
 /* -- replica_apply.c -- */
 enum err replica_apply_open(struct replica *replica);
 void replica_apply_close(struct replica *replica);
 void replica_apply_pump(struct replica *replica);
-/* The machines and meta hold the state after `index` (a snapshot was restored): proposals, changes
- * and reads that waited for less end, hashes start anew. */
+/* The machines and meta hold the state after `index`, because a snapshot was restored. Ends
+ * proposals, changes and reads that waited for a lower index, and restarts state hashes. */
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term);
 void replica_apply_hash(struct replica *replica, uint64_t from, const struct frame_hash *hash);
 
 /* -- replica_old.c -- */
-/* All of its room, or ERR_NOMEM and nothing: half of it would be lost with the next try, or never
- * be asked for again. */
+/* Allocates all buffers, or returns ERR_NOMEM and allocates none. A partial allocation would be
+ * lost at the next attempt, or never completed. */
 enum err replica_old_open(struct replica_old *old, struct replica *replica,
                           void (*done)(struct replica_job *job));
-void replica_old_close(struct replica_old *old); /* fine on a zeroed one; not while busy */
-/* From `first` on what is not in memory, up to `last` and a few MiB: done() follows. False: there is
- * none, or the bulk thread has no room. */
+/* Accepts a zeroed struct; must not be called while busy. */
+void replica_old_close(struct replica_old *old);
+/* Reads entries that are not in memory, from `first` up to `last` or a few MiB; done() follows.
+ * False: no such entries, or the bulk thread's queue is full. */
 bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last);
 const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index); /* or NULL */
 
 /* -- replica_restore.c -- */
-/* Blocking, before anything runs: restores the machines and meta from the newest snapshot, or as
- * empty; sets snapshot, snapshot_bytes, applied, applied_term and *ret_head (mark.index 0: none).
- * Sweeps temporaries. ERR_CORRUPT, ERR_VERSION, ... */
+/* Blocks; called before anything runs. Restores the machines and meta from the newest snapshot, or
+ * makes them empty. Sets snapshot, snapshot_bytes, applied, applied_term and *ret_head (mark.index
+ * 0: no snapshot). Removes temporary files. ERR_CORRUPT, ERR_VERSION, ... */
 enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_head,
                                struct note *note);
-/* A snapshot piece by piece. From begin to end the machines are of no use; end moves meta. An error
- * is final: the machines hold half a state. */
+/* Restores a snapshot piece by piece. Between begin and end the machines must not be used; end
+ * updates meta. An error is final, because the machines hold half a state. */
 enum err replica_restore_begin(struct replica *replica, const struct snap_head *head,
                                struct note *note);
 enum err replica_restore_chunk(struct replica *replica, uint32_t section, struct str bytes,
@@ -409,18 +420,19 @@ enum err replica_snapshot_path(const struct replica *replica, const struct snaps
 
 /* -- replica_snapshot.c -- */
 enum err replica_snapshot_open(struct replica *replica);
-void replica_snapshot_stop(struct replica *replica);  /* no timer, no slice after this */
+/* Stops the timer; no slice runs after this. */
+void replica_snapshot_stop(struct replica *replica);
 void replica_snapshot_close(struct replica *replica); /* after the workers are closed; frees */
-/* Every turn: takes a slice if one is under way, and engine_compacted, entries_forget_to,
- * replica_disk_release when the file is durable. Begins only at applied <= disk.durable and never
- * while installing; an install that begins meanwhile gives it up. */
+/* Called every turn. Takes a slice of the snapshot in progress. When the file is durable, calls
+ * engine_compacted, entries_forget_to and replica_disk_release. A snapshot begins only if applied
+ * <= disk.durable and no install runs. An install that begins later cancels the snapshot. */
 void replica_snapshot_pump(struct replica *replica);
-/* The one being taken, if any, is not wanted any more: no view is open after this. No step. */
+/* Cancels the snapshot in progress, if any; no view is open after this. Takes no engine step. */
 void replica_snapshot_give_up(struct replica *replica);
-/* What passes by itself is tried again later; an error of the disk does not pass. */
+/* True for an error that ends by itself and is worth a retry. Errors of the disk are not. */
 bool replica_snapshot_is_passing(enum err err);
-/* A newer one is durable: it is the one to send from now on, and older ones are removed when
- * nobody is being sent one. */
+/* A newer snapshot is durable: followers get the newer one from now on. Older ones are removed when
+ * no transfer uses them. */
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes);
 
@@ -428,21 +440,23 @@ void replica_snapshot_took_over(struct replica *replica, const struct snapshot_m
 enum err replica_install_open(struct replica *replica);
 void replica_install_stop(struct replica *replica);
 void replica_install_close(struct replica *replica); /* after the workers are closed; frees */
-void replica_install_pump(struct replica *replica);  /* engine_offer, restore, engine_installed */
-/* The engine wants `message->server_id` to get a snapshot: replica->snapshot is sent. */
+/* Calls engine_offer, restores, calls engine_installed. */
+void replica_install_pump(struct replica *replica);
+/* The engine wants `message->server_id` to get a snapshot: sends replica->snapshot. */
 void replica_install_send(struct replica *replica, const struct raft_message *message);
-/* ENGINE_INSTALL: what was offered is wanted. From inside replica_effects: note it, no step. */
+/* ENGINE_INSTALL: the offered snapshot must be installed. Called inside replica_effects, so it only
+ * records the request and takes no step. */
 void replica_install_begin(struct replica *replica, const struct snapshot_mark *mark);
 bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *frame);
 void replica_install_on_lost(void *owner, uint64_t from);
 void replica_install_on_sent(void *owner, uint64_t to, uint64_t id, enum err err);
-bool replica_install_busy(const struct replica *replica); /* receiving or restoring */
-/* Whether a snapshot older than `index` is on its way to a replica; with `stop` it is ended. */
+bool replica_install_busy(const struct replica *replica); /* receiving or restoring a snapshot */
+/* True if a snapshot older than `index` is being sent to a replica. `stop` ends those transfers. */
 bool replica_install_sends_older(struct replica *replica, uint64_t index, bool stop);
 
 /* -- replica_metrics.c -- */
 enum replica_counter {
-    COUNT_ELECTIONS, /* candidacies of this replica */
+    COUNT_ELECTIONS, /* elections in which this replica was a candidate */
     COUNT_LEADERSHIPS,
     COUNT_READ_ROUNDS,
     COUNT_READS,
@@ -451,7 +465,7 @@ enum replica_counter {
     COUNT_SNAPSHOTS_SENT,
     COUNT_SNAPSHOTS_INSTALLED,
     COUNT_SNAPSHOTS_FAILED,
-    COUNT_OLD_READS, /* jobs that read entries back from disk */
+    COUNT_OLD_READS, /* jobs that read old entries from disk */
     COUNT_MESSAGES_DROPPED,
     REPLICA_COUNTERS
 };
@@ -461,5 +475,5 @@ void replica_metrics_close(struct replica_metrics *metrics);
 void replica_count(struct replica *replica, enum replica_counter counter);
 void replica_count_proposal(struct replica *replica, enum err err);
 void replica_observe_sync(struct replica *replica, uint64_t ns, size_t batch);
-void replica_metrics_pump(struct replica *replica); /* gauges; cheap */
+void replica_metrics_pump(struct replica *replica); /* updates gauges; cheap */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster_log_*: the numbers of one replica (docs/observability.md). Without a registry they are
- * counted nowhere. Gauges follow at most every UPDATE_MS: a pump must stay cheap. */
+/* muster_log_*: the metrics of one replica (docs/observability.md). Without a registry nothing is
+ * counted. Gauges are updated at most every UPDATE_MS, because a pump must be cheap. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 enum { UPDATE_MS = 100 };
 
 /* clang-format off */
-/* With the value that replica_metrics_pump sets. */
+/* Gauges, with the value that replica_metrics_pump sets. */
 #define GAUGES(X)                                                                                 \
     X("muster_log_term",               "Term this replica is in.",              status.term)      \
     X("muster_log_is_leader",          "1 while this replica leads.",                             \
@@ -60,7 +60,7 @@ struct replica_metrics {
     bool on;
     struct counter *counters[REPLICA_COUNTERS];
     struct gauge *gauges[ARRAY_LEN(gauge_names)];
-    struct counter *proposals[ERR_COUNT]; /* by result */
+    struct counter *proposals[ERR_COUNT]; /* by result of the proposal */
     struct metric_family *results;
     struct histogram *sync_seconds, *batch_entries;
     mono_time updated_at;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries that left memory, read back from the segments by the bulk thread, a few MiB at a time: for
- * the machines at start, and for followers that lag. What was read stays until the next read. */
+/* Reads entries that are no longer in memory back from the segments, on the bulk thread, a few MiB
+ * at a time. Used for the machines at start, and for followers that lag. The entries stay in memory
+ * until the next read. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proposals: judged when they come, gathered during a turn, submitted once at its end, decided when
- * their index is applied.
+/* Proposals: checked on arrival, gathered during a turn, submitted once at the end of the turn, and
+ * decided when their index is applied.
  *
  *     IDLE --> GATHERED --> SUBMITTED --its index is applied--> IDLE: done(), at once
  *       |         |             | abandoned, leadership lost, skipped by a snapshot, closed
  *       +-refused-+-------------+--> DECIDED --the pump--> IDLE: done(outcome)
  *
- * Done, not done, don't know. A proposal has its place at (index, term). When that index is applied with
- * the same term it is the very entry (log matching): ERR_OK. With another term the entry can never
- * be applied: ERR_NOT_LEADER. That our own log replaced it says nothing: another replica may still
- * hold it, win, and commit it. So after a lost leadership its proposals wait, for two election
- * time-outs, then they are ERR_UNKNOWN. Each leadership has its own list, because indexes may start
- * lower in the next.
+ * A proposal is identified by (index, term). If its index is applied with the same term, the
+ * applied entry is this proposal (log matching): ERR_OK. With another term the proposal can never
+ * be applied: ERR_NOT_LEADER. A replacement in our own log proves nothing, because another replica
+ * may still have the entry, win an election and commit it. So after a lost leadership its proposals
+ * wait for two election time-outs and then end with ERR_UNKNOWN. Each leadership has its own list,
+ * because the next leadership may start at a lower index.
  *
- * Bytes in flight count until the entry is applied, also when its caller has gone (a ghost takes
- * its place): else a leader without a majority could be filled without bound. */
+ * Bytes in flight count until the entry is applied, also when the caller has gone (a ghost replaces
+ * its proposal). Otherwise a leader without a majority could be filled without bound. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
 
 enum {
-    ENTRY_OVERHEAD = 128, /* of one entry in memory, besides its bytes */
-    BYTES_KEPT = 4 << 20, /* of the gathering buffer; a flood's memory is given back */
+    ENTRY_OVERHEAD = 128, /* memory of one entry, besides its bytes */
+    BYTES_KEPT = 4 << 20, /* largest gathering buffer that is kept after a burst */
 };
 
 static struct proposal *proposal_at(struct list *node)
@@ -43,8 +43,8 @@ static void release_share(struct replica *replica, const struct proposal *propos
     propose->used_entries--;
 }
 
-/* The first in the list at `index` or before, out of it; NULL when there is none. A gathered one is
- * at 0. */
+/* Removes and returns the first proposal in the list at `index` or below; NULL if there is none. A
+ * gathered proposal has index 0. */
 static struct proposal *take_to(struct replica *replica, struct list *list, uint64_t index)
 {
     struct proposal *first = proposal_at(list->next);
@@ -55,7 +55,7 @@ static struct proposal *take_to(struct replica *replica, struct list *list, uint
     return first;
 }
 
-/* Ends one that is in no list any more. */
+/* Ends a proposal that is in no list. */
 static void replica_propose_finish(struct replica *replica, struct proposal *proposal, enum err err,
                                    struct str reply)
 {
@@ -69,7 +69,7 @@ static void replica_propose_finish(struct replica *replica, struct proposal *pro
     proposal->done(proposal, err, reply);
 }
 
-/* The answer is known; the pump reports it, never the call that found out. Ghosts just end. */
+/* Sets the outcome. The pump calls done(), never the caller of decide(). A ghost just ends. */
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_ghost(proposal)) {
@@ -87,7 +87,7 @@ static void decide_to(struct replica *replica, struct list *list, uint64_t index
     for (struct proposal *next; (next = take_to(replica, list, index));) decide(replica, next, err);
 }
 
-/* -- judging -- */
+/* -- checks -- */
 
 static uint64_t over_share(const struct replica *replica, uint32_t machine, uint64_t used)
 {
@@ -107,7 +107,7 @@ static bool has_room(const struct replica *replica, const struct proposal *propo
         if (m == proposal->machine) used += proposal->bytes;
         shared += over_share(replica, m, used);
     }
-    /* One that is larger than everything goes alone. */
+    /* A proposal larger than the limit is accepted when nothing else is in flight. */
     return shared <= propose->shared_bytes || propose->used_entries == 0;
 }
 
@@ -134,9 +134,9 @@ static enum err replica_propose_judge(const struct replica *replica,
     return has_room(replica, proposal) ? ERR_OK : ERR_FULL;
 }
 
-/* The leader's elapsed time since its previous entry of this term; 0 for the first. Time in which the
- * leader's loop did not run does not count: nothing could be renewed then, so no lease may end by it.
- * Time that is left out makes the replicated clock slower, never faster. */
+/* The time the leader measured since its previous entry of this term; 0 for the first. Time in
+ * which the leader's loop did not run is left out: no lease could be renewed then, so no lease may
+ * expire because of it. This can make the replicated clock slower, never faster. */
 uint64_t replica_propose_advance(struct replica *replica)
 {
     struct replica_propose *propose = &replica->propose;
@@ -177,7 +177,7 @@ static enum err replica_propose_gather(struct replica *replica, struct proposal 
     envelope.advance_ns = replica_propose_advance(replica);
     err = envelope_append(&envelope, &propose->bytes);
     if (err) return err;
-    /* The buffer may move until all are there: a length now, an address when submitted. */
+    /* The buffer may move while gathering: store a length now, an address at submission. */
     proposal->place = propose->count;
     propose->entries[propose->count++] = (struct entry){
         .kind = ENTRY_COMMAND,
@@ -213,8 +213,8 @@ void replica_propose(struct replica *replica, struct proposal *const *proposals,
     replica_wake(replica);
 }
 
-/* A ghost keeps the place of one whose caller has gone; one that is done waits for the next. Out of
- * memory there is none, and its bytes count no longer. */
+/* Replaces the proposal of a caller that has gone by a ghost, which keeps its place in the list. A
+ * finished ghost is reused. Out of memory there is no ghost, and the bytes no longer count. */
 static void leave_ghost(struct replica *replica, const struct proposal *proposal,
                         struct list *position)
 {
@@ -353,7 +353,7 @@ void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t t
         struct list *list = &replica->propose.pending[i].proposals;
 
         for (struct proposal *next; (next = take_to(replica, list, index));) {
-            assert(next->index == index); /* skipped ones were ended by the jump */
+            assert(next->index == index); /* proposals that were skipped are already ended */
             replica_propose_finish(replica, next, next->term == term ? ERR_OK : ERR_NOT_LEADER,
                                    next->term == term ? reply : STR_EMPTY);
         }
@@ -386,7 +386,7 @@ void replica_propose_pump(struct replica *replica)
     replica_propose_notify_refused(replica);
 }
 
-/* -- life -- */
+/* -- life cycle -- */
 
 void replica_propose_open(struct replica *replica)
 {
@@ -405,7 +405,7 @@ void replica_propose_close(struct replica *replica)
 {
     struct replica_propose *propose = &replica->propose;
 
-    refuse_gathered(replica, ERR_CLOSED); /* never submitted: surely not in the log */
+    refuse_gathered(replica, ERR_CLOSED); /* never submitted, so certainly not in the log */
     for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
         end_pending(replica, &propose->pending[i], ERR_UNKNOWN);
     while (!list_empty(&propose->refused)) replica_propose_notify_refused(replica);

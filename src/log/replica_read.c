@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linearizable reads without a write: a round asks all voters whether they still follow this term.
+/* Linearizable reads without a write: a round asks all voters whether they still accept this term.
  *
- * A ticket that came before the round began is served by it: the commit index noted at its
- * beginning covers everything acknowledged before, and a majority that was still in our term after
- * it began means that nobody else had been elected by then. Tickets that come later wait for the
- * next round. Answers carry term and round, so an old one proves nothing. No clock is involved.
+ * A round serves the tickets that came before it began. The commit index at the start of the round
+ * covers everything acknowledged before, and a majority that was still in our term after the start
+ * proves that no other leader had been elected by then. Later tickets wait for the next round.
+ * Responses contain term and round, so an old response proves nothing. No clock is involved.
  *
- * An entry of the own term must have been committed first: before that a new leader does not know
- * how far its predecessor had acknowledged. */
+ * The leader must first have committed an entry of its own term, because before that a new leader
+ * does not know which entries its predecessor acknowledged. */
 #include "log/replica_internal.h"
 
 static struct read_ticket *ticket_at(struct list *node)
@@ -46,7 +46,7 @@ void replica_read(struct replica *replica, struct read_ticket *ticket)
 
 void replica_read_cancel(struct replica *replica, struct read_ticket *ticket)
 {
-    if (ticket->link.next == &ticket->link) return; /* done */
+    if (ticket->link.next == &ticket->link) return; /* finished */
     list_remove(&ticket->link);
     assert(replica->reads.count > 0);
     replica->reads.count--;
@@ -110,7 +110,7 @@ static void replica_read_begin(struct replica *replica)
         ask(replica);
 }
 
-/* Every replica, of whatever role: do I still follow this term? */
+/* A leader asks this replica, in any role, whether it still accepts the leader's term. */
 void replica_read_asked(struct replica *replica, uint64_t from, const struct frame_read *read)
 {
     struct peer_frame frame = {.kind = FRAME_READ_ANSWER, .u.read = *read};
@@ -137,7 +137,7 @@ void replica_read_role(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
-    /* What was confirmed stays good: it waits for apply only. */
+    /* Confirmed tickets stay valid: they only wait for apply. */
     reads->running = false;
     list_splice(&reads->round, &reads->fresh);
     for (struct list *node; (node = list_pop(&reads->round));)
@@ -149,7 +149,7 @@ mono_time replica_read_due(const struct replica *replica)
     return replica->reads.running ? replica->reads.resend_at : MONO_NEVER;
 }
 
-/* -- ending -- */
+/* -- completion -- */
 
 static void ticket_end(struct replica *replica, struct read_ticket *ticket, enum err err)
 {
@@ -162,7 +162,7 @@ static void replica_read_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    list_init(&refused); /* a done() may ask again and be refused again: the next round's */
+    list_init(&refused); /* a done() may ask again and be refused again, in the next round */
     list_splice(&refused, &replica->reads.refused);
     for (struct list *node; (node = list_pop(&refused));)
         ticket_end(replica, ticket_at(node), ticket_at(node)->outcome);
@@ -172,14 +172,14 @@ void replica_read_pump(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
-    if (replica->stopped) return; /* confirmed or not: a state that is not trusted answers nobody */
+    if (replica->stopped) return; /* also confirmed tickets: the state cannot be trusted */
     if (replica_may_step(replica)) {
         if (!reads->running && !list_empty(&reads->fresh))
             replica_read_begin(replica);
         else if (reads->running && mono_due(reads->resend_at, replica_now(replica)))
             ask(replica);
     }
-    while (!list_empty(&reads->confirmed)) { /* by index: rounds never go back */
+    while (!list_empty(&reads->confirmed)) { /* ordered by index, because rounds never go back */
         struct read_ticket *ticket = ticket_at(reads->confirmed.next);
 
         if (ticket->index > replica->applied) break;

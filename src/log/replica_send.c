@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's messages on their way out.
+/* Sends the engine's messages.
  *
- * An append names a range of the log. What of it is in memory leaves at once; for the rest, and for
- * what finds no room in the peer's queue, the replica remembers the range ("lag") and sends it bit
- * by bit: old entries are read back from the segments by the bulk thread. A range that is being
- * sent is not begun again when the engine repeats itself; when it ends, or the connection breaks,
- * the next repetition begins anew. */
+ * An append names a range of the log. Entries in memory are sent at once. For the other entries,
+ * and for those that do not fit in the peer's queue, the replica stores the range (struct
+ * replica_lag) and sends it in parts; the bulk thread reads old entries back from the segments.
+ * While a range is being sent, a repeated request of the engine does not start it again. When the
+ * range ends or the connection breaks, the next request starts a new one. */
 #include "log/replica_internal.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static bool next_read(void *context, uint64_t index, struct entry *ret_entry)
     return entry != NULL;
 }
 
-/* Sends up to `count` entries from lag->next on; false when the range cannot go on now. */
+/* Sends up to `count` entries from lag->next on. False: the range cannot continue now. */
 static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t count)
 {
     struct replica *replica = lag->replica;
@@ -90,7 +90,7 @@ static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t co
         lag->waits = true;
         return false;
     }
-    if (err && err != ERR_NOT_FOUND) { /* not found: the next one is not in memory */
+    if (err && err != ERR_NOT_FOUND) { /* ERR_NOT_FOUND: the next entry is not in memory */
         replica_count(replica, COUNT_MESSAGES_DROPPED);
         lag->active = false;
     }
@@ -105,31 +105,31 @@ static void replica_send_old_done(struct replica_job *job)
     struct replica_old *old = &lag->old;
     struct replica *replica = lag->replica;
 
-    if (job->err == ERR_CORRUPT) { /* what we acknowledged cannot be read any more */
+    if (job->err == ERR_CORRUPT) { /* entries that this replica acknowledged cannot be read */
         replica_fail(replica, job->err, &job->note);
         return;
     }
-    if (job->err) { /* compacted meanwhile, or no memory: the engine asks again */
+    if (job->err) { /* compacted meanwhile, or out of memory: the engine asks again */
         LOG_WARN(&replica->log, "log entries for a slow replica could not be read: retrying",
                  log_err("err", job->err), log_text("why", job->note.text),
                  log_u64("peer", lag->id));
         lag->active = false;
         return;
     }
-    /* What was read is sent under the gate's rule: no message leaves while a vote is pending; then
-     * we are about to lose the leadership anyway. */
+    /* Entries that were read are subject to the gate: no message is sent while a vote is pending.
+     * In that case this replica is about to lose leadership anyway. */
     if (!lag->active || !lag_current(lag) || !replica_may_step(replica) ||
         lag->next != old->first) {
         lag->active = false;
         return;
     }
     if (send_some(lag, next_read, min_u64(old->count, lag->end - lag->next + 1)))
-        lag_run(lag); /* the buffers may be the bulk thread's again */
+        lag_run(lag); /* the bulk thread may own the buffers again */
     replica_wake(replica);
 }
 
-/* Reads what comes next and is not in memory. Without room the engine asks again; when all of it
- * was compacted it will send a snapshot. */
+/* Reads the next entries, which are not in memory. If the bulk thread's queue is full, the engine
+ * asks again. If all entries were compacted, the engine will send a snapshot. */
 static void start_read(struct replica_lag *lag)
 {
     struct replica_old *old = &lag->old;
@@ -173,12 +173,12 @@ static void send_append(struct replica *replica, uint64_t to,
         return;
     }
     if (lag->active && lag->term == append->term) {
-        /* Goes on with, or repeats, what is being sent. */
+        /* The new range continues or repeats the current one. */
         if (prev <= lag->end) lag->end = max_u64(lag->end, prev + count);
         if (!lag->old.job.busy && !lag->waits) lag_run(lag);
         return;
     }
-    if (lag->old.job.busy) return; /* of an older term; the engine asks again */
+    if (lag->old.job.busy) return; /* reads for an older term; the engine asks again */
     lag->active = true;
     lag->next = prev + 1;
     lag->end = prev + count;
@@ -200,7 +200,7 @@ void replica_send_pump(struct replica *replica)
     }
 }
 
-/* Messages of the engine that a frame carries as they are. */
+/* Engine messages that a frame carries unchanged. */
 static const struct {
     enum peer_frame_kind kind;
     int type;

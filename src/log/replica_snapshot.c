@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking a snapshot while everything goes on.
+/* Takes a snapshot while the replica keeps working.
  *
- * All machines are asked for a view in one turn, so that the file is the state after one index.
- * Then a slice a turn: one machine writes about snapshot_chunk_bytes into a buffer, the bulk thread
- * writes that to the file, and only then the next slice is asked for; so there is never more than
- * one slice in memory. When the file is durable the engine learns of it, and only then the log before it
- * may go: a crash at any moment finds either the old snapshot with its log or the new one.
+ * All machines are asked for a view in one turn, so that the file contains the state after one
+ * index. Then one slice per turn: a machine writes about snapshot_chunk_bytes to a buffer, the bulk
+ * thread writes the buffer to the file, and only then the next slice is produced. So at most one
+ * slice is in memory. When the file is durable the engine is notified, and then the log
+ * before the snapshot may be dropped. A crash at any moment leaves either the old snapshot with
+ * its log, or the new snapshot.
  *
  *     idle -> taking -> finishing -> durable -> idle
  *               |           |
- *               +-----------+--> giving up (no space, no memory, an install came) -> idle
+ *               +-----------+--> giving up (no space, no memory, an install began) -> idle
  *
- * A snapshot that could not be written for want of space or memory is tried again when the policy
- * is next looked at. Any other error of the disk stops the replica. */
+ * After a lack of space or memory the snapshot is tried again at the next check of the policy. Any
+ * other disk error stops the replica. */
 #include <stdlib.h>
 
 #include "log/replica_internal.h"
 #include "log/sections.h"
 
 enum {
-    SLICE_MAX = 64 << 20,  /* a machine's largest record: more than that is no slice */
-    FORGET_ENTRIES = 4096, /* a turn: a snapshot may replace a million of them */
+    SLICE_MAX = 64 << 20,  /* above any machine's largest record */
+    FORGET_ENTRIES = 4096, /* per turn: a snapshot may replace a million entries */
 };
 
 enum taking { IDLE, REPLICA_SNAPSHOT_TAKING, FINISHING, DURABLE, GIVING_UP };
@@ -28,24 +29,24 @@ enum file_work { FILE_WRITE, FILE_FINISH, FILE_ABANDON };
 
 struct replica_snapshots {
     struct replica *replica;
-    struct timer timer; /* looks at the policy */
+    struct timer timer; /* fires at the next check of the policy */
     bool wanted;
     enum taking state;
     struct snap_head head;
-    struct sections sections; /* by id of the machine */
+    struct sections sections; /* ordered by machine id */
     mono_time began;
 
-    struct replica_job job; /* of the bulk thread, with: */
+    struct replica_job job; /* the bulk thread's job, with its data: */
     enum file_work work;
-    struct snap_writer *writer; /* NULL: not made yet, or gone */
+    struct snap_writer *writer; /* NULL: not created yet, or freed */
     uint64_t unique;
     struct buf slice;
     size_t slice_section;
     uint64_t file_bytes;
 
-    uint64_t forget_to; /* entries that the last one replaced; 0: they are gone */
+    uint64_t forget_to; /* entries up to here were replaced; 0: all are dropped */
 
-    /* removing older files */
+    /* Removal of older files. */
     bool tidy_due;
     struct replica_job tidy;
     struct snapshot_mark tidy_keep;
@@ -79,7 +80,7 @@ static enum err replica_snapshot_run(struct replica_job *job)
     switch (s->work) {
     case FILE_WRITE: err = write_slice(s); break;
     case FILE_FINISH:
-        err = write_slice(s); /* nothing but the file itself, if no machine had a byte */
+        err = write_slice(s); /* if no machine has content, this creates the file only */
         if (err) break;
         err = snap_finish(s->writer, &s->file_bytes, &job->note);
         s->writer = NULL;
@@ -101,7 +102,8 @@ static void replica_snapshot_submit(struct replica_snapshots *s, enum file_work 
 {
     s->work = work;
     s->job.err = ERR_OK;
-    if (replica_job_start(&s->job, s->replica->bulk_worker)) { /* full: it is asked again */
+    /* The queue is full: submitted again later. */
+    if (replica_job_start(&s->job, s->replica->bulk_worker)) {
         s->job.err = ERR_BUSY;
         replica_again(s->replica);
     }
@@ -133,8 +135,8 @@ bool replica_snapshot_is_passing(enum err err)
 
 /* -- beginning -- */
 
-/* Something is new, and it is more than the first configuration, of which the engine takes no
- * snapshot (guard 21). */
+/* True if there are new entries, and more than the first configuration, of which the engine takes
+ * no snapshot (guard 21). */
 static bool is_worth_it(const struct replica *replica)
 {
     return replica->applied > max_u64(replica->snapshot.index, 1);
@@ -144,7 +146,7 @@ static bool policy_says(const struct replica *replica)
 {
     uint64_t since = replica->applied - replica->snapshot.index;
 
-    /* Rewriting a large state for a few entries, or an idle cluster's for none, helps nobody. */
+    /* Do not rewrite a large state for a few entries, or an idle cluster's state for none. */
     return since >= replica->limits.snapshot_entries_min &&
            entries_log_bytes_since(replica->entries, replica->snapshot.index) >=
                replica->snapshot_bytes;
@@ -173,16 +175,16 @@ enum err replica_snapshot(struct replica *replica)
     return ERR_OK;
 }
 
-/* The configuration as of what is applied. At start the engine may already count one as committed
- * that has not been applied here: then it is too early. */
+/* Finds the configuration at the applied index. At start the engine may already count a
+ * configuration as committed that is not applied here: then it is too early for a snapshot. */
 static bool find_members(const struct replica *replica, struct snapshot_mark *mark)
 {
     mark->members_index = engine_members_committed(replica->engine, &mark->members);
     return mark->members_index <= mark->index && mark->members.count > 0;
 }
 
-/* A machine of a level that the cluster has not reached is empty, and a replica that does not know it yet
- * would stop at its section. */
+/* A machine that the cluster level does not include yet is empty. Its section is left out, because
+ * a replica that does not know the machine would stop at the section. */
 static bool has_section(const struct replica *replica, uint32_t id)
 {
     const struct state_machine *machine = &replica->machines[id];
@@ -205,7 +207,8 @@ static void replica_snapshot_begin(struct replica *replica)
     enum err err = ERR_OK;
 
     if (!s->wanted || engine_installing(replica->engine) || replica->apply.part) return;
-    if (replica->applied > replica->disk.durable) return; /* what it replaces must be there */
+    /* The entries it replaces must be durable. */
+    if (replica->applied > replica->disk.durable) return;
     if (!find_members(replica, &head.mark)) return;
     s->wanted = false;
     if (!is_worth_it(replica)) return;
@@ -218,7 +221,7 @@ static void replica_snapshot_begin(struct replica *replica)
     s->began = replica_now(replica);
     for (uint32_t id = 1; !err && id <= REPLICA_MACHINES_MAX; id++)
         if (has_section(replica, id)) err = sections_add(&s->sections, id, replica->applied);
-    if (err == ERR_FULL) { /* somebody else reads it, for a backup: when it is looked at next */
+    if (err == ERR_FULL) { /* other readers (a backup) use all views: wait for the next check */
         sections_end(&s->sections);
         s->state = IDLE;
         LOG_DEBUG(&replica->log, "snapshot postponed: a backup is reading the state");
@@ -234,7 +237,7 @@ static void take_slice(struct replica *replica)
     struct replica_snapshots *s = replica->snapshots;
     enum err err;
 
-    /* A slice the bulk thread had no room for is still in the buffer. */
+    /* The slice is still in the buffer, because the bulk thread's queue was full. */
     if (s->job.err == ERR_BUSY) {
         replica_snapshot_submit(s, s->work);
         return;
@@ -263,9 +266,9 @@ static void take_slice(struct replica *replica)
     replica_snapshot_submit(s, FILE_FINISH);
 }
 
-/* -- the end -- */
+/* -- completion -- */
 
-/* Entries that came after a reset stay: they are behind it. */
+/* Entries that were added after a reset stay, because they are after the snapshot. */
 static void replica_snapshot_forget(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
@@ -280,7 +283,7 @@ static void replica_snapshot_forget(struct replica *replica)
         replica_again(replica);
 }
 
-/* False: not now, or not any more. */
+/* False: not possible now, or no longer needed. */
 static bool compact(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
@@ -291,7 +294,7 @@ static bool compact(struct replica *replica)
 
     if (!replica_may_step(replica)) return false;
     err = engine_compacted(replica->engine, replica_now(replica), mark, trailing, &effects);
-    if (err == ERR_CONFLICT) { /* a newer one came: ours is removed with the older ones */
+    if (err == ERR_CONFLICT) { /* a newer snapshot came: ours is removed with the older ones */
         replica_snapshot_give_up(replica);
         return false;
     }
@@ -313,14 +316,14 @@ static void replica_snapshot_settle(struct replica *replica)
              log_u64("took_ms", mono_elapsed_ms(s->began, replica_now(replica))));
     replica_count(replica, COUNT_SNAPSHOTS_TAKEN);
     s->state = IDLE;
-    buf_deinit(&s->slice); /* it may have been large, and the next is far */
+    buf_deinit(&s->slice); /* the buffer may be large, and the next snapshot is far away */
     buf_init(&s->slice, SLICE_MAX);
 }
 
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes)
 {
-    /* A replica that is being sent the one before may go on; older than that is too much to keep. */
+    /* Transfers of the previous snapshot continue; transfers of older ones are stopped. */
     (void)replica_install_sends_older(replica, replica->snapshot.index, true);
     replica->snapshot = *mark;
     replica->snapshot_bytes = bytes;
@@ -328,7 +331,7 @@ void replica_snapshot_took_over(struct replica *replica, const struct snapshot_m
     replica_changed(replica);
 }
 
-/* -- removing what is older -- */
+/* -- removing older files -- */
 
 static enum err run_tidy(struct replica_job *job)
 {
@@ -355,7 +358,7 @@ static void tidy(struct replica *replica)
     s->tidy_due = replica_job_start(&s->tidy, replica->bulk_worker) != ERR_OK;
 }
 
-/* -- life -- */
+/* -- life cycle -- */
 
 void replica_snapshot_pump(struct replica *replica)
 {
@@ -367,14 +370,14 @@ void replica_snapshot_pump(struct replica *replica)
             replica_snapshot_submit(s, FILE_ABANDON);
         else {
             s->state = IDLE;
-            s->tidy_due = true; /* it may have got its name just before */
+            s->tidy_due = true; /* the file may have been renamed just before */
         }
     }
     if (s->state == IDLE) replica_snapshot_begin(replica);
     if (!s->job.busy && s->state == REPLICA_SNAPSHOT_TAKING) take_slice(replica);
     if (!s->job.busy && s->state == FINISHING) {
         if (s->job.err)
-            take_slice(replica); /* again, or given up */
+            take_slice(replica); /* takes a slice again, or was given up */
         else
             s->state = DURABLE;
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gate before the engine and what comes out behind it.
+/* The gate before the engine, and the effects after a step.
  *
- * Order of the effects of one step: term and vote go to the disk and close the gate; entries go to
- * memory, from where the disk takes them; messages leave, or are held while the gate is closed.
- * Messages may leave before the entries are durable: acknowledgements come out of the engine only
- * after it knows them to be durable. */
+ * Order of the effects of one step: term and vote are queued for the disk and close the gate;
+ * entries are added to memory, from where the disk thread takes them; messages are sent, or held
+ * while the gate is closed. Messages may be sent before the entries are durable, because the engine
+ * acknowledges entries only after engine_persisted reported them as durable. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static enum err hold(struct replica *replica, const struct raft_message *message
         gate->held = more;
         gate->held_cap = count;
     }
-    /* Entries and snapshots in them are filled in when they are sent, so a copy is enough. */
+    /* Entries and snapshots are added to a message when it is sent, so a shallow copy is enough. */
     memcpy(gate->held, messages, count * sizeof *messages);
     gate->held_count = count;
     return ERR_OK;
@@ -33,7 +33,7 @@ static enum err replica_step_take_entries(struct replica *replica,
 
     if (effects->entry_count == 0) return ERR_OK;
     assert(effects->entries_index <= entries_last(replica->entries) + 1);
-    /* What was applied, or has begun to be, is never replaced. */
+    /* Applied entries, and an entry being applied, are never replaced. */
     assert(effects->entries_index > replica->applied + (replica->apply.part != NULL));
     if (effects->entries_index <= entries_last(replica->entries))
         replica_disk_replaced(replica, effects->entries_index);
@@ -50,7 +50,7 @@ static enum err replica_step_take_entries(struct replica *replica,
     return err;
 }
 
-/* After every step that may have changed the role; the parts only move their lists here. */
+/* Called after every step that may have changed the role. The parts only move their lists here. */
 static void note_role(struct replica *replica)
 {
     enum replica_role role = engine_role(replica->engine);
@@ -131,7 +131,7 @@ static enum err receive_append(struct replica *replica, uint64_t from,
                                const struct peer_frame *frame, struct engine_effects *effects)
 {
     struct replica_gate *gate = &replica->gate;
-    struct peer_frame walk = *frame; /* refused, it is given again from its start */
+    struct peer_frame walk = *frame; /* a copy: a refused frame is delivered again from its start */
     size_t count = 0;
 
     if (frame->u.append.entry_count > gate->received_cap) {
@@ -171,8 +171,8 @@ static void step_frame(struct replica *replica, uint64_t from, const struct peer
     replica_effects(replica, err, &effects);
 }
 
-/* A leader may send faster than this disk writes. What waits for it is bounded; the sender's
- * connection then waits until some of it is written. */
+/* A leader may send faster than this disk writes. The amount of queued data is bounded; when it is
+ * reached, the sender's connection waits until some data is written. */
 static bool is_swamped(const struct replica *replica, const struct peer_frame *frame)
 {
     return frame->kind == FRAME_APPEND && frame->u.append.entry_count > 0 &&
@@ -199,7 +199,7 @@ bool replica_on_frame(void *owner, uint64_t from, struct peer_frame *frame)
     case FRAME_READ_ROUND: replica_read_asked(replica, from, &frame->u.read); break;
     case FRAME_READ_ANSWER: replica_read_answered(replica, from, &frame->u.read); break;
     case FRAME_HASH: replica_apply_hash(replica, from, &frame->u.hash); break;
-    default: /* the peers know which frames belong on this lane */ assert(false);
+    default: /* peers checks which frames this lane may carry */ assert(false);
     }
     replica_wake(replica);
     return true;

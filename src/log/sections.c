@@ -26,7 +26,7 @@ enum err sections_next(struct sections *sections, size_t budget, struct buf *int
         *ret_place = sections->at;
         err = ops->snapshot_next(*view, budget, into, &is_last);
         if (err) return err;
-        assert(is_last || into->len > before); /* or it would never end */
+        assert(is_last || into->len > before); /* a call without progress would never end */
         if (!is_last) break;
         ops->snapshot_end(*view);
         *view = NULL;

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sections of several machines at one moment, read one machine after another: what goes into a
- * snapshot, into a backup and into a restored data directory. */
+/* Reads the sections of several state machines as of one moment, one machine after another. Used
+ * for snapshots, backups and restored data directories. */
 #ifndef LOG_SECTIONS_H
 #define LOG_SECTIONS_H
 #include "log/log.h"
 
 struct sections {
-    const struct state_machine *machines;  /* the caller's */
-    size_t count, at;                      /* at: place of the machine that is being read */
-    void *views[REPLICA_MACHINES_MAX + 1]; /* NULL: not added, or read to its end */
+    const struct state_machine *machines;  /* owned by the caller */
+    size_t count, at;                      /* at: position of the machine being read */
+    void *views[REPLICA_MACHINES_MAX + 1]; /* NULL: not added, or completely read */
 };
-/* The machine at `place` as it is now. What its snapshot_begin answers. */
+/* Adds the machine at `place` in its current state. Returns the error of snapshot_begin. */
 enum err sections_add(struct sections *sections, size_t place, uint64_t index);
-/* Appends about `budget` bytes of one machine, the one at *ret_place. Nothing is appended when no
- * machine has anything left; `at` is `count` then, and with the last bytes. What snapshot_next
- * answers. */
+/* Appends about `budget` bytes of one machine, whose position is *ret_place. With the last bytes,
+ * and when no machine has bytes left, `at` becomes `count`. Returns the error of snapshot_next. */
 enum err sections_next(struct sections *sections, size_t budget, struct buf *into,
                        size_t *ret_place);
-void sections_end(struct sections *sections); /* at any time; all of them are closed */
+void sections_end(struct sections *sections); /* may be called at any time; closes all views */
 #endif

@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of a snapshot file, shared by snapfile*.c and the tests that damage them.
+/* Encoding of a snapshot file, shared by snapfile*.c and the tests that damage files.
  * docs/formats/log.md has the tables. */
 #ifndef LOG_SNAPFILE_INTERNAL_H
 #define LOG_SNAPFILE_INTERNAL_H
 #include "log/snapfile.h"
 
 enum {
-    SNAP_HEAD_FIXED = 72, /* before the members */
-    SNAP_HEAD_MAX = 8192, /* with REPLICA_MEMBERS_MAX of the longest addresses */
-    SNAP_CHUNK_HEAD = 24, /* before its bytes */
-    SNAP_END_BYTES = 16,  /* in the end mark: chunks, bytes */
+    SNAP_HEAD_FIXED = 72, /* bytes before the members */
+    SNAP_HEAD_MAX = 8192, /* size with REPLICA_MEMBERS_MAX of the longest addresses */
+    SNAP_CHUNK_HEAD = 24, /* bytes before the chunk's data */
+    SNAP_END_BYTES = 16,  /* bytes in the end mark: number of chunks, bytes */
     SNAP_ALIGN = 8,
     SNAP_NAME_SIZE = 16 + 1 + 16 + 5 + 1, /* "<index>-<term>.snap" and its NUL */
-    SNAP_SYNC_BYTES = 4 << 20,            /* written at most between two syncs */
+    SNAP_SYNC_BYTES = 4 << 20,            /* the most bytes written between two syncs */
 };
 #define SNAP_SECTION_END UINT32_MAX
 
-/* The head with its checksum; the size is a multiple of 8. `room` holds SNAP_HEAD_MAX. */
+/* Writes the head with its checksum. The size is a multiple of 8; `room` has SNAP_HEAD_MAX. */
 size_t snap_head_write(const struct snap_head *head, char *room, uint32_t *ret_crc);
-/* ERR_CORRUPT, ERR_VERSION; ERR_TOO_LARGE: *ret_size says how many bytes it takes. */
+/* ERR_CORRUPT, ERR_VERSION; ERR_TOO_LARGE: the head needs *ret_size bytes. */
 enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *ret_size,
                         uint32_t *ret_crc);
 struct snap_chunk {
     uint32_t section;
-    uint64_t number; /* from 0, without gap */
+    uint64_t number; /* starts at 0, without gap */
     struct str bytes;
 };
-size_t snap_chunk_size(size_t bytes); /* in the file */
-/* Every chunk is salted with its file's head, so that one of another file is not taken for it. */
+size_t snap_chunk_size(size_t bytes); /* size in the file */
+/* The checksum is salted with the file's head, so that a chunk of another file is refused. */
 void snap_chunk_write(const struct snap_chunk *chunk, uint32_t head_crc, char *room);
-/* As record_read. */
+/* Same results as record_read. */
 enum err snap_chunk_read(struct str bytes, uint32_t head_crc, struct snap_chunk *ret_chunk,
                          size_t *ret_size);
 
-/* The names of all snapshots, newest first, each in SNAP_NAME_SIZE bytes with its NUL. For
- * buf_deinit after ERR_OK. ERR_FULL: more than there can be. */
+/* Returns the names of all snapshots, newest first, each in SNAP_NAME_SIZE bytes including NUL.
+ * After ERR_OK the caller must call buf_deinit. ERR_FULL: more files than allowed. */
 enum err snap_list(struct fs *fs, const char *dir, struct buf *ret_names, struct note *note);
 enum err snap_dir_path(const char *dir, const char *name, char path[FS_PATH_CAP],
-                       struct note *note); /* "<dir>/snap/<name>" */
+                       struct note *note); /* returns "<dir>/snap/<name>" */
 enum err snap_sync_names(struct fs *fs, const char *dir, struct note *note);
 #endif

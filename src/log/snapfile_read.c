@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a snapshot: every chunk is checked before it is given out, and the end mark must add up.
- * A read that does not check is looked at once more before it is called damage. */
+/* Reads a snapshot. Every chunk is checked before it is returned, and the end mark must match.
+ * After a failed check the bytes are read once more before damage is reported. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static enum err bad(const struct snap_reader *reader, enum err err, const char *
                      err_text(err));
 }
 
-/* Bytes from `at` on into the room: `want`, or less at the end of the file. */
+/* Reads from `at` into the buffer: `want` bytes, or fewer at the end of the file. */
 static enum err fill(struct snap_reader *reader, size_t want, struct str *ret_bytes,
                      struct note *note)
 {
@@ -49,7 +49,7 @@ static enum err read_head(struct snap_reader *reader, struct snap_head *ret_head
         err = fill(reader, SNAP_HEAD_MAX, &bytes, note);
         if (err) return err;
         err = snap_head_read(bytes, ret_head, &size, &reader->head_crc);
-        if (err == ERR_TOO_LARGE) err = ERR_CORRUPT; /* the file ends before */
+        if (err == ERR_TOO_LARGE) err = ERR_CORRUPT; /* the file ends too early */
         if (err != ERR_CORRUPT) break;
     }
     if (err) return bad(reader, err, "head of a snapshot", note);
@@ -83,7 +83,7 @@ enum err snap_open(struct fs *fs, const char *path, struct snap_reader **ret_rea
     return ERR_OK;
 }
 
-/* The chunk at `at`, checked, as a view into the room. */
+/* Reads and checks the chunk at `at`; returns a view into the buffer. */
 static enum err next_chunk(struct snap_reader *reader, struct snap_chunk *ret_chunk,
                            size_t *ret_size, struct note *note)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A snapshot that comes into being under a temporary name: written here chunk by chunk, or received
- * from a peer as raw bytes and checked.
+/* A snapshot under a temporary name: written here chunk by chunk, or received from a peer as raw
+ * bytes and checked.
  *
- * Invariant: a file gets its name when all of it is durable, and the name is then made durable.
- * Blocking; one thread at a time. */
+ * Invariant: a file is renamed only when all of it is durable, and then the rename is made durable.
+ * Blocks; one thread at a time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@ struct snap_temp {
     struct fs *fs;
     struct fs_file *file;
     char dir[FS_PATH_CAP];
-    char path[FS_PATH_CAP]; /* "": the file has its name, nothing is to be removed */
+    char path[FS_PATH_CAP]; /* "": the file has its final name, nothing is to be removed */
     uint64_t at, synced;
-    enum err failed; /* nothing may be finished after it */
+    enum err failed; /* after a failure the file must not be finished */
 };
 
 static enum err temp_open(struct snap_temp *temp, struct fs *fs, const char *dir, const char *stem,
@@ -52,7 +52,7 @@ static enum err temp_put(struct snap_temp *temp, struct str bytes, struct note *
     }
     temp->at += bytes.len;
     if (temp->at - temp->synced < SNAP_SYNC_BYTES) return ERR_OK;
-    /* A whole snapshot at the end would be one long sync; the log's own would wait behind it. */
+    /* Synced in steps, because one long sync at the end would delay the log's syncs. */
     return temp_sync(temp, note);
 }
 
@@ -73,7 +73,7 @@ static void temp_close(struct snap_temp *temp)
 {
     if (!temp->file) return;
     fs_close(temp->fs, temp->file);
-    if (temp->path[0]) fs_remove(temp->fs, temp->path); /* or swept later */
+    if (temp->path[0]) fs_remove(temp->fs, temp->path); /* on failure the file is swept later */
 }
 
 /* -- writing -- */
@@ -82,10 +82,10 @@ struct snap_writer {
     struct snap_temp temp;
     struct snapshot_mark mark;
     struct snap_stream stream;
-    struct buf room; /* made by the stream */
+    struct buf room; /* used by the stream for encoding */
 };
 
-/* What the stream made, or why it made nothing. */
+/* Writes the bytes the stream produced, or returns the stream's error. */
 static enum err put_made(struct snap_writer *writer, enum err err, struct note *note)
 {
     if (!err) return temp_put(&writer->temp, buf_peek(&writer->room), note);
@@ -93,7 +93,7 @@ static enum err put_made(struct snap_writer *writer, enum err err, struct note *
     return fs_noted(err, "write", writer->temp.path, note);
 }
 
-/* Readies the room, unless the file failed before. */
+/* Prepares the buffer. Fails if the file failed before. */
 static enum err writer_check(struct snap_writer *writer, struct note *note)
 {
     buf_clear(&writer->room);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Term and vote: log/VOTE holds the same slot twice, 4 KiB apart.
+/* Term and vote: log/VOTE contains the same record in two slots, 4 KiB apart.
  *
  *      0  "mustervt"   8  format (4), 0 (4)   16  serial   24  term   32  candidate
  *     40  0 (4), crc32c of 0..43 (4)
  *
- * A write goes to one slot and is synced, then to the other and is synced. So at any moment one of
- * them holds what was promised last, and the valid one with the higher serial is it: a torn write
- * is found beside the old value (never promised) or beside the new one; damage to one slot is
- * answered by the other. With one slot per write, damage to the newer would bring back an older
- * vote, and this replica might vote twice. */
+ * A write goes to one slot and is synced, then to the other slot and is synced. So at any moment
+ * one slot contains the last promise, and it is the valid slot with the higher serial. If a write
+ * was torn, the other slot has the old value (the new one was never promised) or the new one. If
+ * one slot is damaged, the other has the same value. With only one slot per write, damage to the
+ * newer slot would bring back an older vote, and this replica might vote twice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@
 #include "base/crc32c.h"
 #include "log/wal.h"
 
-/* the places of the table above, and: */
+/* Offsets of the table above, and: */
 enum {
     VOTE_AT_CRC = 44,
     SLOT_BYTES = 48,
-    SLOT_STEP = 4096, /* apart: no sector holds both */
+    SLOT_STEP = 4096, /* distance between the slots: no sector contains both */
     VOTE_FORMAT = 1,
 };
 static const char vote_magic[8] = {'m', 'u', 's', 't', 'e', 'r', 'v', 't'};
@@ -32,7 +32,7 @@ struct vote_file {
     char path[FS_PATH_CAP];
     struct vote vote;
     uint64_t serial;
-    enum err failed; /* final */
+    enum err failed; /* first failure; final */
 };
 struct slot {
     uint64_t serial;
@@ -100,14 +100,14 @@ static enum err slot_put(struct vote_file *file, int slot, struct note *note)
     return err ? vote_fail(file, err, "sync", note) : ERR_OK;
 }
 
-/* Never a moment without a valid slot: made whole under another name, then named. */
+/* Creates valid slots under a temporary name, then renames, so that a valid slot always exists. */
 static enum err vote_create(struct fs *fs, const char *path, struct note *note)
 {
     char bytes[SLOT_STEP + SLOT_BYTES], temp[FS_PATH_CAP + 32];
     memset(bytes, 0, sizeof bytes);
     slot_write(&(struct slot){.serial = 1}, bytes);
     slot_write(&(struct slot){.serial = 1}, bytes + SLOT_STEP);
-    /* Left by a process that died here; the temporaries of others in this directory may be alive. */
+    /* Left by a process that died here. Temporary files of other names may be in use. */
     const char *slash = strrchr(path, '/');
     snprintf(temp, sizeof temp, "%.*s/.VOTE.00000000.tmp", (int)(slash - path), path);
     enum err err = fs_remove(fs, temp);
@@ -120,7 +120,7 @@ static enum err vote_load(struct vote_file *file, int *ret_slot, struct note *no
 {
     char bytes[SLOT_STEP + SLOT_BYTES];
     enum err err = ERR_OK;
-    /* A read may have been led astray once: what looks like damage is looked at again. */
+    /* A single read may return wrong bytes: read again before reporting damage. */
     for (int attempt = 0; attempt < 2; attempt++) {
         size_t got;
         err = fs_read_at(file->fs, file->file, 0, bytes, sizeof bytes, &got);
@@ -153,8 +153,8 @@ enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_f
         goto fail;
     }
     err = vote_load(file, &slot, note);
-    /* What is read may be in the kernel's memory only: the newest slot first, over itself, so that
-     * the other one stays until it is durable. */
+    /* The content just read may not be durable. Rewrites the newest slot first, in place, so that
+     * the other slot stays until it is durable. */
     if (!err && !read_only) err = slot_put(file, slot, note);
     if (!err && !read_only) err = slot_put(file, 1 - slot, note);
     if (err) goto fail;
@@ -173,7 +173,7 @@ enum err vote_write(struct vote_file *file, struct vote vote, struct note *note)
         note_set(note, "%s: failed before: %s", file->path, err_text(file->failed));
         return file->failed;
     }
-    assert(vote.term >= file->vote.term); /* terms only grow */
+    assert(vote.term >= file->vote.term); /* terms never decrease */
     file->vote = vote;
     file->serial++;
     enum err err = slot_put(file, 0, note);

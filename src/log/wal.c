@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appending to the log: records are gathered in memory, written with one call and synced with
- * another; a full segment is ended by a seal that names the next. See wal_internal.h for the
- * invariants that recovery relies on. */
+/* Appends to the log: records are gathered in memory, written with one call and synced with
+ * another. A full segment ends with a seal that names the next segment. Recovery relies on the
+ * invariants in wal_internal.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 static_assert((int)WAL_BATCH_MAX > (int)ENTRY_BYTES_MAX + 2 * RECORD_HEAD + RECORD_ALIGN,
               "the largest record and a seal fit in one write");
 
-/* -- failing -- */
+/* -- failures -- */
 
 enum err wal_fail(struct wal *wal, enum err err)
 {
@@ -20,7 +20,7 @@ enum err wal_fail(struct wal *wal, enum err err)
     return err;
 }
 
-/* Says what failed in the segment in use. */
+/* Notes what failed in the current segment. */
 static enum err fail_here(struct wal *wal, enum err err, const char *what, struct note *note)
 {
     note_set(note, "%s %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", what, wal->dir,
@@ -52,7 +52,7 @@ static enum err batch_room(struct wal *wal, size_t len, struct note *note)
     return ERR_OK;
 }
 
-/* Writes what was gathered; says nothing about durability. */
+/* Writes the gathered records, without sync. */
 static enum err batch_write(struct wal *wal, struct note *note)
 {
     struct wal_segment *segment = wal_in_use(wal);
@@ -66,7 +66,8 @@ static enum err batch_write(struct wal *wal, struct note *note)
     return ERR_OK;
 }
 
-/* A failed sync is final: nobody knows what is on the disk, and asking again would lie. */
+/* A failed sync is final: the content of the disk is unknown, and a second sync could wrongly
+ * report success. */
 enum err wal_sync(struct wal *wal, struct note *note)
 {
     enum err err = batch_write(wal, note);
@@ -96,14 +97,14 @@ static enum err wal_gather(struct wal *wal, struct log_record record, struct not
     return ERR_OK;
 }
 
-/* Room for a record, and behind it for the seal that ends the segment. A record that no segment
- * holds gets one for itself, which grows. */
+/* True if the segment has room for the record and for the seal after it. A record that fits in no
+ * segment gets a segment of its own, which grows. */
 static bool fits(const struct wal *wal, size_t size)
 {
     return wal->offset + size + RECORD_HEAD <= wal->segment_bytes || wal->offset == SEGMENT_HEAD;
 }
 
-/* Ends the segment in use, durably, and goes on in the next. */
+/* Ends the current segment durably and continues in the next one. */
 static enum err roll(struct wal *wal, struct note *note)
 {
     struct fs_file *file;
@@ -141,7 +142,7 @@ static enum err append_record(struct wal *wal, struct log_record record,
     return err;
 }
 
-/* -- the face -- */
+/* -- public functions -- */
 
 enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
                     struct wal_place *places, struct note *note)
@@ -151,7 +152,7 @@ enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
     for (size_t i = 0; i < count && !err; i++) {
         const struct entry *entry = &entries[i];
         assert(entry->index > 0 && entry->bytes.len <= ENTRY_BYTES_MAX);
-        assert(wal->next_index == 0 || entry->index <= wal->next_index); /* no gap, ever */
+        assert(wal->next_index == 0 || entry->index <= wal->next_index); /* no gaps */
         err = append_record(wal,
                             (struct log_record){
                                 .kind = (enum record_kind)entry->kind,
@@ -190,7 +191,7 @@ enum err wal_seal(struct wal *wal, struct note *note)
     enum err err = wal_check(wal, note);
     if (err || wal->sealed || wal->serial == 0) return err;
     assert(wal->synced == wal->serial && wal->batch_len == 0);
-    /* A segment without room is ended: that is a seal, too. */
+    /* A segment without room is ended, which also writes a seal. */
     if (!fits(wal, RECORD_HEAD)) return roll(wal, note);
     err = wal_gather(wal, (struct log_record){.kind = RECORD_SEAL}, note);
     return err ? err : wal_sync(wal, note);
@@ -212,7 +213,7 @@ struct wal_stats wal_stats(const struct wal *wal)
     return stats;
 }
 
-/* -- life -- */
+/* -- opening and closing -- */
 
 static enum err options_check(const struct wal_options *options, struct note *note)
 {
@@ -269,7 +270,7 @@ enum err wal_open(const struct wal_options *options, bool read_only, wal_found_f
 void wal_close(struct wal *wal)
 {
     if (!wal) return;
-    /* Best effort: without it the last append is one that nobody covers (invariant 4). */
+    /* Best effort: without the seal no record covers the last append (invariant 4). */
     if (!wal->read_only && !wal->failed) (void)wal_seal(wal, NULL);
     wal_free(wal);
 }

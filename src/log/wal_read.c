@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading old entries back, from any thread and beside wal_append: it shares nothing with a struct
- * wal but the files. A segment that is recycled under the reader loses its name first, so bytes
- * that do not check are damage only while the name is still there. */
+/* Reads old entries from any thread, concurrently with wal_append. It shares only the files with a
+ * struct wal. A segment loses its name before it is recycled, so a failed check means damage only
+ * if the name still exists. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "log/wal_internal.h"
 
-enum { RUN_BYTES = 1 << 20 }; /* neighbours are read together up to this, larger ones alone */
+enum { RUN_BYTES = 1 << 20 }; /* adjacent records are read together up to this size */
 
 struct wal_read_reader {
     struct fs *fs;
     char dir[FS_PATH_CAP];
     struct note *note;
-    struct fs_file *file; /* of `sequence` */
+    struct fs_file *file; /* the segment numbered `sequence` */
     uint64_t sequence, salt;
     char *room;
     size_t room_cap;
 };
 
-/* What looks damaged is so only if the segment is still the log's. */
+/* A failed check is damage only if the segment still belongs to the log. */
 static enum err wal_read_judge(struct wal_read_reader *reader, uint64_t sequence, uint64_t offset,
                                enum err err)
 {
@@ -59,7 +59,7 @@ static enum err room_for(struct wal_read_reader *reader, size_t len)
     return ERR_OK;
 }
 
-/* How many places from the first on are one behind the other, and in how many bytes. */
+/* Returns how many of the places are adjacent in one segment, and their total length. */
 static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_len)
 {
     size_t n = 1;
@@ -73,7 +73,7 @@ static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_l
     return n;
 }
 
-/* One record out of the bytes that were read; the entry's bytes go to the end of `into`. */
+/* Decodes one record from the bytes read, and appends the entry's bytes to `into`. */
 static enum err wal_read_take(struct wal_read_reader *reader, struct str bytes, struct buf *into,
                               struct entry *ret_entry)
 {
@@ -90,7 +90,7 @@ static enum err wal_read_take(struct wal_read_reader *reader, struct str bytes, 
         .kind = (enum entry_kind)record.kind,
         .bytes = {.at = NULL, .len = record.bytes.len},
     };
-    /* The buffer may still move: wal_read finds the place afterwards by summing up lengths. */
+    /* The buffer may still move. wal_read computes the addresses afterwards from the lengths. */
     assert(into->len == at + record.bytes.len);
     return ERR_OK;
 }
@@ -109,7 +109,7 @@ static enum err read_run(struct wal_read_reader *reader, const struct wal_place 
         struct str bytes = str_of(reader->room + min_size(from, got),
                                   min_size(places[i].size, got - min_size(from, got)));
         err = wal_read_take(reader, bytes, into, &entries[i]);
-        if (err == ERR_CORRUPT && !again) /* a read may be led astray once */
+        if (err == ERR_CORRUPT && !again) /* a single read may return wrong bytes */
             return read_run(reader, places + i, count - i, len - from, true, into, entries + i);
         if (err == ERR_CORRUPT)
             return wal_read_judge(reader, places[i].sequence, places[i].offset, err);
@@ -134,7 +134,7 @@ enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places
     fs_close(fs, reader.file);
     free(reader.room);
     if (err) {
-        into->len = before; /* as it was */
+        into->len = before; /* unchanged on error */
         return err;
     }
     size_t at = before;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the whole log at start.
+/* Reads the whole log at start.
  *
- * Segments are read in order of their numbers, each in large pieces, every record checked. Where a
- * record cannot be read, the question is whether it was ever acknowledged: if any record behind it
- * says that it was durable (`synced`), or the log goes on in a later segment, the disk lost what it
- * had promised and the log stops. Otherwise the rest is a torn tail: it is cut by zeroing whatever
- * in it carries this segment's salt, so that it cannot come back to life behind new records.
+ * Segments are read in order of their numbers, in large pieces, and every record is checked. If a
+ * record cannot be read, the question is whether it was ever acknowledged. If any later record says
+ * that the unreadable one was durable (`synced`), or the log continues in a later segment, the disk
+ * lost acknowledged data and the replica stops. Otherwise the rest is a torn tail. It is cut by
+ * zeroing every part with this segment's salt, so that old records cannot reappear after new ones.
  *
- * What nobody covers was perhaps only in the kernel's memory, and after a failed sync the kernel
- * may show bytes that it will never write. So the uncovered end of the log is written once more and
- * synced before anybody counts on it. */
+ * Records that no other record covers may have been in the kernel's memory only, and after a failed
+ * sync the kernel may return bytes that it will never write. So the uncovered end of the log is
+ * written again and synced before it is used. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 
 enum {
     READ_STEP = 4 << 20,
-    WINDOW_MAX = 2 * READ_STEP + SEGMENT_HEAD, /* the largest record, wherever it begins */
-    SEGMENT_NAME_SIZE = 16 + 4 + 1,            /* "<sequence>.seg" and its NUL */
+    WINDOW_MAX = 2 * READ_STEP + SEGMENT_HEAD, /* holds the largest record at any offset */
+    SEGMENT_NAME_SIZE = 16 + 4 + 1,            /* "<sequence>.seg" with its NUL */
 };
 static_assert((int)WINDOW_MAX > (int)ENTRY_BYTES_MAX + RECORD_HEAD + RECORD_ALIGN, "it fits");
 
@@ -29,10 +29,10 @@ struct recovery {
     void *context;
     struct wal_report *report;
     struct note *note;
-    struct buf names; /* of the segments, sorted, each in SEGMENT_NAME_SIZE bytes */
+    struct buf names; /* names of the segments, sorted, each in SEGMENT_NAME_SIZE bytes */
     size_t count;
 
-    /* a window of the segment that is being read */
+    /* A window of the segment being read. */
     struct fs_file *file;
     struct wal_segment segment;
     char path[FS_PATH_CAP];
@@ -43,7 +43,7 @@ struct recovery {
     uint64_t expected; /* serial of the next record; 0: any */
     uint64_t covered;  /* highest `synced` seen */
     struct {
-        size_t used; /* position in wal->used */
+        size_t used; /* index in wal->used */
         uint64_t offset;
     } uncovered; /* place of the first record above `covered` */
     bool last_is_seal;
@@ -74,7 +74,7 @@ static uint64_t sequence_at(const struct recovery *r, size_t i)
     return wal_segment_parse(str_from(r->names.data + i * SEGMENT_NAME_SIZE));
 }
 
-/* -- one segment through a window -- */
+/* -- reading one segment through a window -- */
 
 static void segment_leave(struct recovery *r)
 {
@@ -117,7 +117,8 @@ static enum err window_make(struct recovery *r, size_t want)
     return ERR_OK;
 }
 
-/* Bytes from `offset` on: at least `want` unless the file ends before. `again`: not from memory. */
+/* Makes the bytes from `offset` on available: at least `want`, unless the file ends earlier.
+ * `again`: read from disk, not from the window. */
 static enum err wal_recover_check(struct recovery *r, uint64_t offset, size_t want, bool again,
                                   struct str *ret_bytes)
 {
@@ -128,7 +129,7 @@ static enum err wal_recover_check(struct recovery *r, uint64_t offset, size_t wa
     if (err) return err;
     bool held = !again && offset >= r->window_at && offset - r->window_at + need <= r->window_len;
     if (!held) {
-        /* What is held already moves to the front and is not read twice. */
+        /* Bytes already in the window move to its front and are not read again. */
         size_t keep = 0;
         if (!again && offset >= r->window_at && offset - r->window_at < r->window_len) {
             keep = r->window_len - (size_t)(offset - r->window_at);
@@ -137,7 +138,7 @@ static enum err wal_recover_check(struct recovery *r, uint64_t offset, size_t wa
         size_t more = (size_t)min_u64(left - keep, max_size(need - keep, READ_STEP));
         more = min_size(more, r->window_cap - keep);
         err = fs_read_at(r->wal->fs, r->file, offset + keep, r->window + keep, more, &got);
-        if (!err && got < more) err = ERR_IO; /* it was longer a moment ago */
+        if (!err && got < more) err = ERR_IO; /* the file was longer before */
         if (err) {
             note_set(r->note, "read %s at %" PRIu64 ": %s", r->path, offset + keep, err_text(err));
             r->window_len = 0;
@@ -151,8 +152,8 @@ static enum err wal_recover_check(struct recovery *r, uint64_t offset, size_t wa
     return ERR_OK;
 }
 
-/* The record at `offset`, with a second look at the disk before it is called unreadable. *ret_size
- * 0: there is none. */
+/* Reads the record at `offset`; reads the disk a second time before reporting it as unreadable.
+ * *ret_size 0: no valid record. */
 static enum err record_at(struct recovery *r, uint64_t offset, struct log_record *ret_record,
                           size_t *ret_size)
 {
@@ -161,7 +162,7 @@ static enum err record_at(struct recovery *r, uint64_t offset, struct log_record
     struct str bytes;
     *ret_size = 0;
     for (;;) {
-        if (r->segment.size - offset < want) return ERR_OK; /* it would end behind the file */
+        if (r->segment.size - offset < want) return ERR_OK; /* the record would exceed the file */
         enum err err = wal_recover_check(r, offset, want, again, &bytes);
         if (err) return err;
         err = record_read(bytes, r->segment.salt, ret_record, &size);
@@ -171,7 +172,7 @@ static enum err record_at(struct recovery *r, uint64_t offset, struct log_record
         }
         if (err == ERR_TOO_LARGE) {
             want = size;
-            continue; /* once: the head says how much it takes */
+            continue; /* once: the head contains the size */
         }
         if (again) return ERR_OK;
         again = true;
@@ -179,7 +180,7 @@ static enum err record_at(struct recovery *r, uint64_t offset, struct log_record
     }
 }
 
-/* -- torn or damaged -- */
+/* -- torn tail or damage -- */
 
 static enum err damaged(struct recovery *r, uint64_t offset, uint64_t serial)
 {
@@ -188,9 +189,10 @@ static enum err damaged(struct recovery *r, uint64_t offset, uint64_t serial)
                      r->path, offset, serial);
 }
 
-/* True when `record`, found at `at` behind the unreadable one at `offset`, shows that that one was
- * durable. If even its serial is not known, because the log begins with it, then a record shows it
- * that was the first of a later append: everything before that was durable by then. */
+/* True if `record`, found at `at` after the unreadable record at `offset`, proves that the
+ * unreadable one was durable. If the unreadable record is the first of the log, its serial is
+ * unknown. Then the proof is a record that began a later append, because all records before that
+ * append were durable. */
 static bool covers(const struct recovery *r, const struct log_record *record, uint64_t at,
                    uint64_t offset)
 {
@@ -198,9 +200,9 @@ static bool covers(const struct recovery *r, const struct log_record *record, ui
     return at > offset && record->synced > 0 && record->synced + 1 == record->serial;
 }
 
-/* Looks at everything behind the unreadable record at `offset`. Records begin anywhere at a
- * multiple of 8, since one whose length is damaged says nothing about the next. *ret_end: behind
- * the last that carries this segment's salt. */
+/* Checks everything after the unreadable record at `offset`. Records may begin at any multiple of
+ * 8, because a damaged length does not show where the next record begins. *ret_end: the end of the
+ * last record with this segment's salt. */
 static enum err judge_tail(struct recovery *r, uint64_t offset, uint64_t *ret_end)
 {
     uint64_t end = offset, size = r->segment.size;
@@ -215,7 +217,7 @@ static enum err judge_tail(struct recovery *r, uint64_t offset, uint64_t *ret_en
             if (record_read_head(str_of(bytes.at + i, bytes.len - i), r->segment.salt, &record,
                                  &length))
                 continue;
-            if (record.serial < r->expected) continue; /* never read again: serials only grow */
+            if (record.serial < r->expected) continue; /* an old record: serials only grow */
             if (covers(r, &record, at + i, offset)) return damaged(r, offset, record.serial);
             end = max_u64(end, min_u64(at + i + length, size));
         }
@@ -259,7 +261,8 @@ static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *re
         enum err err = record_at(r, offset, &record, &size);
         if (err) return err;
         if (size == 0) break;
-        if (r->expected > 0 && record.serial != r->expected) break; /* left over, or damaged */
+        /* Left over from earlier use, or damaged. */
+        if (r->expected > 0 && record.serial != r->expected) break;
         if (record.synced > r->covered || r->expected == 0) {
             r->covered = record.synced;
             if (record.synced + 1 == record.serial || r->expected == 0) {
@@ -282,8 +285,9 @@ static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *re
     return ERR_OK;
 }
 
-/* Behind the segment in use: nothing but spares. One that has a record was in use, so what should
- * have led there is damaged. A check looks at all of each, a start at its first record. */
+/* After the current segment there may only be spares. A segment with a record was in use, so the
+ * record that named it is damaged. A check reads all of each spare; a start reads only its first
+ * record. */
 static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offset)
 {
     struct wal *wal = r->wal;
@@ -316,14 +320,13 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
     return ERR_OK;
 }
 
-/* Writes the records from `from` on once more, each as it was checked: bytes that a read brought
- * from elsewhere must not be written over good ones. `to` 0: up to the seal that ends the
- * segment. */
+/* Writes the records from `from` on again, each after a check: wrong bytes from a bad read must not
+ * overwrite valid ones. `to` 0: up to the seal that ends the segment. */
 static enum err rewrite(struct recovery *r, const struct wal_segment *segment, struct fs_file *file,
                         uint64_t from, uint64_t to)
 {
     struct wal *wal = r->wal;
-    struct buf run; /* checked and not yet written, up to `offset` */
+    struct buf run; /* checked bytes not written yet, up to `offset` */
     bool ended = false;
     uint64_t offset = from;
     enum err err = segment_enter(r, segment->sequence);
@@ -333,7 +336,7 @@ static enum err rewrite(struct recovery *r, const struct wal_segment *segment, s
         struct log_record record;
         size_t size;
         err = record_at(r, offset, &record, &size);
-        if (!err && size == 0) err = ERR_IO; /* it was there a moment ago */
+        if (!err && size == 0) err = ERR_IO; /* the record was readable before */
         if (!err) err = buf_append(&run, str_of(record.bytes.at - RECORD_HEAD, size));
         if (err) break;
         offset += size;
@@ -432,7 +435,7 @@ enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *con
     buf_init(&r.names, SIZE_MAX / 4);
     enum err err = ERR_OK;
     if (!wal->read_only) err = fs_noted(fs_sweep_temps(wal->fs, wal->dir), "sweep", wal->dir, note);
-    /* A visible name may not be durable yet: its maker may have died before its sync. */
+    /* A visible name may not be durable: the process may have died before its sync. */
     if (!err && !wal->read_only)
         err = fs_noted(fs_sync_dir(wal->fs, wal->dir), "sync", wal->dir, note);
     if (!err) err = list_segments(&r);

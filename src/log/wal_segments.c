@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segment files: made under a temporary name, zeroed in slices, given their head, synced and named;
- * released ones are recycled the same way or removed. Everything here but wal_ensure_spare is
- * upkeep that happens between appends. */
+/* Segment files: created under a temporary name, zeroed in slices, given a head, synced and
+ * renamed. Released segments are recycled in the same way or removed. Everything here except
+ * wal_ensure_spare is upkeep between appends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ enum err wal_read_head(struct fs *fs, struct fs_file *file, uint64_t sequence,
     char bytes[SEGMENT_HEAD];
     struct segment_head head;
     enum err err = ERR_OK;
-    /* A read may have been led astray once: what looks like damage is looked at again. */
+    /* A single read may return wrong bytes: read again before reporting damage. */
     for (int attempt = 0; attempt < 2; attempt++) {
         size_t got;
         err = fs_read_at(fs, file, 0, bytes, sizeof bytes, &got);
@@ -68,13 +68,14 @@ enum err wal_use(struct wal *wal, const struct wal_segment *segment)
 
 static void temp_path(struct wal *wal, char path[FS_PATH_CAP])
 {
-    /* The shape of fs_publish's temporaries, so that fs_sweep_temps removes it after a crash. */
+    /* Same form as fs_publish's temporary names, so that fs_sweep_temps removes it after a
+     * crash. */
     snprintf(path, FS_PATH_CAP, "%s/.spare.%08" PRIx32 ".tmp", wal->dir,
              (uint32_t)entropy_u64(wal->entropy));
 }
 
-/* Turns the file under a temporary name into the next spare. On failure before it has its name the
- * temporary is removed; a name that is perhaps not durable ends the log. */
+/* Makes the temporary file the next spare. If that fails before the rename, the temporary file is
+ * removed. If the new name may not be durable, the log fails. */
 static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const char *temp,
                              uint64_t size, struct note *note)
 {
@@ -93,7 +94,7 @@ static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const ch
     fs_close(wal->fs, own_file);
     if (!err) err = fs_rename(wal->fs, temp, path);
     if (err) {
-        fs_remove(wal->fs, temp); /* best effort: swept at the next start */
+        fs_remove(wal->fs, temp); /* best effort: otherwise swept at the next start */
         return fs_noted(err, "make", path, note);
     }
     err = fs_noted(fs_sync_dir(wal->fs, wal->dir), "name", path, note);
@@ -118,7 +119,7 @@ void wal_drop_making(struct wal *wal)
     if (!wal->making) return;
     fs_close(wal->fs, wal->making);
     wal->making = NULL;
-    fs_remove(wal->fs, wal->making_path); /* best effort: swept at the next start */
+    fs_remove(wal->fs, wal->making_path); /* best effort: otherwise swept at the next start */
 }
 
 static enum err making_finish(struct wal *wal, struct note *note)
@@ -136,9 +137,9 @@ enum err wal_ensure_spare(struct wal *wal, struct note *note)
     return err ? wal_fail(wal, err) : ERR_OK;
 }
 
-/* -- upkeep, one slice at a time -- */
+/* -- upkeep in slices -- */
 
-/* Zeros are synced slice by slice: left to pile up, they would make some append's sync late. */
+/* Zeros are synced slice by slice; otherwise a later append's sync would write all of them. */
 static enum err zero_slice(struct wal *wal, struct fs_file *file, uint64_t from, uint64_t *ret_to,
                            bool *ret_written)
 {
@@ -157,7 +158,7 @@ static enum err grow_in_use(struct wal *wal, struct note *note)
     enum err err = zero_slice(wal, wal->file, segment->size, &segment->size, &written);
     if (!err) return ERR_OK;
     note_set(note, "zero %s/%016" PRIx64 ".seg: %s", wal->dir, segment->sequence, err_text(err));
-    if (written) return wal_fail(wal, err); /* its sync: the handle takes no append any more */
+    if (written) return wal_fail(wal, err); /* the sync failed: the handle accepts no append */
     return err;
 }
 
@@ -174,9 +175,8 @@ static enum err make_spare(struct wal *wal, struct note *note)
     return wal->made < wal->segment_bytes ? ERR_OK : making_finish(wal, note);
 }
 
-/* Takes the oldest segment's name away, durably, before anything else happens to the file or to the
- * next one (invariant 3). A recycled file keeps its old records; the new salt makes them nothing.
- */
+/* Removes the oldest segment's name durably, before the file or the next segment is changed
+ * (invariant 3). A recycled file keeps its old records, which the new salt makes invalid. */
 static enum err retire(struct wal *wal, struct note *note)
 {
     struct wal_segment segment = wal->used[0];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a field begins on protobuf's wire, for code that walks bytes without a decoder:
+/* Heads of protobuf fields, for code that scans bytes without a decoder:
+ *
  *     tag      varint of 1..5 bytes: number << 3 | wire type
  *     VARINT   1..10 bytes, the last one below 0x80
  *     I64      8 bytes                        I32      4 bytes
  *     LEN      varint of 1..5 bytes, at most INT32_MAX, then that many bytes
- * The head is all of it but the payload of I64, I32 and LEN. */
+ *
+ * The head is the whole field except the payload of I64, I32 and LEN. */
 #ifndef WIRE_FIELD_H
 #define WIRE_FIELD_H
 #include "base/str.h"
@@ -25,13 +27,12 @@ enum {
 };
 struct field_head {
     uint32_t number, wire;
-    uint32_t len;     /* bytes of the head */
-    uint32_t payload; /* bytes that follow it */
+    uint32_t len;     /* length of the head in bytes */
+    uint32_t payload; /* bytes after the head */
 };
 enum head_state { HEAD_WHOLE, HEAD_MORE, HEAD_BAD };
 
-/* Bytes of the varint at `at`: 0 when it is not whole before `end`, `most` + 1 when it is
- * longer. */
+/* Returns the length of the varint at `at`: 0 if `end` cuts it, `most` + 1 if it is too long. */
 static inline uint32_t varint_len(const uint8_t *at, const uint8_t *end, uint32_t most)
 {
     for (uint32_t i = 0; i < most; i++) {
@@ -49,17 +50,17 @@ static inline uint64_t varint_value(const uint8_t *at, uint32_t len)
     return value;
 }
 
-/* Reads the head of a field. HEAD_BAD: *ret_problem says why. HEAD_MORE: it goes on past `end`;
- * then ret_head->number is 0, or the field's when at least the tag was there. */
+/* Reads the head of a field. HEAD_BAD: *ret_problem has the reason. HEAD_MORE: the head continues
+ * past `end`; ret_head->number is then the field's number if the tag is complete, else 0. */
 static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
                                         struct field_head *ret_head, const char **ret_problem)
 {
     uint32_t len, more;
     uint64_t value;
 
-    /* Nearly every field has a tag of one byte and a number or length of one byte. */
+    /* Fast path, for nearly every field: one byte of tag, and one byte of number or length. */
     if (end - at >= 2 && at[0] >= 8 && (at[0] | at[1]) < 0x80 && (at[0] & 5) == 0) {
-        bool is_len = (at[0] & 7) == WIRE_LEN; /* else WIRE_VARINT: 2 and 0 share no bit with 5 */
+        bool is_len = (at[0] & 7) == WIRE_LEN; /* otherwise VARINT: 2 and 0 share no bit with 5 */
         *ret_head = (struct field_head){at[0] >> 3, at[0] & 7, 2, is_len ? at[1] : 0};
         return HEAD_WHOLE;
     }
@@ -95,15 +96,15 @@ static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
     default: return *ret_problem = "bad wire type", HEAD_BAD;
     }
 }
-/* -- the fields of one whole message, one after the other -- */
+/* -- iteration over the fields of one whole message -- */
 struct fields {
     const uint8_t *at, *end;
-    const char *problem; /* once damage was met: what is wrong; NULL: all went well */
+    const char *problem; /* set if the message is malformed: the reason; NULL: no problem */
 };
 struct field {
     uint32_t number, wire;
-    uint64_t value;   /* of a WIRE_VARINT */
-    struct str bytes; /* of the others: 8, 4 or as many as it says */
+    uint64_t value;   /* value of a WIRE_VARINT */
+    struct str bytes; /* payload of other types: 8, 4 or a declared number of bytes */
 };
 static inline struct fields fields_of(struct str message)
 {
@@ -111,7 +112,7 @@ static inline struct fields fields_of(struct str message)
 
     return (struct fields){at, at + message.len, NULL};
 }
-/* False at the end, and at damage. */
+/* False at the end, and at a malformed field. */
 static inline bool fields_next(struct fields *f, struct field *ret_field)
 {
     const uint8_t *value = f->at;
@@ -119,7 +120,7 @@ static inline bool fields_next(struct fields *f, struct field *ret_field)
     enum head_state state;
 
     if (f->at == f->end || f->problem) return false;
-    /* Nearly every field: a low number, a short text. */
+    /* Fast path, for nearly every field: a low number and a short text. */
     if (f->end - f->at >= 2 && (f->at[0] & 0x87) == WIRE_LEN && f->at[0] >= 8 && f->at[1] < 0x80 &&
         f->at[1] <= f->end - f->at - 2) {
         *ret_field =
@@ -135,7 +136,7 @@ static inline bool fields_next(struct fields *f, struct field *ret_field)
     }
     *ret_field = (struct field){head.number, head.wire, 0, {(const char *)f->at + head.len, 0}};
     if (head.wire == WIRE_VARINT) {
-        while (*value++ & 0x80) continue; /* past the tag */
+        while (*value++ & 0x80) continue; /* skips the tag */
         ret_field->value = varint_value(value, (uint32_t)(f->at + head.len - value));
     }
     ret_field->bytes.len = head.payload;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages as gRPC frames them:
+/* gRPC message frames:
  *
  *   byte 0      flags; bit 0: compressed, the others are reserved and must be 0
- *   bytes 1-4   length of what follows, big-endian
+ *   bytes 1-4   length of the message, big-endian
  *   bytes 5-    the message */
 #include <string.h>
 
@@ -21,7 +21,7 @@ void grpc_reader_init(struct grpc_reader *r, size_t message_max)
     *r = (struct grpc_reader){.message_max = message_max};
 }
 
-/* Also what keeps a refused head refused: its bytes stay, and are judged again. */
+/* A refused head stays refused, because its bytes are kept and checked again. */
 static enum err judge_head(struct grpc_reader *r)
 {
     uint32_t length = 0;
@@ -34,7 +34,7 @@ static enum err judge_head(struct grpc_reader *r)
     return ERR_OK;
 }
 
-/* True once the head is there; whether it is good is for judge_head. */
+/* True when the head is complete; judge_head then checks it. */
 static bool grpc_frame_take_head(struct grpc_reader *r, struct str *bytes)
 {
     size_t n = min_size(GRPC_FRAME_BYTES - r->head_len, bytes->len);

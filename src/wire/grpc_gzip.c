@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inflating a request: the result is bounded while it grows, not looked at afterwards. */
+/* Inflates a request. The size limit is enforced while the result grows, not afterwards. */
 #include <stdlib.h>
-#define ZLIB_CONST /* zlib reads its input and does not write to it */
+#define ZLIB_CONST /* makes zlib's input pointer const; zlib does not write to the input */
 #include <zlib.h>
 
 #include "wire/grpc.h"
 
 enum {
-    GZIP_ONLY = 15 + 16, /* zlib's way to say: the largest window, a gzip header and nothing else */
+    GZIP_ONLY = 15 + 16, /* zlib's code for: largest window, gzip header only */
     STEP_FIRST = 4 << 10,
     STEP_MOST = 1 << 20,
 };
@@ -22,7 +22,7 @@ static void zip_free(void *, void *memory)
     free(memory);
 }
 
-/* Room for the next piece: growing steps, and at the limit one byte that must stay unused. */
+/* Reserves the next piece: growing steps, and at the limit one byte that must stay unused. */
 static enum err next_room(struct buf *into, size_t done, size_t max, char *spare, z_stream *zip)
 {
     size_t step = min_size(min_size(max_size(done, STEP_FIRST), STEP_MOST), max - done);
@@ -40,7 +40,7 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
 {
     size_t done = 0;
 
-    for (;;) { /* ends: each turn uses up input, fills output towards max, or stops */
+    for (;;) { /* ends: each round consumes input, fills output up to max, or stops */
         char spare;
         enum err err = next_room(into, done, max, &spare, zip);
         uInt before = zip->avail_out;
@@ -58,7 +58,7 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
             if (zip->avail_in == 0) return ERR_OK;
             if (inflateReset(zip) != Z_OK) return ERR_PARSE; /* another gzip member follows */
         } else if (code != Z_OK) {
-            return ERR_PARSE; /* damaged, or, when nothing moves any more, cut off */
+            return ERR_PARSE; /* damaged, or truncated if there is no progress */
         }
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of the status codes, and the status of an answer that gRPC did not make. The two
- * tables are those of the protocol's own documents. */
+/* Names of the status codes, and the status for a response without grpc-status. The two tables are
+ * those of the gRPC specification. */
 #include "wire/grpc.h"
 
 const char *grpc_status_name(enum grpc_status status)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small texts of gRPC's headers: timeouts, status messages, binary metadata. */
+/* Text encodings of gRPC's headers: timeouts, status messages, binary metadata. */
 #include <stdio.h>
 
 #include "base/hex.h"
@@ -12,7 +12,7 @@
 
 enum { TIMEOUT_DIGITS_MAX = 8, TIMEOUT_VALUE_MAX = 99999999 };
 
-/* From the finest that can be written down exactly to the coarsest. */
+/* Ordered from the finest unit to the coarsest. */
 static const struct {
     char unit;
     uint64_t us;
@@ -34,7 +34,7 @@ enum err grpc_timeout_parse(struct str text, uint64_t *ret_us)
     }
     for (size_t i = 0; i < ARRAY_LEN(timeout_units); i++) {
         if (timeout_units[i].unit != unit) continue;
-        *ret_us = value * timeout_units[i].us; /* 8 digits of hours fit 64 bits of microseconds */
+        *ret_us = value * timeout_units[i].us; /* 8 digits of hours fit in 64 bits */
         return ERR_OK;
     }
     return ERR_PARSE;
@@ -68,7 +68,7 @@ enum err grpc_message_decode(struct str text, struct buf *into)
     enum err err;
 
     if (text.len == 0) return ERR_OK;
-    err = buf_reserve(into, text.len, &out); /* it never gets longer */
+    err = buf_reserve(into, text.len, &out); /* decoding never makes the text longer */
     if (err) return err;
     start = out;
     for (size_t i = 0; i < text.len; i++) {
@@ -92,7 +92,7 @@ enum err grpc_message_decode(struct str text, struct buf *into)
 
 enum err grpc_bin_encode(struct str bytes, struct buf *into)
 {
-    struct buf padded; /* of its own: the ceiling of `into` counts without padding */
+    struct buf padded; /* a separate buffer, because the ceiling of `into` counts without padding */
     enum err err;
 
     buf_init(&padded, SIZE_MAX);
@@ -103,7 +103,7 @@ enum err grpc_bin_encode(struct str bytes, struct buf *into)
     return err;
 }
 
-/* Padding, where there is any, completes the last four. */
+/* Padding, if present, completes the last group of four. */
 static enum err decode_one(struct str text, struct buf *into)
 {
     struct buf padded;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of a connection, feeding, and the small verbs. */
+/* Opening, closing and feeding a connection, and small calls. */
 #include "wire/h2.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum {
     FRAME_HEAD = 9,
     EXTENSION_FIRST = 10,
     EXTENSION_LAST = 255
-}; /* frame types HTTP/2 itself does not define */
+}; /* frame types that HTTP/2 does not define */
 
 static uint32_t or_default(uint32_t value, uint32_t otherwise)
 {
@@ -40,7 +40,8 @@ static enum err settle_limits(const struct h2_limits *given, struct h2_limits *r
     };
 
     if (l.stream_window > WINDOW_MAX || l.connection_window > WINDOW_MAX) return ERR_INVALID;
-    if (l.stream_output_max > l.output_max) return ERR_INVALID; /* a stream could never be full */
+    /* A stream could never reach its limit. */
+    if (l.stream_output_max > l.output_max) return ERR_INVALID;
     if (l.output_max > l.memory_max) return ERR_INVALID;
     *ret_limits = l;
     return ERR_OK;
@@ -52,19 +53,20 @@ static nghttp2_option *new_options(enum h2_side side)
 
     if (nghttp2_option_new(&option)) return NULL;
     nghttp2_option_set_no_auto_window_update(option, 1); /* h2_consume opens windows */
-    /* It would keep a thousand per connection for a priority tree that gRPC does not use; the price
-     * is that it drops data on them in silence, see h2_data_late. */
+    /* nghttp2 would keep a thousand closed streams per connection for a priority tree that gRPC
+     * does not use. Without them it silently drops data for closed streams, see h2_data_late. */
     nghttp2_option_set_no_closed_streams(option, 1);
-    /* Its own limit reads the machine's clock, which a simulation has none of; h2_guard.c
-     * counts. */
+    /* nghttp2's own limit reads the machine's clock, which a simulation lacks; h2_guard.c counts
+     * instead. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
-    /* It counts a frame again for each piece its nine bytes of head come in; we count frames. */
+    /* nghttp2 counts a frame again for each piece of its nine-byte head, so its limit is raised;
+     * h2_recv.c counts frames. */
     nghttp2_option_set_max_continuations(option, (size_t)FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
-    /* gRPC lets a value begin or end with a blank ("may be stripped"). */
+    /* gRPC allows leading and trailing blanks in values ("may be stripped"). */
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
-    /* A request is judged by h2_request.c, an answer by nghttp2. */
+    /* h2_request.c checks requests; nghttp2 checks responses. */
     if (side == H2_SERVER) nghttp2_option_set_no_http_messaging(option, 1);
-    /* Unknown frame types are shown to us, for no other reason than to be counted. */
+    /* Unknown frame types are passed to our callbacks only to be counted. */
     for (unsigned type = EXTENSION_FIRST; type <= EXTENSION_LAST; type++)
         nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     return option;
@@ -99,7 +101,7 @@ static enum err say_hello(struct h2 *h2)
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, h2->limits.streams_max},
     };
 
-    /* A client has only one kind of stream to refuse: pushed ones. */
+    /* A client refuses only pushed streams. */
     if (h2->side == H2_CLIENT)
         settings[2] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0};
     if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, ARRAY_LEN(settings)) ||
@@ -128,7 +130,7 @@ enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct
     h2->owner = owner;
     h2->memory.max = settled.memory_max;
     h2->last_accepted = INT32_MAX;
-    h2->data_excused = settled.connection_window; /* for what nghttp2 resets of its own accord */
+    h2->data_excused = settled.connection_window; /* for streams that nghttp2 resets by itself */
     list_init(&h2->blocked);
     list_init(&h2->closed);
     err = h2_streams_init(&h2->streams, &h2->memory);
@@ -147,7 +149,7 @@ void h2_close(struct h2 *h2)
     struct list *node;
 
     if (!h2) return;
-    assert(!h2->busy); /* not from inside an event */
+    assert(!h2->busy); /* must not be called inside an event */
     while ((node = list_pop(&h2->closed)) != NULL)
         h2_stream_free(h2, CONTAINER_OF(node, struct h2_stream, link));
     for (size_t i = 0; i < h2->streams.bucket_count; i++) {
@@ -158,17 +160,17 @@ void h2_close(struct h2 *h2)
             h2_stream_free(h2, stream);
         }
     }
-    h2_block_clear(&h2->block); /* before the session: what it holds is the session's memory */
+    h2_block_clear(&h2->block); /* before the session, which owns the memory of the block */
     h2_memory_free(&h2->memory, h2->block.fields);
     h2_memory_free(&h2->memory, h2->block.held);
     h2_memory_free(&h2->memory, h2->streams.buckets);
     nghttp2_session_del(h2->session);
-    assert(h2->memory.used == 0); /* everything came back, nghttp2's share too */
+    assert(h2->memory.used == 0); /* everything was freed, including nghttp2's memory */
     h2_memory_trim(&h2->memory);
     free(h2);
 }
 
-/* The first failure counts. Says GOAWAY when there is something to say and the memory to say it. */
+/* Only the first failure counts. Sends GOAWAY if there is a code and memory for it. */
 void h2_fail(struct h2 *h2, enum err err, uint32_t code)
 {
     if (h2->failed) return;
@@ -176,18 +178,19 @@ void h2_fail(struct h2 *h2, enum err err, uint32_t code)
     if (err == ERR_NOMEM || nghttp2_session_terminate_session(h2->session, code)) h2->mute = true;
 }
 
-/* The meaning of a failed call of nghttp2 for the connection; fails it when it is fatal. */
+/* Maps the error of an nghttp2 call, and fails the connection if the error is fatal. */
 enum err h2_engine_err(struct h2 *h2, ssize_t code)
 {
     if (code >= 0) return ERR_OK;
     switch (code) {
     case NGHTTP2_ERR_NOMEM:
-        /* Past its own ceiling: the peer made us hold all that. */
+        /* The memory ceiling was reached because of the peer. */
         h2_fail(h2, h2->memory.over ? ERR_DENIED : ERR_NOMEM, H2_ENHANCE_YOUR_CALM);
-        if (h2->memory.over) h2->mute = true; /* its state after this is not to be trusted */
+        if (h2->memory.over) h2->mute = true; /* nghttp2's state after this cannot be trusted */
         break;
     case NGHTTP2_ERR_FLOODED: h2_fail(h2, ERR_DENIED, H2_ENHANCE_YOUR_CALM); break;
-    case NGHTTP2_ERR_CALLBACK_FAILURE: assert(h2->failed); break; /* by the callback itself */
+    /* The callback has failed the connection. */
+    case NGHTTP2_ERR_CALLBACK_FAILURE: assert(h2->failed); break;
     default: h2_fail(h2, ERR_DENIED, H2_PROTOCOL_ERROR); break;
     }
     return h2->failed;
@@ -204,7 +207,7 @@ enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now)
     else if (bytes.len > 0)
         h2_engine_err(h2,
                       nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes.at, bytes.len));
-    /* A reset that came in may have made room for others. */
+    /* A received reset may have freed output space for other streams. */
     if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
     return h2->failed;
@@ -248,7 +251,7 @@ void h2_report_closed(struct h2 *h2, struct h2_stream *stream)
     h2_stream_free(h2, stream);
 }
 
-/* Of any stream whose on_closed has not returned. */
+/* Finds a stream whose on_closed has not returned. */
 static struct h2_stream *find_reported(const struct h2 *h2, int32_t id)
 {
     struct h2_stream *stream = h2->closing;
@@ -280,12 +283,12 @@ void *h2_bound(const struct h2 *h2, int32_t id)
 
 void h2_excuse_data(struct h2 *h2)
 {
-    h2->data_excused += h2->limits.stream_window + 1; /* and an empty frame that says "end" */
+    h2->data_excused += h2->limits.stream_window + 1; /* and an empty frame with END_STREAM */
 }
 
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code)
 {
-    h2_excuse_data(h2); /* from now on nghttp2 drops what comes */
+    h2_excuse_data(h2); /* from now on nghttp2 drops data of this stream */
     return !h2_engine_err(h2, nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, code));
 }
 
@@ -310,7 +313,7 @@ void h2_consume(struct h2 *h2, int32_t id, size_t bytes)
     n = min_size(bytes, stream->unconsumed);
     if (n == 0) return;
     stream->unconsumed -= n;
-    /* Nobody sends on a stream that has ended: opening its window would be a frame for nothing. */
+    /* The peer has ended the stream, so a window update would be useless. */
     if (stream->peer_ended || stream->reset)
         code = nghttp2_session_consume_connection(h2->session, n);
     else
@@ -326,7 +329,7 @@ enum err h2_ping(struct h2 *h2, uint64_t token)
 
     if (h2->failed) return ERR_CLOSED;
     h2_memory_trim(
-        &h2->memory); /* a connection that pings is quiet; the blocks of its busy time go back */
+        &h2->memory); /* a connection that sends pings is quiet, so kept blocks are freed */
     for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(token >> (56 - 8 * i));
     return nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, bytes) ? ERR_NOMEM : ERR_OK;
 }
@@ -401,7 +404,8 @@ const struct h2_pace *h2_pace(const struct h2 *h2)
 
 uint64_t h2_data_excused(const struct h2 *h2)
 {
-    return h2->final || h2->failed ? UINT64_MAX : h2->data_excused; /* late streams are dropped */
+    /* Data of late streams is dropped. */
+    return h2->final || h2->failed ? UINT64_MAX : h2->data_excused;
 }
 
 size_t h2_memory(const struct h2 *h2)

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Header fields on their way out: checked, and put into the form nghttp2 takes.
+/* Header fields to be sent: checked, and converted to nghttp2's form.
  *
- * Nearly every field of a gRPC call has a name, and most a value, that is known beforehand. Those
- * are found here by their text, and nghttp2 is given ours: it was checked when it was written, and
- * needs no copy. What is not known is checked byte by byte and copied, as ever.
+ * Nearly every field of a gRPC call has a known name, and most have a known value. These are looked
+ * up here, and nghttp2 gets our constant text, which needs no check and no copy. Unknown text is
+ * checked byte by byte and copied.
  *
- * Three ways into the peer's header table:
- *   KEEP    the field, after which it costs a byte
- *   NAME    the name only: the value is new in every call, and would push useful entries out.
- *           nghttp2 finds a name in the table only if some field brought it there, so the first
- *           goes in whole, and one in NAME_AGAIN after it, for a name may be pushed out
- *   NEVER   nothing: a secret, or a text that is rare */
+ * Three ways to use the peer's header table:
+ *   KEEP    store the field; repetitions cost one byte
+ *   NAME    store the name only, because the value is new in every call and would evict useful
+ *           entries. nghttp2 finds a name in the table only if a stored field has it. So the first
+ *           field is stored whole, and again every NAME_AGAIN fields, because entries are evicted
+ *   NEVER   store nothing: the value is secret or rare */
 #include <string.h>
 
 #include "wire/h2_internal.h"
 
 enum {
-    FIELD_WORST = 12, /* what nghttp2 reckons a field may take beside its bytes */
+    FIELD_WORST = 12, /* nghttp2's estimate of a field's size besides its bytes */
     NAME_AGAIN = 1024,
 };
-/* From NAME on each is a way of its own, for it is counted by itself. */
+/* From NAME on each value is a separate counter. */
 enum keeping { KEEP, NEVER, H2_FIELDS_NAME };
 static_assert(NAME_AGAIN <= UINT16_MAX, "names_said counts up to it");
 struct known {
-    struct str name, usual; /* usual: the value it has most often; "": there is none */
+    struct str name, usual; /* usual: the most frequent value; "": none */
     unsigned keeping;
 };
 
@@ -34,7 +34,7 @@ struct known {
         return &field;                                                                             \
     }
 
-/* NULL: not known. Asked for every field; the length alone settles nearly all. */
+/* NULL: unknown name. Called for every field; the length alone decides nearly all cases. */
 static const struct known *find(struct str name)
 {
     switch (name.len) {
@@ -68,7 +68,7 @@ static const struct known *find(struct str name)
     return NULL;
 }
 
-/* nghttp2 takes text as not const, and does not write to it. */
+/* nghttp2's type is not const, but nghttp2 does not write to the text. */
 static uint8_t *h2_fields_text_of(struct str s)
 {
     return (uint8_t *)s.at;

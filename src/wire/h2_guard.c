@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actions that cost a peer nothing, and how often it may take them in a minute of the passed time.
+/* Counts actions that cost a peer nothing, per minute of the passed time.
  *
- *   reset     a stream opened and given up before an answer (rapid reset) or when the whole answer
- *             was made, or killed by a frame that made us reset it: each costs the server the
- *             start of a call, or an answer that is thrown away
- *   abandon   a stream given up between the headers of its answer and its end, as watches are
- *   ping      each costs an answer; a data or header frame in between starts the count anew, as
- *             gRPC's own rule for keep-alive does. A server also counts strikes: pings that come
- *             sooner than ping_min_interval_ms after the last, with nothing of ours sent between
- *   settings  each costs an answer and may re-size the header table
- *   idle      frames that carry nothing: empty DATA, PRIORITY, GOAWAY, unknown types, resets of
- *             streams that are gone, and window updates beyond the two that each data frame of
- *             ours, or a new stream, calls for
+ *   reset     a stream reset by the peer before the response (rapid reset) or when the response was
+ *             complete, or reset by us because of the peer's frame: each costs the server the start
+ *             of a call, or a response that is thrown away
+ *   abandon   a stream reset between the headers of its response and its end, as for watches
+ *   ping      each costs a response; a data or header frame in between resets the count, as in
+ *             gRPC's rule for keep-alive. A server also counts strikes: pings less than
+ *             ping_min_interval_ms after the last one, with no data sent by the server in between
+ *   settings  each costs a response and may re-size the header table
+ *   idle      frames without content: empty DATA, PRIORITY, GOAWAY, unknown types, resets of closed
+ *             streams, and window updates beyond two for each of our data frames or new streams
  *
- * The minute is a fixed window: across its edge a peer gets twice the limit, which is harmless. */
+ * The minute is a fixed window, so a peer can use twice the limit across its edge. That is
+ * harmless. */
 #include "wire/h2_internal.h"
 
 enum { MINUTE_MS = 60000, PING_STRIKES_MAX = 2, ABANDONS_PER_RESET = 5 };
-/* How far ahead window updates may be owed: a peer that answers late answers in one burst. */
+/* Limit of justified window updates not received yet, for a peer that answers late in one burst. */
 enum { UPDATES_DUE_MAX = 1 << 16, UPDATES_PER_WORK = 2 };
 
 void h2_guard_time(struct h2_guard *g, mono_time now)
@@ -52,7 +52,7 @@ bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_
     return true;
 }
 
-/* True when the peer pings too often. */
+/* True if the peer pings too often. */
 static bool guard_ping_strikes(struct h2_guard *g, uint64_t min_interval_ms)
 {
     bool fair =
@@ -73,7 +73,7 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
     bool ack = head->flags & NGHTTP2_FLAG_ACK;
 
     switch (head->type) {
-    case NGHTTP2_DATA: /* the length without padding */
+    case NGHTTP2_DATA: /* length without padding */
         if (head->length == 0 && !(head->flags & NGHTTP2_FLAG_END_STREAM))
             return h2_guard_count(g, limits, H2_ABUSE_IDLE);
         h2_guard_work(g);
@@ -89,7 +89,7 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
         return false;
     case NGHTTP2_RST_STREAM: return !stream_is_open && h2_guard_count(g, limits, H2_ABUSE_IDLE);
     case NGHTTP2_PUSH_PROMISE:
-    case NGHTTP2_CONTINUATION: return false; /* bounded by nghttp2, and per header block */
+    case NGHTTP2_CONTINUATION: return false; /* limited by nghttp2, and per header block */
     default: return h2_guard_count(g, limits, H2_ABUSE_IDLE);
     }
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection from the inside; only for the h2_*.c files.
+/* Internals of a connection; only for the h2_*.c files.
  *
- *   h2.c          life of a connection, feeding, small verbs
- *   h2_recv.c     what nghttp2 calls while bytes come in
+ *   h2.c          opening and closing a connection, feeding, small calls
+ *   h2_recv.c     nghttp2's callbacks for received bytes
  *   h2_send.c     streams opened and answered, output gathered
- *   h2_fields.c   header fields on their way out
- *   h2_queue.c    the bytes a stream waits to send
+ *   h2_fields.c   header fields to be sent
+ *   h2_queue.c    pending bytes of a stream
  *   h2_streams.c  streams by number
  *   h2_guard.c    abuse, counted per minute
  *   h2_memory.c   a counted, bounded heap for one connection
  *
- * A stream is `reported` from the moment its owner knows its number, and leaves the table when nghttp2
- * closes it. If that happens while output is gathered it waits in `closed` until the gathering is
- * done, for events never come from the middle of it. */
+ * A stream is `reported` from the moment its owner knows its number, and leaves the table when
+ * nghttp2 closes it. A stream closed while output is gathered waits in `closed` until the gathering
+ * ends, because events must not be called during it. */
 #ifndef WIRE_H2_INTERNAL_H
 #define WIRE_H2_INTERNAL_H
 #include <nghttp2/nghttp2.h>
@@ -20,8 +20,8 @@
 #include "base/list.h"
 #include "wire/h2.h"
 
-/* nghttp2 sends no header block whose worst case passes its 64 KiB; this is below it, whatever the
- * number of fields. */
+/* nghttp2 sends no header block whose worst-case size exceeds its 64 KiB. This limit stays below
+ * that for any number of fields. */
 #define H2_HEADERS_OUT_MAX (60u << 10)
 enum { H2_FIELDS_OUT_MAX = 256, H2_NAMES_KEPT = 4 };
 
@@ -30,12 +30,12 @@ enum { H2_KEPT_STEP = 64, H2_KEPT_SIZES = 16 };
 struct h2_memory {
     size_t used, max;
     bool over;                     /* an allocation was refused because of `max` */
-    char *kept[H2_KEPT_SIZES + 1]; /* freed small blocks, by size in steps */
+    char *kept[H2_KEPT_SIZES + 1]; /* freed small blocks, by size class */
     size_t kept_bytes;
 };
 void *h2_memory_alloc(struct h2_memory *m, size_t size);
 void h2_memory_free(struct h2_memory *m, void *memory);
-void h2_memory_trim(struct h2_memory *m); /* gives back what is kept */
+void h2_memory_trim(struct h2_memory *m); /* frees the kept blocks */
 nghttp2_mem h2_memory_for_engine(struct h2_memory *m);
 
 /* -- h2_queue.c -- */
@@ -51,27 +51,27 @@ void h2_queue_clear(struct h2_queue *q, struct h2_memory *m);
 
 /* -- h2_streams.c -- */
 struct h2_stream {
-    struct h2_stream *chain; /* the next in its bucket */
-    struct list link;        /* in h2.blocked or h2.closed, or alone */
+    struct h2_stream *chain; /* next stream in the hash bucket */
+    struct list link;        /* member of h2.blocked or h2.closed, or of no list */
     int32_t id;
     uint32_t close_code;
-    void *bound; /* the owner's */
+    void *bound; /* the owner's pointer, see h2_bind */
     struct h2_queue output;
-    size_t unconsumed;    /* given to on_data, not yet to h2_consume */
-    nghttp2_nv *trailers; /* kept until the stream dies: nghttp2 does not copy their text */
+    size_t unconsumed;    /* passed to on_data, not yet to h2_consume */
+    nghttp2_nv *trailers; /* kept until the stream closes, because nghttp2 does not copy the text */
     size_t trailers_count;
-    size_t answer_bytes, trailer_bytes; /* server: in h2.answers_pending */
-    uint64_t length, came;              /* server: of the body, as was said and as it comes */
+    size_t answer_bytes, trailer_bytes; /* server: counted in h2.answers_pending */
+    uint64_t length, came;              /* server: length of the body as declared and as received */
     bool answered; /* server: h2_respond was called; client: response headers were reported */
-    bool deferred; /* nghttp2 has asked for data, and there was none */
-    bool ending;   /* nothing may be queued any more */
+    bool deferred; /* nghttp2 asked for data when there was none */
+    bool ending;   /* nothing more may be queued */
     bool peer_ended;
-    bool reset; /* by us: no event but on_closed */
-    bool sent;  /* client: the request has gone out */
+    bool reset; /* reset by this side: only on_closed follows */
+    bool sent;  /* client: the request was sent */
 };
 struct h2_streams {
     struct h2_stream **buckets;
-    size_t bucket_count, count; /* bucket_count: a power of two */
+    size_t bucket_count, count; /* bucket_count is a power of two */
 };
 enum err h2_streams_init(struct h2_streams *s, struct h2_memory *m);
 void h2_streams_put(struct h2_streams *s, struct h2_memory *m, struct h2_stream *stream);
@@ -88,60 +88,61 @@ enum h2_abuse {
     H2_ABUSE_COUNT
 };
 struct h2_guard {
-    mono_time now;    /* of the last feed */
-    mono_time minute; /* when the running minute began */
+    mono_time now;    /* time of the last feed */
+    mono_time minute; /* start of the current minute */
     uint32_t seen[H2_ABUSE_COUNT];
-    uint32_t updates_due; /* window updates our data has called for */
+    uint32_t updates_due; /* window updates justified by data we sent */
     bool has_pinged;
-    bool has_sent;    /* headers or data of ours have left since the last ping */
-    mono_time pinged; /* the last time */
+    bool has_sent;    /* this side sent headers or data since the last ping */
+    mono_time pinged; /* time of the last ping */
     uint32_t ping_strikes;
-    const char *abuse; /* whose limit was passed; NULL: none */
+    const char *abuse; /* the exceeded limit; NULL: none */
 };
 void h2_guard_time(struct h2_guard *g, mono_time now);
-/* True when the limit is passed. */
+/* True when the limit is exceeded. */
 bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_abuse abuse);
 bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
                     const nghttp2_frame_hd *head, bool stream_is_open);
-void h2_guard_work(struct h2_guard *g); /* something real was sent or received */
+void h2_guard_work(struct h2_guard *g); /* call when headers or data were sent or received */
 
-/* The header block that is coming in; there is at most one, for HTTP/2 does not interleave them. */
-enum { H2_CONTINUATIONS_MAX = 16 }; /* of 16 KiB each: four times the default limit of a block */
+/* The header block being received. There is at most one: HTTP/2 does not interleave them. */
+enum { H2_CONTINUATIONS_MAX = 16 }; /* frames of 16 KiB: four times the default limit of a block */
 #define H2_ANY_LENGTH UINT64_MAX
 struct h2_block {
     unsigned continuations;
     struct h2_header *fields;
-    nghttp2_rcbuf **held; /* two per field: what the views look into */
+    nghttp2_rcbuf **held; /* two per field, which the views point into */
     size_t count, cap, bytes;
-    bool over;    /* a limit was passed: counted on, but not kept */
-    bool interim; /* a 1xx answer */
-    /* server, see h2_request.c */
+    bool over;    /* a limit was exceeded: fields are counted but not kept */
+    bool interim; /* a 1xx response */
+    /* server only, see h2_request.c */
     bool trailers, malformed;
     unsigned seen;
-    uint64_t length; /* content-length, or H2_ANY_LENGTH */
+    uint64_t length; /* value of content-length, or H2_ANY_LENGTH */
 };
-/* h2_request.c: each field of a request or its trailers, then whether it may be reported. */
+/* h2_request.c: checks each field of a request or its trailers, then decides whether the request
+ * may be reported. */
 void h2_request_field(struct h2_block *b, struct h2_header field);
 bool h2_request_is_whole(const struct h2_block *b);
 void h2_block_clear(struct h2_block *b);
 
 struct h2;
-/* h2_sift.c: a client's frames as they come, and what of them nghttp2 is given. */
+/* h2_sift.c: reads the heads of a client's frames, and decides which bytes nghttp2 gets. */
 struct h2_sift {
     struct h2_pace pace;
-    uint8_t head[9]; /* of a frame, as far as it came; stays until the next one begins */
+    uint8_t head[9]; /* head of the frame, as far as received; kept until the next one */
     size_t held;
-    size_t rest;     /* bytes of the frame, or of the greeting, that are still to come */
-    int32_t newest;  /* stream that the client opened */
-    uint64_t data;   /* in DATA frames so far, see h2_data_late */
-    bool greeting;   /* `rest` is of the client's magic */
-    bool in_headers; /* a header block is open, or its frame is coming in */
-    bool dropping;   /* the frame is not passed on */
+    size_t rest;     /* remaining bytes of the frame or of the greeting */
+    int32_t newest;  /* highest stream the client opened */
+    uint64_t data;   /* bytes of DATA frames so far, see h2_data_late */
+    bool greeting;   /* `rest` counts bytes of the client's magic */
+    bool in_headers; /* a header block is open, or its frame is being received */
+    bool dropping;   /* the frame is not passed to nghttp2 */
 };
 void h2_sift_init(struct h2_sift *s);
 void h2_sift_feed(struct h2 *h2, struct str bytes);
 
-/* The streams that went last of those the peer itself had ended, by END_STREAM or by a reset. */
+/* How many closed streams to remember that the peer ended, by END_STREAM or a reset. */
 enum { H2_ENDED_KEPT = 8 };
 
 struct h2 {
@@ -154,31 +155,32 @@ struct h2 {
     struct h2_streams streams;
     struct h2_guard guard;
     struct h2_block block;
-    struct h2_sift sift;       /* server */
-    struct list blocked;       /* streams whose h2_send met ERR_FULL, oldest first */
-    struct list closed;        /* out of the table, on_closed is still due */
-    struct h2_stream *closing; /* whose on_closed runs; or NULL */
-    uint32_t turns;            /* output was taken so often */
-    size_t pending;            /* over all streams */
+    struct h2_sift sift;       /* server only */
+    struct list blocked;       /* streams whose h2_send returned ERR_FULL, oldest first */
+    struct list closed;        /* not in the table any more, on_closed is due */
+    struct h2_stream *closing; /* the stream whose on_closed runs; or NULL */
+    uint32_t turns;            /* number of calls of h2_take_output */
+    size_t pending;            /* sum over all streams */
     size_t answers_pending;
-    struct str left;       /* gathered by nghttp2, not yet taken */
-    int32_t last_accepted; /* after the final GOAWAY: no stream above it */
-    enum err failed;       /* sticky; ERR_OK while it lives */
-    bool mute;             /* failed without a word: nothing more can be sent */
-    bool busy;             /* inside h2_feed or h2_take_output */
-    bool gathering;        /* inside nghttp2's sending half: no events now */
-    bool drained;          /* some queue got shorter: see who may write again */
-    bool announced, final; /* steps of h2_go_away */
+    struct str left;       /* output of nghttp2 not yet taken */
+    int32_t last_accepted; /* streams above this number came after the final GOAWAY */
+    enum err failed;       /* final; ERR_OK while the connection works */
+    bool mute;             /* failed without GOAWAY: nothing more can be sent */
+    bool busy;             /* a call of h2_feed or h2_take_output is running */
+    bool gathering;        /* inside nghttp2's send functions: no events may be called */
+    bool drained;          /* a queue became shorter: call on_writable where due */
+    bool announced, final; /* the two steps of h2_go_away */
 
-    int32_t ended[H2_ENDED_KEPT]; /* a ring; 0: empty */
+    int32_t ended[H2_ENDED_KEPT]; /* ring buffer; 0: empty */
     unsigned ended_next;
-    uint64_t data_found;                /* of DATA frames that found their stream */
+    uint64_t data_found;                /* bytes of DATA frames whose stream exists */
     uint64_t data_excused, data_sent;   /* see h2.h */
-    uint16_t names_said[H2_NAMES_KEPT]; /* h2_fields.c */
+    uint16_t names_said[H2_NAMES_KEPT]; /* see h2_fields.c */
 };
 
 /* -- h2_fields.c -- */
-/* ERR_INVALID, ERR_TOO_LARGE. What is not flagged NO_COPY still points to the caller's text. */
+/* Converts header fields for nghttp2. Results without the flag NO_COPY point to the text of the
+ * caller. ERR_INVALID, ERR_TOO_LARGE. */
 enum err h2_fields_make(struct h2 *h2, const struct h2_header *headers, size_t count,
                         nghttp2_nv *into);
 
@@ -195,8 +197,9 @@ void h2_stream_free(struct h2 *h2, struct h2_stream *stream);
 void h2_stream_drop_output(struct h2 *h2, struct h2_stream *stream);
 void h2_report_closed(struct h2 *h2, struct h2_stream *stream);
 void h2_report_writable(struct h2 *h2); /* h2_send.c */
-/* Resets without a stream of ours. False: out of memory, and the connection failed. */
+/* Resets a stream that is not in the table. False: out of memory, and the connection failed. */
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code);
-/* A stream ends, or is about to, that its peer has not ended: a window of data may be under way. */
+/* Call when this side ends a stream before the peer did: a window of data may be in transit and
+ * must not count as late. */
 void h2_excuse_data(struct h2 *h2);
 #endif

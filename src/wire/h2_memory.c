@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heap for one connection that knows how much it holds.
+/* A heap for one connection, with a count and a ceiling.
  *
- * nghttp2 queues resets, acknowledgements and headers in places that no limit of its own covers
- * all of. One ceiling under everything a connection allocates makes "that connection alone suffers"
- * true for the places we did not think of, too.
+ * nghttp2's own limits do not cover every place where it queues resets, acknowledgements and
+ * headers. One ceiling for all allocations of a connection protects other connections also in the
+ * cases that no other limit covers.
  *
  * Each block is preceded by its size:  [ size, 16 bytes ][ what the caller sees ... ]
  *
- * A call costs a dozen small blocks, and a turn serves many calls before it frees the first of
- * them: more than malloc's own fast path remembers. So small blocks are kept for the next call, by
- * size, up to KEPT_MAX bytes, until the connection is quiet, and for some dozen turns at most. The
- * ceiling is over what is used and what is kept, and what is kept gives way first. */
+ * A call needs a dozen small blocks, and a turn serves many calls before the first is freed, which
+ * is more than malloc's fast path caches. So freed small blocks are kept by size for the next call,
+ * up to KEPT_MAX bytes, until the connection is quiet, and for a few dozen turns at most. The
+ * ceiling covers used and kept blocks; kept blocks are freed first. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "wire/h2_internal.h"
 
 enum { HEAD = 16, STEP = H2_KEPT_STEP };
-/* The sanitizers see a use after free only if what is freed really is. */
+/* The sanitizers detect a use after free only if blocks are really freed. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { KEPT_MAX = 0 };
 #elif defined(__has_feature)
@@ -46,7 +46,7 @@ static void *h2_memory_block(char *block, size_t size)
     return block + HEAD;
 }
 
-/* -- kept blocks: the first bytes of one point to the next of its size -- */
+/* -- kept blocks: a kept block begins with a pointer to the next one of its size -- */
 
 static bool is_small(size_t total)
 {
@@ -81,7 +81,7 @@ void h2_memory_trim(struct h2_memory *m)
         for (char *block; (block = take_kept(m, steps * STEP)) != NULL;) free(block);
 }
 
-/* The size of the whole block, HEAD included; small ones come in steps. */
+/* The size of the whole block, including HEAD. Small sizes are rounded up to steps. */
 static size_t block_size(const struct h2_memory *m, size_t size)
 {
     size_t total = size <= m->max ? size + HEAD : SIZE_MAX;
@@ -104,7 +104,7 @@ void *h2_memory_alloc(struct h2_memory *m, size_t size)
     size_t total = block_size(m, size);
     char *block = is_small(total) ? take_kept(m, total) : NULL;
 
-    /* A kept block counts already: taking it cannot pass the ceiling. */
+    /* A kept block is already counted, so reusing it cannot exceed the ceiling. */
     if (!block && may_take(m, total, 0)) block = malloc(total);
     if (!block) return NULL;
     m->used += total;

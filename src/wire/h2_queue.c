@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes a stream waits to send, in chunks, so that what was sent is freed at once: a buffer
- * that only ever grows would let a peer that reads all but the last byte of many streams pin the
- * highest mark of each. */
+/* The pending output of a stream, in chunks, so that sent bytes are freed at once. With one growing
+ * buffer, a peer that leaves the last byte of many streams unread could pin each buffer's largest
+ * size. */
 #include <string.h>
 
 #include "wire/h2_internal.h"
 
-/* Small answers fit one chunk of the least size; long ones come in chunks of about a frame. */
+/* A small response fits in one chunk of the least size; a long one uses chunks of about a frame. */
 enum { CHUNK_LEAST = 208, CHUNK_MOST = 16 << 10 };
 
 struct h2_chunk {
     struct h2_chunk *next;
-    uint32_t begin, end, cap; /* bytes[begin..end) wait */
+    uint32_t begin, end, cap; /* bytes[begin..end) are pending */
     char bytes[];
 };
 
-/* Empty chunks with room for `need` bytes, at the end of `q`. */
+/* Appends empty chunks with space for `need` bytes to `q`. */
 static enum err add_room(struct h2_queue *q, struct h2_memory *m, size_t need)
 {
     while (need > 0) {
@@ -31,7 +31,7 @@ static enum err add_room(struct h2_queue *q, struct h2_memory *m, size_t need)
     return ERR_OK;
 }
 
-/* Copies into the chain that begins at `chunk`; its room was made before. */
+/* Copies into the chunks from `chunk` on, whose space was reserved before. */
 static void fill(struct h2_chunk *chunk, struct str part, struct h2_chunk **ret_chunk)
 {
     while (part.len > 0) {

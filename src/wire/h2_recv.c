@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nghttp2 calls while bytes come in, and what of it is reported to the owner.
+/* nghttp2's callbacks for received bytes, and the events for the owner.
  *
- * A server's stream begins to exist for us when its headers are whole and within the limits; one
- * that was refused or malformed before is reset here and never reported. */
+ * A server's stream is reported when its headers are complete and within the limits. A stream
+ * refused or malformed before that is reset here and never reported. */
 #include <string.h>
 
 #include "wire/h2_internal.h"
 
 enum {
-    FIELD_OVERHEAD = 32, /* RFC 9113, 6.5.2: what a field counts beside its bytes */
-    BOMB_FACTOR = 4,     /* a block this many times over its limit is no mistake */
+    FIELD_OVERHEAD = 32, /* RFC 9113, 6.5.2: size of a field besides its bytes */
+    BOMB_FACTOR = 4,     /* a block this many times over its limit is treated as abuse */
     FIELDS_FIRST = 16,
 };
 
-/* Ends the connection for abuse; the value is what a callback returns. */
+/* Ends the connection because of abuse. Returns the result for nghttp2's callback. */
 static int deny(struct h2 *h2)
 {
     h2_fail(h2, ERR_DENIED, H2_ENHANCE_YOUR_CALM);
@@ -25,7 +25,7 @@ static int out_of_memory(struct h2 *h2)
     return h2_engine_err(h2, NGHTTP2_ERR_NOMEM) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* For callbacks whose last act may have failed the connection (an event may have, too). */
+/* The result of a callback that may have failed the connection, also through an event. */
 static int go_on(const struct h2 *h2)
 {
     return h2->failed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
@@ -78,13 +78,13 @@ static int on_begin_headers(nghttp2_session *, const nghttp2_frame *frame, void 
 {
     struct h2 *h2 = user;
 
-    h2_block_clear(&h2->block); /* the last one may have broken off */
+    h2_block_clear(&h2->block); /* the previous block may be incomplete */
     h2->block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
     return 0;
 }
 
-/* The field's bytes stay where nghttp2 decoded them; a thousand references to one long entry of the
- * header table cost us a pointer each, and are still counted by their length. */
+/* The field's bytes stay in nghttp2's buffers. A thousand references to one long entry of the
+ * header table cost a pointer each, but count with their full length. */
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
                      nghttp2_rcbuf *value, uint8_t flags, void *user)
 {
@@ -111,7 +111,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghtt
     return 0;
 }
 
-/* A name or value HTTP/2 forbids makes the message malformed (RFC 9113, 8.1.1). */
+/* A name or value that HTTP/2 forbids makes the message malformed (RFC 9113, 8.1.1). */
 static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame,
                              nghttp2_rcbuf *name, nghttp2_rcbuf *value, uint8_t flags, void *user)
 {
@@ -123,7 +123,7 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
-/* A whole block that is not reported: the stream ends here. */
+/* Refuses a complete header block that is not reported. Ends the stream. */
 static int refuse(struct h2 *h2, struct h2_stream *stream, int32_t id, uint32_t code)
 {
     if (h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET)) return deny(h2);
@@ -202,14 +202,14 @@ void h2_remember_ended(struct h2 *h2, int32_t id)
     h2->ended[h2->ended_next++ % H2_ENDED_KEPT] = id;
 }
 
-/* Headers on a stream that is gone may have crossed our own reset, so nghttp2 passes over them.
- * On a stream that the peer has ended itself they cannot have (RFC 9113, 5.1): it has lost count
- * of its streams. The same is true of data, but nghttp2, which has forgotten the stream, drops that
- * before we hear of it. */
+/* True for headers on a stream that the peer itself has ended: the peer has lost count of its
+ * streams (RFC 9113, 5.1). Headers on a stream that this side reset may have been in transit, so
+ * nghttp2 ignores them. The same rule holds for data, but nghttp2 drops late data without a
+ * callback. */
 static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *head)
 {
     if (head->type != NGHTTP2_HEADERS || head->stream_id == 0) return false;
-    if (h2_streams_get(&h2->streams, head->stream_id)) return false; /* nghttp2 judges it */
+    if (h2_streams_get(&h2->streams, head->stream_id)) return false; /* nghttp2 checks the frame */
     for (size_t i = 0; i < H2_ENDED_KEPT; i++)
         if (h2->ended[i] == head->stream_id) return true;
     return false;
@@ -224,7 +224,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         h2_fail(h2, ERR_DENIED, H2_STREAM_CLOSED);
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
-    if (head->type == NGHTTP2_DATA) { /* judged when its padding is known */
+    if (head->type == NGHTTP2_DATA) { /* DATA frames are checked when their padding is known */
         h2->data_found += head->length ? head->length : 1;
         return 0;
     }
@@ -233,7 +233,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         return deny(h2);
     known = head->type == NGHTTP2_RST_STREAM && h2_streams_get(&h2->streams, head->stream_id);
     if (!h2_guard_frame(&h2->guard, &h2->limits, head, known)) return 0;
-    /* nghttp2's own last word has no room for a reason, so it goes before that. */
+    /* nghttp2's own final GOAWAY contains no reason, so this one is sent first. */
     if (head->type == NGHTTP2_PING) h2_go_away_because(h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
     return deny(h2);
 }
@@ -297,7 +297,7 @@ static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t
     struct h2 *h2 = user;
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
 
-    if (!stream || stream->reset) { /* nobody will consume it */
+    if (!stream || stream->reset) { /* no owner will consume the data */
         h2_engine_err(h2, nghttp2_session_consume_connection(session, len));
         return go_on(h2);
     }
@@ -309,8 +309,8 @@ static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t
     return go_on(h2);
 }
 
-/* A frame for which nghttp2 resets the stream or ends the connection; a peer may as well have sent
- * the reset itself. */
+/* A frame for which nghttp2 resets the stream or ends the connection. It counts like a reset by the
+ * peer, because it has the same effect. */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
                             void *user)
 {
@@ -325,7 +325,7 @@ static int on_extension(nghttp2_session *session, void **payload, const nghttp2_
                         void *user)
 {
     (void)session, (void)payload, (void)head, (void)user;
-    return NGHTTP2_ERR_CANCEL; /* counted by on_begin_frame; its content is nothing to us */
+    return NGHTTP2_ERR_CANCEL; /* counted by on_begin_frame; the content is ignored */
 }
 
 /* Also called while output is gathered, when our own last frame closes the stream. */
@@ -347,7 +347,8 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
         h2_engine_err(h2, nghttp2_session_consume_connection(session, stream->unconsumed));
     if (h2->gathering) {
         list_append(&h2->closed, &stream->link);
-        return h2->mute ? NGHTTP2_ERR_CALLBACK_FAILURE : 0; /* a last GOAWAY is still to go out */
+        /* Otherwise a final GOAWAY must still be sent. */
+        return h2->mute ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
     }
     h2_report_closed(h2, stream);
     return go_on(h2);

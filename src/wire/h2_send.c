@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and answering streams, what waits to be sent, and gathering it.
+/* Opening and answering streams, pending output, and gathering output.
  *
- * The calls that hand something over only queue; nghttp2 asks for a stream's bytes (read_output)
- * while h2_take_output gathers, as far as the peer's windows reach. Trailers wait in the stream
- * until its last byte was asked for. */
+ * The send calls only queue. While h2_take_output gathers, nghttp2 asks for a stream's bytes
+ * (read_output) as far as the peer's windows allow. Trailers wait in the stream until its last byte
+ * was read. */
 #include "wire/h2_internal.h"
 
-enum { KEPT_TURNS = 32 }; /* of output, until what is kept for the next call goes */
+enum { KEPT_TURNS = 32 }; /* turns of output after which kept blocks are freed */
 
 /* -- trailers -- */
 
-/* With their texts, which nghttp2 will not copy. */
+/* Stores the trailers with their text, which nghttp2 will not copy. */
 static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *fields,
                               size_t count)
 {
@@ -33,7 +33,7 @@ static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const ngh
     return ERR_OK;
 }
 
-/* -- data, when nghttp2 asks for it -- */
+/* -- data requested by nghttp2 -- */
 
 static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *into, size_t room,
                            uint32_t *flags, nghttp2_data_source *, void *user)
@@ -85,8 +85,8 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
         stream->answer_bytes = 0;
     }
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
-    /* The answer is whole and the request is not: what follows of it is for nobody (RFC 9113,
-     * 8.1). */
+    /* The response is complete and the request is not: the rest of the request is not needed (RFC
+     * 9113, 8.1). */
     if (h2->side == H2_SERVER && !stream->peer_ended && !stream->reset) {
         stream->reset = true;
         if (!h2_submit_reset(h2, stream->id, H2_NO_ERROR)) return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -94,7 +94,7 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
     return 0;
 }
 
-/* Headers that nghttp2 gave up on would leave the stream without an end. */
+/* If nghttp2 gave up on headers, the stream would never end, so it is reset here. */
 static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
 {
     struct h2 *h2 = user;
@@ -103,7 +103,7 @@ static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int
     (void)session, (void)error;
     if (frame->hd.type != NGHTTP2_HEADERS || !stream || stream->reset) return 0;
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-        return 0; /* closed by nghttp2: REFUSED_STREAM */
+        return 0; /* nghttp2 closes the stream with REFUSED_STREAM */
     stream->reset = true;
     return h2_submit_reset(h2, stream->id, H2_INTERNAL_ERROR) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
@@ -153,7 +153,7 @@ enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count
     return ERR_OK;
 }
 
-/* The stream a sending call is about. ERR_CLOSED when it is gone. */
+/* Finds the stream of a send call. ERR_CLOSED if it is closed. */
 static enum err open_stream(struct h2 *h2, int32_t id, struct h2_stream **ret_stream)
 {
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
@@ -192,7 +192,7 @@ enum err h2_respond(struct h2 *h2, int32_t id, const struct h2_header *headers, 
     return ERR_OK;
 }
 
-/* Whether data or an end may be queued: not before the headers, not after an end. */
+/* True if data or an end may be queued: after the headers and before an end. */
 static bool may_send(const struct h2 *h2, const struct h2_stream *stream)
 {
     return !stream->ending && (h2->side == H2_CLIENT || stream->answered);
@@ -249,12 +249,12 @@ enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *hea
     err = h2_fields_make(h2, headers, count, fields);
     if (!err) err = keep_trailers(h2, stream, fields, count);
     if (err) return err;
-    /* Behind output that waits for the peer's window they are bounded with it, and counting them here
-     * would stop the reading of that very window. */
+    /* Trailers behind pending output are limited together with it. Counting them here could stop
+     * reading, and so the window update that the output waits for. */
     if (stream->output.len == 0) stream->trailer_bytes = fields_bytes(headers, count);
     h2->answers_pending += stream->trailer_bytes;
     stream->ending = true;
-    list_remove(&stream->link); /* it will not write again */
+    list_remove(&stream->link); /* the stream will not send again */
     return wake(h2, stream);
 }
 
@@ -272,7 +272,7 @@ enum err h2_send_end(struct h2 *h2, int32_t id)
 
 /* -- gathering -- */
 
-/* The part of nghttp2's next frame that is not yet taken; empty when there is none. */
+/* The part of nghttp2's next frame that is not taken yet; empty if there is none. */
 static enum err next_left(struct h2 *h2)
 {
     const uint8_t *bytes;
@@ -284,7 +284,7 @@ static enum err next_left(struct h2 *h2)
     n = nghttp2_session_mem_send(h2->session, &bytes);
     h2->gathering = false;
     if (n < 0) {
-        h2->mute = true; /* nghttp2's sending half is broken */
+        h2->mute = true; /* nghttp2's send state is broken */
         return h2_engine_err(h2, n);
     }
     h2->left = str_of(bytes, (size_t)n);
@@ -307,8 +307,8 @@ static enum err gather(struct h2 *h2, size_t max, struct buf *into)
     return ERR_OK;
 }
 
-/* Each blocked stream is asked once; one that fills up again goes to the end for the next
- * time. */
+/* Calls on_writable once for each blocked stream. A stream that fills up again is moved to the end
+ * for the next time. */
 void h2_report_writable(struct h2 *h2)
 {
     struct list waiting, *node;
@@ -339,8 +339,8 @@ enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into)
         h2_report_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
     if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
-    /* A stream that is never quiet for long, and had one busy moment, would keep for ever what that
-     * one left behind. */
+    /* A connection that is never quiet for long would otherwise keep the blocks of one busy moment
+     * for ever. */
     if (++h2->turns % KEPT_TURNS == 0) h2_memory_trim(&h2->memory);
     return err;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client's bytes, frame by frame, before nghttp2 sees them. It is needed for two reasons:
+/* Reads a client's bytes frame by frame, before nghttp2 gets them, for two reasons:
  *
- * How the peer paces its bytes (h2_pace, h2_data_late): only the raw bytes show that a frame's head
- * or a request's headers have begun and do not come to an end (slow loris), and how much data comes
- * for streams that are gone. Whether any of it is right nghttp2 decides.
+ * The peer's pace (h2_pace, h2_data_late). Only the raw bytes show that a frame head or a request's
+ * headers began and do not end (slow loris), and how much data arrives for closed streams. nghttp2
+ * decides whether the bytes are valid.
  *
- * Resets of streams that were never opened are taken out. RFC 9113, 5.1, wants a connection error
- * for one, and nghttp2 makes it. But gRPC's C core, which is Python's and others' client, sends
- * them: a call that is cancelled after its stream got a number and before its headers left is reset
- * all the same. The connection would end for it, and with it every other call and watch on it.
- * Nothing is lost by passing over such a reset: the number is spent, and headers under it later are
- * a connection error (h2_recv.c). It counts as a frame that carries nothing (h2_guard.c). Before the
- * first stream there is nobody to spare: there it is the error that it should be.
+ * Resets of streams that were never opened are dropped. RFC 9113, 5.1, requires a connection error
+ * for them, which nghttp2 reports. But gRPC's C core, the client of Python and other languages,
+ * sends such resets: a call that is cancelled after its stream got a number and before its headers
+ * were sent is reset anyway. A connection error would end every other call and watch on the
+ * connection. Dropping the reset loses nothing: the number is used up, and later headers with it
+ * are a connection error (h2_recv.c). The reset counts as a frame without content (h2_guard.c).
+ * Before the first stream there is no other call to protect, so there the reset is the error RFC
+ * 9113 requires.
  *
- * A frame cannot be taken back from nghttp2 once a byte of it was passed on, so the nine bytes of a
- * frame's head are held until they are whole. */
+ * nghttp2 cannot un-read a frame, so the nine bytes of a frame head are held until complete. */
 #include <string.h>
 
 #include "wire/h2_internal.h"
@@ -32,7 +32,7 @@ static void sift_pass(struct h2 *h2, const char *bytes, size_t len)
         h2_engine_err(h2, nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes, len));
 }
 
-/* The head is whole. True: the frame is not to be passed on. */
+/* Called with a complete head. True: drop the frame. */
 static bool sift_head(struct h2 *h2)
 {
     struct h2_sift *s = &h2->sift;
@@ -59,7 +59,7 @@ static bool sift_head(struct h2 *h2)
     return true;
 }
 
-/* The last byte of a frame, or of the greeting, has come. */
+/* Called at the last byte of a frame or of the greeting. */
 static void sift_frame_end(struct h2_sift *s)
 {
     uint8_t type = s->head[3], flags = s->head[4];
@@ -91,12 +91,13 @@ void h2_sift_feed(struct h2 *h2, struct str bytes)
             continue;
         }
         held = s->held;
-        if (held == 0 && !s->in_headers) s->pace.stalls = false; /* a new frame: a new clock */
+        /* A new frame restarts the clock. */
+        if (held == 0 && !s->in_headers) s->pace.stalls = false;
         len = min_size(sizeof s->head - held, bytes.len - at);
         memcpy(s->head + held, bytes.at + at, len);
         s->held += len;
         if (s->held < sizeof s->head) break;
-        if (s->head[3] == NGHTTP2_RST_STREAM) { /* it counts after what came before it */
+        if (s->head[3] == NGHTTP2_RST_STREAM) { /* counted after the frames before it */
             sift_pass(h2, bytes.at + passed, at - passed);
             passed = at;
         }
@@ -106,7 +107,7 @@ void h2_sift_feed(struct h2 *h2, struct str bytes)
         if (s->dropping || held > 0) passed = at;
         if (s->rest == 0) sift_frame_end(s);
     }
-    sift_pass(h2, bytes.at + passed, at - passed); /* but for a head that is not whole */
+    sift_pass(h2, bytes.at + passed, at - passed); /* everything except an incomplete head */
     stalls = s->held > 0 || s->in_headers;
     if (stalls && !s->pace.stalls) s->pace.since = h2->guard.now;
     s->pace.stalls = stalls;

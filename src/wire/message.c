@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages read into an arena and written to a buffer by protobuf-c, behind the guards. Pure. */
+/* Decodes messages into an arena, encodes them to a buffer: protobuf-c behind guards. Pure. */
 #include "wire/message.h"
 
 #include <assert.h>
 
 #include "wire/message_impl.h"
 
-/* protobuf-c's allocator over an arena. `refused` separates "no memory" from "cannot be decoded", which
- * protobuf-c answers alike. */
+/* protobuf-c's allocator on an arena. `refused` distinguishes "no memory" from "malformed", for
+ * which protobuf-c returns the same result. */
 struct pool {
     struct arena *arena;
     bool refused;
@@ -41,7 +41,7 @@ enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
     }
     if (pool.refused)
         return note_fail(note, ERR_NOMEM, "%s: needs more memory than there is for it", type->name);
-    /* Only a missing required field is left to refuse, and proto3 has none. */
+    /* After the guard only a missing required field can fail, and proto3 has none. */
     return note_fail(note, ERR_PARSE, "%s: a required field is missing", type->name);
 }
 
@@ -56,7 +56,7 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into, struct
     err = buf_reserve(into, size, &room);
     if (err) return err;
     written = protobuf_c_message_pack(message, (uint8_t *)room);
-    assert(written == size); /* else the message changed meanwhile, and bytes past the room too */
+    assert(written == size); /* otherwise the message changed, and bytes overran the space */
     err = message_check_text(message->descriptor, str_of(room, written), note);
     if (!err) buf_commit(into, written);
     return err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard: one pass over the wire bytes, driven by the generated descriptor.
+/* The guard: one pass over the encoded bytes, driven by the generated descriptor.
  *
- * No recursion: a message inside a message pushes a frame on a bounded stack. Nothing is counted or
- * remembered for the path of an error; when there is one, it is found by walking the levels again
- * up to the place, so that a good message pays nothing for it. */
+ * No recursion: a nested message pushes a frame on a bounded stack. The pass records nothing for
+ * error paths, so that valid messages pay nothing. After an error the path is found by scanning the
+ * levels again up to the bad byte. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,13 +16,13 @@ struct frame {
     const ProtobufCMessageDescriptor *type;
     const ProtobufCFieldDescriptor *last; /* usual case: the same field again, or the next one */
     const uint8_t *start, *end;
-    uint64_t seen; /* singular sub-messages met, by index of the field */
+    uint64_t seen; /* singular sub-messages already seen, by field index */
 };
 struct walk {
-    const uint8_t *at;    /* next byte to look at */
-    const uint8_t *field; /* the field being looked at begins here */
+    const uint8_t *at;    /* the next byte to read */
+    const uint8_t *field; /* start of the current field */
     const char *problem;
-    uint32_t depth, depth_max; /* frames in use - 1; the largest allowed */
+    uint32_t depth, depth_max; /* number of used frames minus 1, and its limit */
     uint32_t fields_left;
     struct frame frames[MESSAGE_DEPTH_MOST];
 };
@@ -41,8 +41,9 @@ static const uint8_t wire_of_type[] = {
     [PROTOBUF_C_TYPE_MESSAGE] = WIRE_LEN,
 };
 
-/* Nearly all text is short ASCII: one look per eight bytes finds a NUL or a high bit, and only then
- * is it read with care. The first test has false alarms (a byte after a NUL), never a miss. */
+/* Nearly all text is short ASCII. One test per eight bytes finds a NUL or a high bit; only then are
+ * the bytes checked one by one. The first test may give false positives (a byte after a NUL), never
+ * false negatives. */
 static bool is_plain_word(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
@@ -65,7 +66,7 @@ static bool is_plain(const uint8_t *at, uint32_t len)
         memcpy(&back, at + len - 4, 4);
         return is_plain_word((uint64_t)front << 32 | back);
     }
-    last = at + len - 8; /* the last word may overlap the one before it */
+    last = at + len - 8; /* the last word may overlap the previous one */
     for (; at < last; at += 8) {
         memcpy(&word, at, 8);
         if (!is_plain_word(word)) return false;
@@ -88,7 +89,7 @@ bool is_text_as_bytes(const ProtobufCMessageDescriptor *type, uint32_t number)
     return false;
 }
 
-/* Elements of a packed field: all whole, counted against the limit. */
+/* Checks the elements of a packed field: all complete, counted against the limit. */
 static enum err check_packed(struct walk *w, const uint8_t *at, uint32_t len, enum wire_type wire)
 {
     const uint8_t *end = at + len;
@@ -136,14 +137,14 @@ static const ProtobufCFieldDescriptor *find_field(struct frame *f, uint32_t numb
     return field;
 }
 
-/* protobuf-c loses numbers, unknown fields and oneofs when it merges a sub-message given twice, so
- * twice is refused; no encoder writes that. */
+/* A sub-message given twice is refused, because protobuf-c loses numbers, unknown fields and oneofs
+ * when it merges them. No encoder writes that. */
 static enum err enter(struct walk *w, struct frame *f, const ProtobufCFieldDescriptor *field,
                       uint32_t len)
 {
     if (field->label != PROTOBUF_C_LABEL_REPEATED) {
         size_t index = (size_t)(field - f->type->fields);
-        assert(index < 64); /* of our own contracts, the widest has 34 */
+        assert(index < 64); /* the widest of our own contracts has 34 */
         if (f->seen >> index & 1) return w->problem = "given twice", ERR_PARSE;
         f->seen |= (uint64_t)1 << index;
     }
@@ -212,7 +213,7 @@ static enum err walk_run(struct walk *w)
 struct path {
     char text[PATH_CAP];
     char last[NAME_CAP];
-    bool skipped; /* components that did not fit between the two */
+    bool skipped; /* components between the two parts that did not fit */
 };
 
 static void path_add(struct path *p)
@@ -227,8 +228,8 @@ static void path_add(struct path *p)
     if (more > 0) memcpy(p->text + len + more, ".", 2);
 }
 
-/* Names the field of a level that begins at `place`, with its index when it is repeated: of
- * elements that are packed it is unknown. */
+/* Names the field at `place` of a level, with its index if it is repeated. The index of a packed
+ * element is unknown. */
 static void path_name(struct path *p, const struct frame *f, const uint8_t *place)
 {
     const ProtobufCFieldDescriptor *field;
@@ -255,7 +256,7 @@ static void path_name(struct path *p, const struct frame *f, const uint8_t *plac
         snprintf(p->last, sizeof p->last, "%s", field->name);
 }
 
-/* The field of `f` whose payload begins at `payload`. */
+/* Finds the field of `f` whose payload begins at `payload`. */
 static const uint8_t *field_before(const struct frame *f, const uint8_t *payload)
 {
     const char *problem = NULL;
@@ -287,7 +288,7 @@ static void guard_note_path(const struct walk *w, struct note *note)
 enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
                        const struct message_limits *limits, struct note *note)
 {
-    struct walk w; /* not cleared: the frames are written as they are entered */
+    struct walk w; /* not zeroed: frames are written when entered */
     uint32_t depth = limits ? limits->depth_max : 0, fields = limits ? limits->fields_max : 0;
     enum err err;
 

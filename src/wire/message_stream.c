@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A very large message, element by element.
+/* Parses a very large message element by element.
  *
- * The bytes are cut at the fields of the outermost level. A field is either an element, gathered
- * (or taken straight from the chunk when it is whole there) and handed out; or another field, whose
- * bytes are kept as they came for one ordinary decode at the end. */
+ * The bytes are split at the fields of the outermost level. An element is gathered, or taken
+ * directly from the chunk if it is complete there, and passed on. The bytes of any other field are
+ * kept for one ordinary decode at the end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,11 +17,11 @@ struct message_stream {
     size_t element_max;
     uint64_t count;
     enum err failed;
-    uint8_t head[HEAD_BYTES]; /* of a field whose head is not whole yet */
+    uint8_t head[HEAD_BYTES]; /* incomplete head of a field */
     uint32_t head_len;
-    uint32_t missing; /* bytes of the current payload that have not come yet */
-    uint32_t skipped; /* of them, at the end: past element_max */
-    bool in_element;  /* ... which is an element's, gathered in `element`; else it goes to `rest` */
+    uint32_t missing; /* bytes of the current payload not received yet */
+    uint32_t skipped; /* bytes at the end of the payload past element_max */
+    bool in_element;  /* payload of an element, gathered in `element`; else to `rest` */
     struct buf element, rest;
 };
 
@@ -80,8 +80,8 @@ static enum err message_stream_keep(struct message_stream *s, const uint8_t *at,
     return buf_append(&s->rest, str_of(at, len)) ? no_memory(s, note) : ERR_OK;
 }
 
-/* A whole head is there: decides where its payload goes. What is too long is refused, or for an
- * element cut, before a byte of it is kept. */
+/* Called with a complete head: decides where the payload goes. Before any byte is kept, a payload
+ * that is too long is refused, or cut if it is an element. */
 static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
                             const struct field_head *head, struct note *note)
 {
@@ -101,7 +101,7 @@ static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
     return ERR_OK;
 }
 
-/* Takes the head at the front of *bytes, or as much of it as there is. *ret_begun: it is whole. */
+/* Takes the head from the front of *bytes, or a part of it. *ret_begun: the head is complete. */
 static enum err message_stream_take_head(struct message_stream *s, struct str *bytes,
                                          bool *ret_begun, struct note *note)
 {
@@ -112,7 +112,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     enum head_state state;
     enum err err;
 
-    if (held > 0) { /* the rest of a head that was cut: read it in one piece */
+    if (held > 0) { /* the rest of a cut head: read the head in one piece */
         memcpy(s->head + held, at, take);
         state = head_read(s->head, s->head + held + take, &head, &problem);
     } else {
@@ -120,7 +120,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     }
     if (state == HEAD_BAD) return note_fail(note, ERR_PARSE, "%s: %s", s->type->name, problem);
     *ret_begun = state == HEAD_WHOLE;
-    if (state == HEAD_MORE) { /* so `take` was all there is: a head is never longer than s->head */
+    if (state == HEAD_MORE) { /* `take` was all: a head is never longer than s->head */
         if (held == 0) memcpy(s->head, at, take);
         s->head_len = (uint32_t)(held + take);
         *bytes = str_tail(*bytes, take);
@@ -132,7 +132,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     return err;
 }
 
-/* Takes payload from the front of *bytes. */
+/* Takes payload bytes from the front of *bytes. */
 static enum err take_payload(struct message_stream *s, struct str *bytes, struct note *note)
 {
     struct str part = {bytes->at, min_size(bytes->len, s->missing)};

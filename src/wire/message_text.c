@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text on its way out: every string of a message must be UTF-8, or its reader refuses the whole
- * message, far from the place of the mistake.
+/* Checks encoded text: every string of a message must be UTF-8, or the receiver refuses the whole
+ * message, far from the place of the bug.
  *
- * ASCII is UTF-8, so only bytes with their high bit set matter. The encoded message is searched for
- * them, and its fields are followed just to learn what each such byte belongs to: the head of a
- * field (a number or a length past 127), a value that may hold anything, or a string, which is then
- * looked at. A part without such bytes is stepped over whole. */
+ * ASCII is UTF-8, so only bytes with the high bit matter. The encoded message is searched for such
+ * bytes, and its fields are followed only to find out where each such byte is: in the head of a
+ * field (a number or a length above 127), in a value of any bytes, or in a string, which is then
+ * checked. A part without such bytes is skipped as a whole. */
 #include <assert.h>
 #include <string.h>
 
 #include "wire/message_impl.h"
 
 struct search {
-    const uint8_t *high; /* the first such byte not before where we are, or `end` */
+    const uint8_t *high; /* the first such byte at or after the current position, or `end` */
     const uint8_t *end;
     struct note *note;
 };
@@ -32,13 +32,13 @@ static void find_high(struct search *s, const uint8_t *at)
 static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, const uint8_t *at,
                      const uint8_t *end);
 
-/* A payload that holds a byte with its high bit set. */
+/* Checks a payload that contains a byte with the high bit. */
 static enum err look_into(struct search *s, const ProtobufCMessageDescriptor *type, uint32_t number,
                           const uint8_t *payload, uint32_t len)
 {
     const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, number);
 
-    if (!field) return ERR_OK; /* kept as it came, and it came through the guard */
+    if (!field) return ERR_OK; /* an unknown field, kept from a message that passed the guard */
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         return walk(s, field->descriptor, payload, payload + len);
     if (field->type != PROTOBUF_C_TYPE_STRING && !is_text_as_bytes(type, number)) return ERR_OK;
@@ -46,7 +46,7 @@ static enum err look_into(struct search *s, const ProtobufCMessageDescriptor *ty
     return note_fail(s->note, ERR_INTERNAL, "%s.%s: not UTF-8", type->name, field->name);
 }
 
-/* As deep as protobuf-c went when it wrote this. */
+/* Recurses as deeply as protobuf-c did when it encoded the message. */
 static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, const uint8_t *at,
                      const uint8_t *end)
 {
@@ -57,7 +57,7 @@ static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, c
         const char *problem = NULL;
         const uint8_t *payload;
         enum head_state state = head_read(at, end, &head, &problem);
-        assert(state == HEAD_WHOLE); /* protobuf-c wrote it */
+        assert(state == HEAD_WHOLE); /* because protobuf-c encoded the message */
         (void)state;
         payload = at + head.len;
         at = payload + head.payload;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Protobuf fields appended to a buffer by hand: for answers made of table rows, whose texts are
- * views without a closing NUL and whose number may be a million.
+/* Appends protobuf fields to a buffer by hand, for responses made of table rows: their texts are
+ * views without NUL, and there may be a million rows.
  *
- * The first failure stays in `err` and makes the rest do nothing. As in the encoding itself, what
- * is zero or empty is left out. */
+ * The first failure is kept in `err`, and all later calls do nothing. As protobuf requires, zero
+ * and empty values are omitted. */
 #ifndef WIRE_PACK_H
 #define WIRE_PACK_H
 #include <string.h>
@@ -16,7 +16,7 @@ struct pack {
 };
 enum { PACK_VARINT_MAX = 10 };
 
-/* Anew, in a buffer that is used again and again. */
+/* Starts a new message in a buffer that is reused. */
 static inline struct pack pack_begin(struct buf *into)
 {
     buf_clear(into);
@@ -73,13 +73,13 @@ static inline void pack_double(struct pack *pack, uint32_t field, double value)
     pack_varint(pack, field << 3 | 1);
     pack_append(pack, str_of(bytes, sizeof bytes));
 }
-/* A sub-message or a list's element: there although it is empty. */
+/* A sub-message or an element of a list: written even if empty. */
 static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)
 {
     pack_varints(pack, field << 3 | 2, bytes.len);
     pack_append(pack, bytes);
 }
-/* One that was packed on its own. */
+/* A sub-message that was packed separately. */
 static inline void pack_row(struct pack *pack, uint32_t field, const struct pack *row)
 {
     if (!pack->err) pack->err = row->err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walks a message by its descriptor and writes each field as JSON. Maps are sorted in place. Pure. */
+/* Writes each field of a message as JSON by its descriptor. Maps are sorted in place. Pure. */
 #include "wire/json/message_json.h"
 
 #include <stdlib.h>
@@ -34,10 +34,10 @@ static void put_enum(struct ndjson *json, struct str key, const ProtobufCFieldDe
     if (value)
         ndjson_c_string(json, key, value->name);
     else
-        ndjson_i64(json, key, number); /* of a newer contract */
+        ndjson_i64(json, key, number); /* an enum value of a newer contract */
 }
 
-/* Ids and digests are drawn or computed, never text. */
+/* Ids and digests are random or computed bytes, never text. */
 static void put_bytes(struct ndjson *json, struct str key, const ProtobufCFieldDescriptor *field,
                       const ProtobufCBinaryData *bytes)
 {
@@ -53,7 +53,7 @@ static void put_bytes(struct ndjson *json, struct str key, const ProtobufCFieldD
     ndjson_c_string(json, key, hex);
 }
 
-/* One value of the field's type at `at`. */
+/* Writes one value of the field's type at `at`. */
 static void put_value(struct ndjson *json, struct str key, const ProtobufCFieldDescriptor *field,
                       const void *at)
 {
@@ -85,7 +85,7 @@ static void put_value(struct ndjson *json, struct str key, const ProtobufCFieldD
     }
 }
 
-/* The generated code does not say that a field is a map; the entry's shape and name do. */
+/* The generated code does not mark maps: the shape and name of the entry identify a map. */
 static bool is_map(const ProtobufCFieldDescriptor *field)
 {
     const ProtobufCMessageDescriptor *entry = field->descriptor;
