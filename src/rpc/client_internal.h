@@ -34,25 +34,32 @@ enum {
     CALL_ANSWER_MAX = 512 * 1024, /* metadata of all attempts, and the status text */
 };
 
-/* A call has a state, and one for each direction of its running attempt. client_call_to makes every
- * move of the first, and stops the process at one that is not listed here.
+/* A call has a state, and its running attempt has one state for each direction. client_call_to
+ * makes every change of the call's state and asserts that the change is listed here.
  *
- *   state      the call is in                     what follows
- *     WAITING    channel.waiting: for a           -> RUNNING   client_call_begin
- *                connection                       -> ENDED     client_call_stop
- *     DELAYED    channel.delayed: for its pause   -> WAITING   on_timer of the call
- *                to pass                          -> ENDED     client_call_stop
- *     RUNNING    connection.calls: an attempt     -> ANSWERED  answer_set_aside
- *                has a stream                     -> WAITING, DELAYED, ENDED  client_call_over
- *                                                 -> ENDED     client_call_stop
- *     ANSWERED   channel.delayed: its stream is   -> as RUNNING, but for ANSWERED
+ *   state      the call is in                     changes
+ *     WAITING    channel.waiting: no connection    -> RUNNING   client_call_begin
+ *                is ready for the call             -> ENDED     client_call_stop
+ *     DELAYED    channel.delayed: backs off        -> WAITING   on_timer of the call
+ *                                                  ->
+ *                                                  ENDED
+ *                                                  client_call_stop
+ *     RUNNING    connection.calls: an attempt      -> ANSWERED  answer_set_aside
+ *                has a stream                      -> WAITING, DELAYED, ENDED
+ *                client_call_over
+ *                                                  ->
+ *                                                  ENDED
+ *                                                  client_call_stop
+ *     ANSWERED   channel.delayed: the stream is    -> as RUNNING, except ANSWERED
  *                gone, the caller still reads
  *     ENDED      channel.ended: on_end is due
  *
- *   outgoing   OPEN: the caller may send more; ENDED: it has sent all (rpc_call_end); HANDED: h2 has
- *              the end, too, in this attempt. Another attempt goes from HANDED back to ENDED.
- *   incoming   NONE; BEGUN: headers came; WHOLE: `attempt` is known, and the end waits for held
- *              bytes. Another attempt goes back to NONE. */
+ *   outgoing   OPEN: the caller may send more. ENDED: the caller called rpc_call_end. HANDED: h2
+ *   has
+ *              the end of the request, too. A retry changes HANDED back to ENDED.
+ *   incoming   NONE. BEGUN: headers have arrived. WHOLE: `attempt` is known, but held bytes must
+ *   be
+ *              delivered first. A retry changes the state back to NONE. */
 enum call_state { CALL_WAITING, CALL_DELAYED, CALL_RUNNING, CALL_ANSWERED, CALL_ENDED };
 enum outgoing_state { OUTGOING_OPEN, OUTGOING_ENDED, OUTGOING_HANDED };
 enum incoming_state { INCOMING_NONE, INCOMING_BEGUN, INCOMING_WHOLE };
@@ -114,12 +121,12 @@ struct rpc_client_call {
     struct rpc_outcome outcome; /* set in CALL_ENDED */
 };
 
-/*   DIALING    the server has not spoken; h2 is there    -> READY     client_spoke
+/* DIALING    the server has sent nothing; h2 exists    -> READY     client_spoke
  *              once the stream is open                   -> RETIRING  client_retire
- *   READY      it takes calls                            -> RETIRING  client_retire
- *   RETIRING   no new calls; ends with the last one      -> CLOSING   client_flush
- *   CLOSING    the stream is closed, or ends in order; on_closed frees the connection
- * Every state goes to CLOSING by client_cut and on_closed. */
+ *   READY      accepts calls                             -> RETIRING  client_retire
+ *   RETIRING   no new calls; closes after the last call  -> CLOSING   client_flush
+ *   CLOSING    the stream is closed or closing; on_closed frees the connection
+ * Every state changes to CLOSING by client_cut and on_closed. */
 enum client_state { CLIENT_DIALING, CLIENT_READY, CLIENT_RETIRING, CLIENT_CLOSING };
 struct client_connection {
     struct list link; /* in channel.connections */

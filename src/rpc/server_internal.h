@@ -145,33 +145,46 @@ struct stage {
     uint64_t ns; /* since the call began */
 };
 /* A call has three sides, each with its own state. call_request_to, call_response_to and
- * call_handler_to (call.c) make every move, and stop the process at one that is not listed here.
+ * call_handler_to (call.c) make every change, and assert that the change is listed here.
  *
  *   request    what the peer sends
- *     OPEN       more may come                              -> ENDED      call_headers, call_end
- *     ENDED      all has come; a part may wait in the inbox -> DELIVERED  request_deliver_end
+ *     OPEN       more may arrive                            -> ENDED      call_headers,
+ *     call_end
+ *     ENDED      complete; a part may wait in the inbox     -> DELIVERED  request_deliver_end
  *     DELIVERED  the handler has all of it, or the call failed at its end
  *
- *   response   what the peer is sent
- *     NONE       nothing was handed to h2                   -> STARTED    response_start
- *                                                           -> DECIDED    call_decide
- *     STARTED    headers are out, messages may follow       -> DECIDED    call_decide
- *     DECIDED    the status is known; it waits until the    -> SENT       status_send, call_gone
- *                outbox is empty                            -> CANCELLED  call_abort, call_gone
- *     SENT       the status is handed to h2, or was dropped because nobody can be answered
- *     CANCELLED  we or the peer ended the call before its answer was: nobody waits
+ *   response   what is sent to the peer
+ *     NONE       nothing was given to h2                    -> STARTED    response_start
+ *                                                           ->
+ *                                                           DECIDED
+ *                                                           call_decide
+ *     STARTED    headers were sent, messages may follow     -> DECIDED    call_decide
+ *     DECIDED    the status is known and waits until the    -> SENT       status_send,
+ *     call_gone
+ *                outbox is empty                            -> CANCELLED
+ *                call_abort, call_gone
+ *     SENT       the status was given to h2, or dropped because the peer is gone
+ *     CANCELLED  the server or the peer ended the call before it was answered
  *
- *   handler    what the handler knows
- *     UNAWARE    nothing yet                                -> AWARE      request_start, message_deliver
- *                                                           -> DONE       call_report_done
- *     AWARE      it was given the call; on_done is due      -> BLOCKED    response_send, rpc_reply_more
- *                                                           -> DONE       call_report_done
- *     BLOCKED    as AWARE, and on_writable is due           -> AWARE      connection_on_writable
- *                                                           -> DONE       call_report_done
- *     DONE       it will not hear of the call again
+ *   handler    which events the handler has had
+ *     UNAWARE    none                                  -> AWARE    request_start,
+ *     message_deliver
+ *                                                      ->
+ *                                                      DONE
+ *                                                      call_report_done
+ *     AWARE      the call began; on_done is due        -> BLOCKED  response_send,
+ *     rpc_reply_more
+ *                                                      ->
+ *                                                      DONE
+ *                                                      call_report_done
+ *     BLOCKED    like AWARE, and on_writable is due    -> AWARE    connection_on_writable
+ *                                                      ->
+ *                                                      DONE
+ *                                                      call_report_done
+ *     DONE       no more events follow
  *
- * Between two moves: a handler is DONE only when the response is DECIDED or further, and the outbox
- * holds bytes only while the response is STARTED or DECIDED. */
+ * Invariants: the handler is DONE only if the response is DECIDED or later. The outbox has bytes
+ * only while the response is STARTED or DECIDED. */
 enum request_state { REQUEST_OPEN, REQUEST_ENDED, REQUEST_DELIVERED };
 enum response_state {
     RESPONSE_NONE,
