@@ -38,7 +38,7 @@ static void call_begin(struct leader_request *request)
         service_write(request);
 }
 
-/* Checks that the reports belong to the current term. */
+/* Reads only while this replica leads, because the reports belong to one term. */
 static void call_read(struct leader_request *request)
 {
     if (leader_leads(request->leader))

@@ -106,8 +106,7 @@ bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
         place = owner ? order_behind(shards, row_key(FLEET_SHARDS, owner)) : order_begin(shards);
         owner = order_next(&place);
         if (!owner)
-            return false; /* walk->owner keeps the last shard, so the walk stays at its
-                                   * end */
+            return false; /* walk->owner keeps the last shard, so the walk stays at its end */
         walk->owner = owner;
         walk->place = order_begin(&owner->domains);
     }

@@ -35,8 +35,7 @@ enum source {
     OWN = 1,
     NAME,
     SHARD
-}; /* OWN: after the fixed part; NAME: in the row's name; SHARD:
-                                       * in its shard */
+}; /* OWN: after the fixed part; NAME: in the row's name; SHARD: in its shard */
 static const struct layout {
     uint8_t from[FLEET_TEXTS_MAX];   /* enum source, by text of fleet_row */
     uint8_t lens, text, name, shard; /* offsets; 0: the row has none */
@@ -241,8 +240,8 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     for (size_t i = 0; i < count; i++) {
         row->slices[i] =
             (struct fleet_slice){str_of(at, from->slices[i].shard.len), from->slices[i].slice};
-        at = text_put(at, from->slices[i].shard) + 1; /* the NUL keeps even empty texts at different
-                                                      * addresses */
+        /* the NUL keeps even empty texts at different addresses */
+        at = text_put(at, from->slices[i].shard) + 1;
     }
     row->slice_count = slices_settle(row->slices, count);
     return true;

@@ -166,8 +166,8 @@ static void prunings_applied(struct etcd_api *api)
     }
 }
 
-/* Answers the compactions when leadership changes: history is compacted, and the new leader frees
- * it. */
+/* Refuses waiting compactions when leadership is lost. History is compacted already, and the new
+ * leader frees it. */
 static void prunings_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (api->leader.led) return;
