@@ -6,8 +6,7 @@
  *   learner        wait until it has caught up -> remove a dead older identity of its name ->
  *                  promote it
  *   moved          change its address. If another replica is listed at the new address and the
- *                  leader has met the moved replica there, the two exchange
- *                  addresses
+ *                  leader has met the moved replica there, the two exchange addresses
  *   voter in place remove older identities -> done
  *
  * An older identity with the same name is a lost disk: a voter that forgot its votes must never

@@ -5,14 +5,10 @@
  * itself, where N > 1 is the number of replicas (--bootstrap-expect).
  *
  *   1. Only ordinal 0 with an empty directory bootstraps. It draws the identities of the cluster
- *      and of its replica once, and stores them in DIR/BOOTSTRAP before it asks other
- *      replicas.
- *   2. It bootstraps only when, in one round, N - 1 other replicas have answered that they have
- *   no
- *      log and have promised. They must differ in identity and in name. A silent or unclear
- *      peer
- *      never counts as empty. One silent address is allowed beyond the N - 1 promises, because
- *      a
+ *      and of its replica once, and stores them in DIR/BOOTSTRAP before it asks other replicas.
+ *   2. It bootstraps only when, in one round, N - 1 other replicas have answered that they have no
+ *      log and have promised. They must differ in identity and in name. A silent or unclear peer
+ *      never counts as empty. One silent address is allowed beyond the N - 1 promises, because a
  *      name that resolves to all replicas also resolves to the asking one.
  *   3. A replica stores its promise in DIR/PROMISE, durably, before it answers. Without a log it
  *      promises to no other bootstrap, and it never bootstraps: only ordinal 0 does.

@@ -3,8 +3,7 @@
  *
  * Command:  the specification's JSON (fleet/format/command.h)
  * Snapshot: the state's JSON with its seal (fleet/format/state.h), which is one line; then, if
- *           there are any, a line end and the answers to recent requests
- *           (fleet/answers.h)
+ *           there are any, a line end and the answers to recent requests (fleet/answers.h)
  * Reply:    u8 status, u8 changed, u16 length of `field`, u32 clusters freed, u32 domains freed,
  *           u64 number, field and a NUL, holder; little-endian */
 #include "fleet/machine.h"

@@ -12,8 +12,7 @@
  * failover.
  *
  * Order of calls, all on the loop's thread:
- *     fleet_service_open -> replica_open with
- *     fleet_machine_registration(fleet_service_machine())
+ *     fleet_service_open -> replica_open with fleet_machine_registration(fleet_service_machine())
  *     -> fleet_service_attach -> fleet_service_methods -> rpc_server_listen
  *     -> fleet_service_join
  *     ... fleet_service_on_change from replica_events.on_change ...

@@ -9,8 +9,7 @@
  * call. One stream runs at a time, because a view keeps removed rows; a second call gets
  * RESOURCE_EXHAUSTED.
  *
- *     called -> leadership confirmed (src/leader) -> opening views, once other snapshots are
- *     closed
+ *     called -> leadership confirmed (src/leader) -> opening views, once other snapshots are closed
  *            -> measuring -> head -> sending, a slice per turn -> done */
 #include <string.h>
 

@@ -2,13 +2,10 @@
 /* Decides which connection gets the calls, and which address is dialed next.
  *
  *   active   ready; new calls go here                      at most one
- *   next     being dialed, to become active                only while there is no active
- *   connection
+ *   next     being dialed, to become active                only while there is no active connection
  *   spare    being dialed or ready, to another address     only with warm_second
- *   extra    being dialed or ready, to the address of the  at most connections_max - 1; only
- *   while
- *            active connection                             the existing streams do not
- *            suffice
+ *   extra    being dialed or ready, to the address of the  at most connections_max - 1; only while
+ *            active connection                             the existing streams do not suffice
  *
  * A spare that is lost after a stable time, or that became active, is replaced after a random
  * delay. A channel with a live connection can wait, and thousands of handshakes at the moment a

@@ -16,8 +16,7 @@
  *
  * Our servers may send these trailers (headers in a trailers-only response):
  *   x-muster-leader   with FAILED_PRECONDITION: this replica is not the leader. The value is the
- *                     leader's "host:port", or empty if unknown. Also means
- *                     "not applied".
+ *                     leader's "host:port", or empty if unknown. Also means "not applied".
  *   x-muster-applied  "no": nothing was done, whatever the status; a retry is safe.
  * A request carries traceparent (W3C, 00-<trace>-<span>-01) unless switched off, x-request-id if
  * the caller gave an id, and grpc-timeout with the remaining time.

@@ -41,15 +41,10 @@ enum {
  *     WAITING    channel.waiting: no connection    -> RUNNING   client_call_begin
  *                is ready for the call             -> ENDED     client_call_stop
  *     DELAYED    channel.delayed: backs off        -> WAITING   on_timer of the call
- *                                                  ->
- *                                                  ENDED
- *                                                  client_call_stop
+ *                                                  -> ENDED     client_call_stop
  *     RUNNING    connection.calls: an attempt      -> ANSWERED  answer_set_aside
- *                has a stream                      -> WAITING, DELAYED, ENDED
- *                client_call_over
- *                                                  ->
- *                                                  ENDED
- *                                                  client_call_stop
+ *                has a stream                      -> WAITING, DELAYED, ENDED  client_call_over
+ *                                                  -> ENDED     client_call_stop
  *     ANSWERED   channel.delayed: the stream is    -> as RUNNING, except ANSWERED
  *                gone, the caller still reads
  *     ENDED      channel.ended: on_end is due
@@ -57,8 +52,7 @@ enum {
  *   outgoing   OPEN: the caller may send more. ENDED: the caller called rpc_call_end. HANDED: h2
  *   has
  *              the end of the request, too. A retry changes HANDED back to ENDED.
- *   incoming   NONE. BEGUN: headers have arrived. WHOLE: `attempt` is known, but held bytes must
- *   be
+ *   incoming   NONE. BEGUN: headers have arrived. WHOLE: `attempt` is known, but held bytes must be
  *              delivered first. A retry changes the state back to NONE. */
 enum call_state { CALL_WAITING, CALL_DELAYED, CALL_RUNNING, CALL_ANSWERED, CALL_ENDED };
 enum outgoing_state { OUTGOING_OPEN, OUTGOING_ENDED, OUTGOING_HANDED };

@@ -3,15 +3,12 @@
  *
  *   how it ended        certainly not applied  then
  *   UNSENT, REFUSED,            yes           retry, while attempts are left and the request is
- *   still
- *   NOT_APPLIED                               kept; else the status, as "not applied"
+ *   NOT_APPLIED                               still kept; else the status, as "not applied"
  *   NOT_LEADER                  yes           retry if the channel follows; else ERR_NOT_LEADER
  *   ANSWERED, OK                 -            ERR_OK
  *   ANSWERED, a definite no     yes           the status, as "not applied"
- *   ANSWERED, a doubtful one    no            UNAVAILABLE and UNKNOWN: retry if a repeat is
- *   harmless;
- *                                             else
- *                                             ERR_UNKNOWN
+ *   ANSWERED, a doubtful one    no            UNAVAILABLE, UNKNOWN: retry if a repeat is harmless;
+ *                                             else ERR_UNKNOWN
  *   LOST                        no            retry if a repeat is harmless; else ERR_UNKNOWN
  *
  * The surprising rule: doubt persists. Once an attempt may have been applied, the refusal of a

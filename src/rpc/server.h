@@ -60,7 +60,7 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
      * server does not read does not count. */
     uint64_t body_timeout_ms;
     uint64_t write_timeout_ms; /* 60,000 without the kernel accepting a byte; if the peer's windows
-                                * block output for this time, a ping checks whether the peer still
+                                * block output for this time, a ping checks that the peer still
                                 * reads */
     uint64_t idle_timeout_ms;  /* 0: never; closes a connection without streams */
     uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */

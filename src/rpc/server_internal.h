@@ -148,39 +148,26 @@ struct stage {
  * call_handler_to (call.c) make every change, and assert that the change is listed here.
  *
  *   request    what the peer sends
- *     OPEN       more may arrive                            -> ENDED      call_headers,
- *     call_end
+ *     OPEN       more may arrive                            -> ENDED      call_headers, call_end
  *     ENDED      complete; a part may wait in the inbox     -> DELIVERED  request_deliver_end
  *     DELIVERED  the handler has all of it, or the call failed at its end
  *
  *   response   what is sent to the peer
  *     NONE       nothing was given to h2                    -> STARTED    response_start
- *                                                           ->
- *                                                           DECIDED
- *                                                           call_decide
+ *                                                           -> DECIDED    call_decide
  *     STARTED    headers were sent, messages may follow     -> DECIDED    call_decide
- *     DECIDED    the status is known and waits until the    -> SENT       status_send,
- *     call_gone
- *                outbox is empty                            -> CANCELLED
- *                call_abort, call_gone
+ *     DECIDED    the status is known and waits until the    -> SENT       status_send, call_gone
+ *                outbox is empty                            -> CANCELLED  call_abort, call_gone
  *     SENT       the status was given to h2, or dropped because the peer is gone
  *     CANCELLED  the server or the peer ended the call before it was answered
  *
  *   handler    which events the handler has had
- *     UNAWARE    none                                  -> AWARE    request_start,
- *     message_deliver
- *                                                      ->
- *                                                      DONE
- *                                                      call_report_done
- *     AWARE      the call began; on_done is due        -> BLOCKED  response_send,
- *     rpc_reply_more
- *                                                      ->
- *                                                      DONE
- *                                                      call_report_done
+ *     UNAWARE    none                                  -> AWARE    request_start, message_deliver
+ *                                                      -> DONE     call_report_done
+ *     AWARE      the call began; on_done is due        -> BLOCKED  response_send, rpc_reply_more
+ *                                                      -> DONE     call_report_done
  *     BLOCKED    like AWARE, and on_writable is due    -> AWARE    connection_on_writable
- *                                                      ->
- *                                                      DONE
- *                                                      call_report_done
+ *                                                      -> DONE     call_report_done
  *     DONE       no more events follow
  *
  * Invariants: the handler is DONE only if the response is DECIDED or later. The outbox has bytes

@@ -12,8 +12,7 @@
  * place in the queue.
  *
  * Order of calls, all on the loop's thread:
- *     store_service_open -> replica_open with
- *     store_machine_registration(store_service_machine())
+ *     store_service_open -> replica_open with store_machine_registration(store_service_machine())
  *     -> store_service_attach -> store_service_methods -> rpc_server_listen
  *     ... store_service_on_change from replica_events.on_change ...
  *     rpc_server_close (wait for its done) -> replica_close -> store_service_close */

@@ -2,8 +2,7 @@
 /* The files of the service and the calls between them.
  *
  *     call -> leader/leader.h -> service_request.c (limits -> leader?)
- *          -> once ready: the method's `read`, or the method's `command` and the applied
- *          result
+ *          -> once ready: the method's `read`, or the method's `command` and the applied result
  *     Acquire that waits -> service_wait.c until an event of a later entry answers the call
  *     Renew -> service_renew.c: many calls, one entry
  *     Watch -> kept -> service_watch.c, watch_engine.c

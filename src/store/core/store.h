@@ -23,8 +23,7 @@
  *
  * Invariants, asserted before and after every part of a command, except I3 and I4 (store.c):
  *   I1 The clock and the revision never decrease.
- *   I2 Every lease is in `leases` by its number, a part of its id, and in `due` by (deadline,
- *   id).
+ *   I2 Every lease is in `leases` by its number, a part of its id, and in `due` by (deadline, id).
  *   I3 A key under "muster/" names a lease exactly while that lease has a claim on the key.
  *   I4 A plain lease has no claims: its keys are the keys that name it.
  *   I5 A waiter has a lease of its own, and that lease has no claim.
