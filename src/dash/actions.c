@@ -33,8 +33,7 @@ enum {
 struct action_kind {
     const char *name, *path;
     const char *arguments[ARGUMENTS_MAX + 1]; /* fields of the body, in this order */
-    uint32_t field; /* number of the first argument's field in the gRPC request; the others
-                     * follow */
+    uint32_t field; /* field number of the first argument in the gRPC request */
     uint32_t force; /* number of a boolean field that is set; 0: none */
     bool outcome;   /* the response is the store's Outcome */
 };
@@ -43,8 +42,7 @@ struct action {
     const struct action_kind *kind;
     wall_time at;
     const char *by;                    /* "token" or "certificate"; static text */
-    char certificate[CERTIFICATE_CAP]; /* the certificate's name, also for a request with the token;
-                                        * "": none */
+    char certificate[CERTIFICATE_CAP]; /* the certificate's name, even with the token; "": none */
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP];
     bool ok;
     char said[WHY_CAP];

@@ -34,7 +34,7 @@ struct dash_options {
     struct io *io;
     const struct log_source *log;        /* copied */
     struct http_server *http;            /* must outlive the dashboard */
-    const char *const *addresses;        /* gRPC addresses of the coordinators, this one's first;
+    const char *const *addresses;        /* the coordinators' gRPC addresses, own address first;
                                           * copied */
     struct tls_context *tls;             /* NULL: plaintext; the dashboard holds a reference */
     struct tls_context *shard_tls;       /* for connections to shards; NULL: same as `tls`; the
@@ -43,15 +43,12 @@ struct dash_options {
     const char *warning;                 /* shown on every page; NULL: none; copied */
     const char *token;                   /* NULL: no actions; copied */
     const char *notes_file;              /* NULL: no notes; copied */
-    const char *read_only;               /* why there are no actions, if there is no token;
-                                          * copied */
+    const char *read_only;               /* reason for the lack of a token; copied */
     void (*self)(void *owner, struct dash_self *ret_self);
     void *owner;
 };
-/* All functions run on the loop's thread. Errors of http_publish, http_route and
- * rpc_channel_open. */
+/* Runs on the loop's thread. Errors of http_publish, http_route and rpc_channel_open. */
 enum err dash_open(const struct dash_options *options, struct dash **ret_dash, struct note *note);
-/* done() is called when every call has ended, in a later turn of the loop. Call before the listener
- * is closed. */
+/* done() is called in a later turn, when every call has ended. Call before closing the listener. */
 void dash_close(struct dash *dash, void (*done)(void *owner), void *owner);
 #endif

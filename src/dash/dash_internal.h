@@ -37,8 +37,7 @@ enum {
     ANSWER_ARENA_MAX = 64 << 20,
     PART_MAX = 8 << 20,    /* of JSON */
     TOPIC_MAX = 15 << 20,  /* less than the listener's limit */
-    EVENT_MAX = 192 << 10, /* a longer topic is not sent; the event only says that the topic
-                            * changed */
+    EVENT_MAX = 192 << 10, /* longer topics are not sent; the event only reports the change */
     SHARDS_MAX = 64,       /* shards that are queried; further shards are only listed */
     DASH_ID_CAP = 17,
     LEADERS_KEPT = 32,
@@ -89,8 +88,7 @@ struct dash {
     bool dirty[TOPICS];
     mono_time young_until, calm_from;
     bool watched;
-    bool eager; /* in this tick every query is sent, because a browser has just connected or an
-                 * action was executed */
+    bool eager; /* send every query in this tick: a browser connected, or an action ran */
     bool hurry; /* be eager in the next tick */
     struct links shards, replicas, groups;
     size_t shards_listed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: one document for all views, whose script selects the view by the address, and its
- * assets, which are part of the binary. Also /api/session (the client's identity and rights) and
+ * assets, which are part of the binary. Also /api/session (identity and rights) and
  * /api/history. */
 #include "dash/dash_internal.h"
 

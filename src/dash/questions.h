@@ -35,8 +35,7 @@ struct question_kind {
     uint32_t attempts_max; /* 0: the client's default */
     /* Encodes the request; NULL: an empty one. ERR_NOMEM, ERR_FULL. */
     enum err (*request)(void *owner, struct buf *into);
-    /* Writes the response as fields of an open object; NULL: the whole message, by its
-     * descriptor. */
+    /* Writes the response as fields of an open object; NULL: the whole message. */
     void (*write)(struct ndjson *json, const ProtobufCMessage *answer);
     /* Passes values of the response to the rest of the dashboard; may be NULL. */
     void (*took)(void *owner, const ProtobufCMessage *answer);
@@ -70,8 +69,8 @@ struct links {
     const struct question_kind *kind;
     void *rows;
     size_t row_size, count;
-    /* Coordinators are queried over the dashboard's channel; any other peer over a channel to its
-     * address. */
+    /* Coordinators are queried over the dashboard's channel, other peers over their own
+     * channels. */
     enum dash_peer peer;
     void (*opened)(void *row); /* initializes a row that is zero except for its link; may be NULL */
     void (*closed)(void *row); /* frees what opened() allocated; may be NULL */
@@ -79,8 +78,7 @@ struct links {
 enum err links_open(struct links *links); /* the caller sets the other fields; ERR_NOMEM */
 void links_close(struct links *links);    /* no channel may be open; allowed for a zeroed one */
 void links_begin_list(
-    struct links *links); /* starts a list of all rows; links_end_list frees the rows that were not
-                           * listed */
+    struct links *links); /* starts a list of all rows; links_end_list frees the missing rows */
 void links_listed(struct links *links, const char *id, const char *address);
 void links_end_list(struct links *links);
 void links_hang_up(struct links *links);

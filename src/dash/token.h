@@ -12,7 +12,7 @@ enum err dash_token_read(struct fs *fs, const char *path, char ret_token[DASH_TO
 /* Writes a new random token. Errors of fs_publish, with a note. */
 enum err dash_token_make(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
                          struct note *note);
-/* Checks whether the file can be read or else created. Call before anything else is created.
+/* Checks whether the file can be read or created. Call before other files are created.
  * ERR_INVALID. */
 enum err dash_token_check(struct fs *fs, const char *path, struct note *note);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of admission. Each is a function that decides, or leaves the decision to the next.
- * Pure. */
+/* The rules of admission. Each function decides or leaves the decision to the next. Pure. */
 #include "fleet/admit.h"
 
 #include <inttypes.h>
@@ -22,8 +21,7 @@ static const struct replica_member *at_address(const struct admit_view *view, co
     return NULL;
 }
 
-/* How long a member has been silent. A newly elected leader has heard no member yet, which must not
- * count as silence. */
+/* How long a member has been silent. A new leader has heard no member yet; that is not silence. */
 static uint64_t member_silence(const struct admit_view *view, const struct replica_member *member)
 {
     return member->self ? 0 : min_u64(member->silent_ms, view->leading_ms);
@@ -92,8 +90,7 @@ static bool request_is_wrong(const struct admit_view *view, const struct admit_r
     return true;
 }
 
-/* A new replica waits if another replica with its name still responds, because one of the two is a
- * mistake. */
+/* A new replica waits if a replica with its name still responds: one of the two is a mistake. */
 static bool name_is_held(const struct admit_view *view, const struct admit_request *request,
                          struct admit_step *step)
 {
@@ -121,8 +118,7 @@ static bool roster_lacks(const struct admit_view *view, const struct admit_reque
     if (known && roster_entry_equal(known, &request->entry)) return false;
     *step = (struct admit_step){.kind = ADMIT_ENTER};
     if (known || count < ROSTER_ENTRIES_MAX) return true;
-    for (size_t i = 0; i < count; i++) { /* makes room: removes the entry of a replica that never
-                                          * became a member */
+    for (size_t i = 0; i < count; i++) { /* makes room: this replica never became a member */
         if (find_member(view, entries[i].id)) continue;
         *step = (struct admit_step){.kind = ADMIT_FORGET, .id = entries[i].id};
         break;
@@ -207,8 +203,7 @@ struct admit_step admit_next(const struct admit_view *view, const struct admit_r
 
     if (request_is_wrong(view, request, &step)) return step;
     if ((!member || member->role != MEMBER_VOTER) && name_is_held(view, request, &step))
-        return step; /* also for a learner, because the older identity may have been silent only for
-                      * a while */
+        return step; /* also for a learner: the older identity may return */
     if (roster_lacks(view, request, &step)) return step;
     if (!member || strcmp(member->address, request->raft) != 0) {
         if (address_is_taken(view, request, &step)) return step;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an archive of any kind into its own state machines, and writes a data directory from them.
+/* Reads an archive of any kind into its own state machines, and writes a data directory.
  * Blocking. */
 #include "fleet/archive.h"
 

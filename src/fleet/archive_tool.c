@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores and verifies archives, with output as lines of text for people or as JSON for programs.
- * Blocking. */
+/* Restores and verifies archives, with output as text for people or as JSON. Blocking. */
 #include "fleet/archive_tool.h"
 
 #include <inttypes.h>
@@ -96,8 +95,7 @@ static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
     return err;
 }
 
-/* Warns about a clock with which a second restore might reuse the numbers of the first. See
- * base/recovery.h. */
+/* Warns about a clock that may repeat the numbers of an earlier restore (base/recovery.h). */
 static enum err say_clock(const struct archive_facts *facts, uint64_t wall_ms, struct buf *out)
 {
     uint64_t created_ms = facts->created_ms;
@@ -154,7 +152,7 @@ static enum err may_replace(const struct restore_request *wish, struct note *not
     struct note own = {""};
     enum err err = datadir_read(wish->to.fs, wish->to.dir, &known, &own);
 
-    /* An incomplete restore or an empty directory may be overwritten. Any other content may be in
+    /* An incomplete restore or an empty directory may be overwritten. Other content may be in
      * use. */
     if (wish->replaces || err == ERR_NOT_FOUND || err == ERR_NOT_READY) return ERR_OK;
     return note_fail(

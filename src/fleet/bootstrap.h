@@ -17,8 +17,7 @@ struct bootstrap_options {
     const char *dir;              /* data directory; must exist and be locked by the caller */
     const char *name;             /* of this node; copied */
     uint32_t expect;
-    /* Called once with BOOTSTRAP_NOW or BOOTSTRAP_JOIN, never from inside. Then call
-     * bootstrap_close. */
+    /* Called once, never from inside, with BOOTSTRAP_NOW or BOOTSTRAP_JOIN. Then stop and free. */
     void (*done)(void *owner, enum bootstrap_verdict verdict);
     /* called when the reason to wait changes; may be NULL */
     void (*waits)(void *owner, const char *for_what);

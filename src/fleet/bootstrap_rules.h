@@ -33,8 +33,7 @@
 enum {
     BOOTSTRAP_SILENCE_MS = 3000, /* with expect 1 only: how long to wait for silent peers */
     BOOTSTRAP_AGAIN_MS = 250,    /* between two rounds */
-    BOOTSTRAP_CALL_MS = 2000,    /* timeout of one query; the peer syncs its disk before it
-                                  * answers */
+    BOOTSTRAP_CALL_MS = 2000,    /* timeout of one query; the peer syncs its disk first */
     BOOTSTRAP_PEERS_MAX = 32,
     BOOTSTRAP_EXPECT_MAX = 7,     /* most voters */
     BOOTSTRAP_EXPECT_DEFAULT = 3, /* default if join addresses are given */

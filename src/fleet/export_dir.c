@@ -13,8 +13,7 @@ enum {
     DIR_MODE = 0755,
     EXPORT_DIR_FILE_MODE = 0644,
     STAMP_LEN = 15,      /* YYYYMMDD-HHMMSS */
-    SYNC_BYTES = 8 << 20 /* syncs often, because one long sync at the end would delay the log's
-                          * syncs */
+    SYNC_BYTES = 8 << 20 /* a single long sync would delay the log's syncs */
 };
 
 struct export_file {
@@ -250,8 +249,7 @@ void export_abandon(struct export_file *own_file)
 
 /* -- pruning -- */
 
-/* Renames to a temporary name first, so that a partly removed export is not taken for a complete
- * one. */
+/* Renames the export first, so that a partly removed one is not taken for complete. */
 static enum err remove_export(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     char path[FS_PATH_CAP], aside[FS_PATH_CAP], temp[EXPORT_NAME_CAP + 8];

@@ -27,8 +27,7 @@ enum err export_write(struct export_file *file, struct str state, struct note *n
  * changes `latest`. Always frees the file. On ERR_OK `name` is the export's name. */
 enum err export_finish(struct export_file *own_file, char name[EXPORT_NAME_CAP], struct note *note);
 void export_abandon(struct export_file *own_file); /* NULL is fine */
-/* Removes the oldest exports beyond `keep` (at least 1), never `newest`. Returns how many were
- * removed. */
+/* Removes the oldest exports beyond `keep` (at least 1), never `newest`. Returns their number. */
 enum err export_prune(struct fs *fs, const char *dir, uint32_t keep, const char *newest,
                       uint32_t *ret_removed, struct note *note);
 #endif

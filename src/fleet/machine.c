@@ -177,8 +177,7 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
     answer = reply_make(machine, &result);
-    (void)buf_append(reply, answer); /* without memory the reply is empty, but the answer is
-                                      * stored */
+    (void)buf_append(reply, answer); /* without memory no reply is sent, but the answer is stored */
     if (key.len &&
         (!answer.len || fleet_answers_put(machine->answers, (uint8_t)command.kind, key, answer)))
         abort(); /* no memory: without the answer, this replica would apply a repeat */

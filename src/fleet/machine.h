@@ -38,8 +38,7 @@ enum err fleet_machine_open(const struct fleet_machine_options *options,
 void fleet_machine_close(struct fleet_machine *machine);         /* NULL is fine */
 /* For replica_options: id, name "fleet", version, ops and state are set, the rest is 0. */
 struct state_machine fleet_machine_registration(struct fleet_machine *machine);
-/* The same object for the machine's whole life. For reads and heartbeats; only the log may issue
- * commands. */
+/* Always the same object. For reads and heartbeats; only the log may issue commands. */
 struct fleet *fleet_machine_fleet(struct fleet_machine *machine);
 
 uint32_t fleet_command_version(const struct fleet_command *command);

@@ -53,17 +53,14 @@ struct fleet_service_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL; one service per registry */
-    struct events *events; /* events of the cluster, and the audit; must outlive the service; may be
-                            * NULL */
-    /* The leader's gRPC address from the roster, "" if unknown; valid during the call. NULL: never
-     * known. */
+    struct events *events; /* cluster events and the audit; must outlive the service; may be NULL */
+    /* The leader's gRPC address, "" if unknown; valid during the call. NULL: never known. */
     const char *(*leader_address)(void *owner);
     void *owner;
-    const struct fleet_seed *seed; /* from --bootstrap-state; must outlive the service; may be
-                                    * NULL */
+    const struct fleet_seed *seed; /* from --bootstrap-state; must outlive the service; NULL:
+                                    * none */
     const struct roster *roster;   /* may be NULL: replicas have no names, and none is admitted */
-    const char *name, *dir;        /* of this node; the replica's data directory, which stores
-                                  * promises */
+    const char *name, *dir;        /* of this node; the data directory, which stores promises */
     /* True if the replica knows a cluster that it may belong to, so it must not promise to another
      * bootstrap. NULL: never. */
     bool (*cluster_known)(void *owner);
@@ -76,8 +73,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
 /* Call before the replica is closed. Ends exports, which may wait for the disk, and stops joining
  * and admitting. done() (may be NULL) is called once. */
 void fleet_service_stop(struct fleet_service *service, void (*done)(void *owner), void *owner);
-/* Call after the server and the replica are closed; closing them ends the last admissions. NULL is
- * fine. */
+/* Call after the server and the replica are closed, which ends admissions. NULL is fine. */
 void fleet_service_close(struct fleet_service *service);
 struct fleet_machine *fleet_service_machine(struct fleet_service *service);
 /* `machines`: the replica's machines by ascending id; must outlive the service. */

@@ -150,7 +150,7 @@ void service_end_term(struct fleet_service *service)
     reports_begin(service->reports, 0);
 }
 
-/* A leader needs no snapshots, so this does not happen on a leader; if it does, the reports start
+/* Leaders need no snapshots, so this should not happen on a leader. Then the reports start
  * again. */
 void service_restored(void *owner)
 {

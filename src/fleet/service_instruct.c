@@ -11,8 +11,7 @@ typedef Muster__V1__QueueInstructionRequest queue_message;
 
 enum { SHARDS_AT_ONCE_MAX = 1024 };
 
-/* Sets term and sequence. An instruction without an id gets one of 16 hexadecimal digits, stored in
- * `id`. */
+/* Sets term and sequence. A missing id becomes 16 hexadecimal digits, stored in `id`. */
 static void instruction_stamp(struct fleet_service *service, struct instruction *it,
                               char id[INSTRUCTION_ID_CAP])
 {
@@ -141,8 +140,7 @@ static bool queue_admit(struct leader_request *request)
     return !wrong;
 }
 
-/* Checks the room for all shards before the first instruction is queued, so that all are queued or
- * none. */
+/* Checks the room for all shards before the first is queued, so that all are queued or none. */
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);

@@ -33,8 +33,8 @@ struct service_method {
     bool (*admit)(struct leader_request *request);
     /* For reads and soft state: runs once leadership is confirmed, and answers. */
     void (*read)(struct leader_request *request);
-    /* For writes: checks against the leader's soft state. Returns false after it has answered. May
-     * be NULL. */
+    /* For writes: checks the leader's soft state. Returns false after it has answered. May be
+     * NULL. */
     bool (*judge)(struct leader_request *request);
     enum fleet_table table; /* for reads of a table */
     enum fleet_kind kind;   /* for writes of service_admin.c */
@@ -131,8 +131,7 @@ struct outflow {                    /* a stream of the whole state: service_snap
     struct buf slice;
 };
 
-struct quorum { /* this replica's membership: quorum.c; as a leader, the admission of others:
-                 * admission.c */
+struct quorum { /* quorum.c: this replica's membership; admission.c: admitting others */
     struct fleet_service *service;
     struct admit_request self; /* the request to join; the cluster is filled in when it is sent */
 
@@ -242,8 +241,7 @@ bool service_take_unassign_refusal(struct fleet_service *service,
 /* Compares the domains in a report with the tables. */
 void service_compare_domains(struct fleet_service *service, const struct reported_shard *shard,
                              const Bigfleet__V1alpha1__ShardReport *report);
-/* Queues UnassignDomain for each domain that is leaving the shard and has no pending
- * instruction. */
+/* Queues UnassignDomain for each domain leaving the shard that has no pending instruction. */
 void service_queue_unassigns(struct fleet_service *service, const struct reported_shard *shard);
 void service_conflict_begun(struct fleet_service *service, const struct reported_shard *shard);
 /* called once per tick on the leader */
@@ -260,8 +258,8 @@ void service_instruct_owner(struct fleet_service *service, const struct fleet_do
                             bool assigned);
 /* Queues UnassignDomain with the tag `since`, unless that instruction is pending. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
-/* Queues UnassignDomain to a shard that has another shard's domain, unless an instruction about the
- * domain is pending. */
+/* Queues UnassignDomain to a shard with another shard's domain, unless an instruction is
+ * pending. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
 /* The pending instruction to domain->shard about the domain; NULL: none. */
 const struct instruction *service_find_pending(const struct fleet_service *service,
@@ -288,15 +286,13 @@ struct admission;
 /* ERR_OK: the replica is a voter at its address. ERR_NOT_READY: not yet; the note names the reason.
  * ERR_NOT_LEADER, ERR_UNKNOWN. Any other error: refused. Called once, never from inside. */
 typedef void admission_fn(void *owner, enum err err, const struct note *note);
-/* Admits step by step until done or `until`. ERR_NOMEM, ERR_FULL (timers, or too many requests at
- * once), ERR_CLOSED. */
+/* Admits step by step until done or `until`. ERR_NOMEM, ERR_FULL (timers, requests), ERR_CLOSED. */
 enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
                       mono_time until, admission_fn *done, void *owner,
                       struct admission **ret_admission);
 /* The caller is gone; the admission continues. */
 void admission_forget(struct admission *admission);
-/* Ends admissions that wait for a timer. An admission with a proposal in the log ends with the
- * proposal. */
+/* Ends admissions that wait for a timer. The others end with their proposal in the log. */
 void admissions_stop(struct quorum *quorum);
 
 /* -- service_replica.c -- */
@@ -335,8 +331,7 @@ void service_pack_row(struct fleet_service *service, struct pack *pack,
 
 /* -- service_metrics.c -- */
 extern const char *const service_ack_names[ACK_OUTCOMES];
-/* Only with a registry. Errors of metrics_add and metrics_on_write; must be closed even after an
- * error. */
+/* Only with a registry. Errors of metrics_add and metrics_on_write; close even after an error. */
 enum err service_metrics_open(struct fleet_service *service, struct note *note);
 void service_metrics_close(struct fleet_service *service);
 

@@ -90,8 +90,7 @@ void service_queue_unassigns(struct fleet_service *service, const struct reporte
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    /* An instruction with a tag is about a leaving domain. Returns if all leaving domains have
-     * one. */
+    /* An instruction with a tag is about a leaving domain. Returns if all such domains have one. */
     if (fleet_count_leaving(service->fleet, shard->id) <= shard->tagged) return;
     if (service->clears > 0) return; /* some were acknowledged a moment ago */
     while (reports_pending(shard) < service->options.limits.pending_max &&

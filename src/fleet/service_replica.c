@@ -499,8 +499,7 @@ static enum err store_promise(const struct fleet_service *service,
     return err;
 }
 
-/* Writes a small file on the loop's thread, which is acceptable because this replica serves no
- * clients yet. */
+/* Writes a small file on the loop's thread; this replica serves no clients yet. */
 static bool replica_promise_bootstrap(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

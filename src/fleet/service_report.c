@@ -30,8 +30,7 @@ static struct str report_shard(const struct leader_request *request)
     return str_from(report_of(request)->shard_id);
 }
 
-/* Checks whether the tables would accept the shard. Otherwise each of its reports would propose a
- * command in vain. */
+/* Checks that the tables would accept the shard, so that its reports propose nothing in vain. */
 static bool report_is_registrable(struct leader_request *request)
 {
     bool long_id = report_shard(request).len > FLEET_ID_MAX;

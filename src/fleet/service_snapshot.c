@@ -20,8 +20,7 @@
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 enum {
-    TURN_MS = 300000, /* timeout for the views: a machine has one view at a time, and the log needs
-                       * them, too */
+    TURN_MS = 300000, /* timeout for the views, which the log's snapshots use, too */
     TURN_EVERY_MS = 50,
     CHUNK_BYTES = 1 << 20, /* of one frame: wire.md 4.5 */
 };

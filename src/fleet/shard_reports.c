@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores reports and instructions within bytes_max, whatever the shards send. Runs on the loop's
- * thread. */
+/* Stores reports and instructions within bytes_max. Runs on the loop's thread. */
 #include "fleet/shard_reports.h"
 
 #include <stdlib.h>

@@ -51,8 +51,8 @@ struct instruction {
     uint64_t term, sequence; /* position in the queue */
     uint64_t tag;            /* set by the caller; 0: none */
     bool stray;              /* set by the caller: about a domain that another shard owns */
-    bool unsent_before;      /* set by the caller: the shard was never sent the assignment that this
-                              * instruction revokes */
+    bool unsent_before;      /* set by the caller: the revoked assignment was never sent to the
+                              * shard */
     bool refused;
     uint32_t deliveries; /* counted by the caller: how often it was sent */
     struct str reason;   /* of the last refusal, truncated; empty: not refused */
@@ -85,8 +85,7 @@ struct reported_shard {
     struct shard_process processes[REPORTS_PROCESSES_MAX];
     uint64_t process_order;
     struct list queue;     /* instructions by (term, sequence) */
-    size_t tagged, strays; /* pending instructions with a tag; about domains that another shard
-                            * owns */
+    size_t tagged, strays; /* with a tag; about domains that another shard owns */
     uint64_t asked;        /* number of the last reports_may_queue call that named this shard */
     struct map by_id, by_topic;
 };

@@ -24,8 +24,7 @@ struct survey_to { /* the join addresses, and how to reach them */
     const char *const *addresses; /* ends with NULL; copied; NULL or empty: no queries */
     const char *self;             /* this replica's gRPC address; skipped if there are others */
     struct tls_context *tls;      /* of a client; NULL: plaintext */
-    bool look_up;                 /* resolve the name; false in the simulator, whose names are
-                                   * hosts */
+    bool look_up;                 /* resolve the name; the simulator's names are hosts */
 };
 struct survey_options {
     struct survey_to to;

@@ -31,8 +31,7 @@ const char *rpc_access_text(struct rpc_access access); /* "bigfleet://admin", fo
 /* ERR_OK, or ERR_DENIED with a note that names the identity shown and the identity required. */
 enum err rpc_access_check(struct rpc_access access, const struct tls_identity *identity,
                           struct note *note);
-/* The identity's name for logs and audits: its single bigfleet:// URI, otherwise its common name.
- * Empty for NULL. */
+/* The identity's name for logs: its single bigfleet:// URI, else its common name. "" for NULL. */
 struct str rpc_access_name(const struct tls_identity *identity);
 /* For handlers: checks that the identity is exactly prefix + id ("bigfleet://shard/" + "s1"). A
  * NULL identity passes. */

@@ -38,8 +38,7 @@ mono_time body_due(const struct connection *c)
                                   : CONTAINER_OF(c->bodies.next, struct rpc_call, body)->body_check;
 }
 
-/* True if the peer cannot send: the server has not read its data, or has closed the connection's
- * window. */
+/* True if the peer cannot send: its data is not read, or the connection's window is closed. */
 static bool is_ours(const struct rpc_call *call)
 {
     const struct connection *c = call->connection;

@@ -44,24 +44,21 @@ struct rpc_handler {
 
 enum {
     RPC_STAGES_MAX = 8,
-    RPC_METADATA_OUT_MAX = 64,     /* fields that a handler may add, headers and trailers
-                                    * together */
+    RPC_METADATA_OUT_MAX = 64,     /* fields a handler may add to headers and trailers */
     RPC_STATUS_TEXT_MAX = 4 << 10, /* longer status messages are cut */
     RPC_TRACE_LEN = 32,
 };
 
 /* -- properties of a call -- */
 struct str rpc_call_path(const struct rpc_call *call); /* "/pkg.Service/Method" */
-/* The caller: the peer, or the original caller of a call that a replica forwarded. NULL:
- * plaintext. */
+/* The caller: the peer, or the original caller of a forwarded call. NULL: plaintext. */
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call);
 const char *rpc_call_peer(const struct rpc_call *call);   /* the peer's address */
 mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER: no deadline */
 /* Finds metadata by its lower-case name; the values of -bin names are decoded. Returns the first of
  * several values; false if there is none. The value belongs to the call. */
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value);
-/* Iterates over the metadata, without the names that HTTP/2 and gRPC reserve. Start with *cursor
- * 0. */
+/* Iterates over the metadata without reserved names. Start with *cursor 0. */
 bool rpc_call_metadata_next(const struct rpc_call *call, size_t *cursor, struct str *ret_name,
                             struct str *ret_value);
 struct str rpc_call_trace(const struct rpc_call *call); /* 32 hex digits, never empty */
@@ -95,8 +92,8 @@ enum err rpc_send_kept(struct rpc_call *call, struct str message);
  * gRPC, or HTTP/2 cannot carry the value. ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
 enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value);
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value);
-/* Ends the call. `text` is percent-encoded by this function. `details` (grpc-status-details-bin)
- * may be empty. */
+/* Ends the call. `text` is percent-encoded here. `details` (grpc-status-details-bin) may be
+ * empty. */
 void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
                 struct str details);
 /* Sends the response and ends the call with OK, even if bytes are queued. If the response cannot be

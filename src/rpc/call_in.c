@@ -247,8 +247,7 @@ static enum err request_open_call(struct rpc_call *call, const struct h2_header 
 
     trace_take(call);
     later = request_find_method(call, r->path,
-                                note); /* always called, so that the call is counted under its
-                                        * method */
+                                note); /* always called, to count the call under its method */
     if (err != ERR_OK && !later) return err;
     if (!later) later = request_take_timeout(call, r->timeout, note);
     if (!later) later = request_take_encoding(call, r->encoding, note);
@@ -402,8 +401,7 @@ static void message_deliver(struct rpc_call *call)
 
     if (!message_inflated(call, &bytes)) return;
     call->bytes_in += bytes.len;
-    if (request_is_one(call)) /* time of the last bytes; "decoded" then shows how long the message
-                               * waited */
+    if (request_is_one(call)) /* time of the last bytes; "decoded" shows the wait */
         call_mark_at(call, "received", call->connection->read_at);
     else
         arena_reset(&call->arena);
@@ -511,9 +509,7 @@ static void message_whole(struct rpc_call *call)
     body_over(call);         /* the next message has its own timeout */
     message_deliver(call);
     message_forget(call);
-    if (call->paused)
-        buf_deinit(&call->message); /* the next message may not come for a long
-                                                   * time */
+    if (call->paused) buf_deinit(&call->message); /* the next message may come much later */
     limits_refund(call, len);
 }
 

@@ -95,8 +95,7 @@ static struct str status_put_digits(enum grpc_status status, char out[3])
     return str_of(out, len);
 }
 
-/* Appends grpc-status and the fields that belong to it. With `full` false, only fields that always
- * fit. */
+/* Appends grpc-status and related fields. With `full` false, only fields that always fit. */
 static size_t status_put(const struct rpc_call *call, bool full, char digits[3],
                          struct h2_header *into)
 {
@@ -306,8 +305,7 @@ static enum err response_send(struct rpc_call *call, struct str message, bool mu
     if (err == ERR_TOO_LARGE || (err == ERR_FULL && must_take)) {
         err = outbox_append(call, parts, 2);
         if (err == ERR_FULL)
-            return ERR_NOMEM; /* the peer's share is used up, and no event would
-                                                * tell when to retry */
+            return ERR_NOMEM; /* the peer's share is used up, and no event ends that */
         if (!err) call_pump(call);
     }
     if (err == ERR_FULL) response_block(call);

@@ -56,12 +56,10 @@ void rpc_client_metrics_close(struct rpc_client_metrics *metrics); /* NULL is fi
 struct rpc_channel_options {
     struct io *io;
     const char *const *addresses; /* ends with NULL; tried in order, round after round; copied */
-    struct tls_context *tls;      /* NULL: plaintext; must offer "h2". The channel holds a
-                                   * reference */
+    struct tls_context *tls;      /* NULL: plaintext; must offer "h2". Held by reference */
     const char *tls_name;         /* NULL: the dialed host; copied */
     bool warm_second;             /* keep a second connection, to another address, ready */
-    bool follow_leader; /* follow the leader named by "not leader" responses, also to an unlisted
-                         * address */
+    bool follow_leader;           /* follow "not leader" responses, also to an unlisted address */
     uint64_t backoff_first_ms, backoff_max_ms; /* 0: 100 ms, 10 s */
     uint64_t dial_timeout_ms;                  /* until the server's first bytes; 0: 5 s */
     /* Ping after this silence, and time for the reply; 0: off, 20 s. Pings are sent only while
@@ -126,8 +124,7 @@ struct rpc_call_options {  /* all values are copied */
      * again, so a retry is safe. This is a property of the method, never of a header that another
      * client sent. */
     bool dedups_by_request_id;
-    bool idempotent; /* a read, or a write that may be applied twice: a retry is safe without an
-                      * id */
+    bool idempotent; /* a read, or a write that may be repeated: retry without an id */
     /* Wait for a connection without a limit. Otherwise the call waits only for a dial in progress.
      * It fails with ERR_UNAVAILABLE as soon as every address has failed, and during the following
      * back-off. */
@@ -157,8 +154,7 @@ void rpc_call_in_pieces(struct rpc_client_call *call, rpc_piece_fn *on_piece);
 enum err rpc_call_send(struct rpc_client_call *call, struct str message);
 void rpc_call_end(struct rpc_client_call *call);    /* half-closes: no more messages are sent */
 void rpc_call_cancel(struct rpc_client_call *call); /* on_end follows, unless it is already due */
-/* Stops on_message until rpc_call_resume. Meanwhile data fills the peer's window, which then stops
- * the peer. */
+/* Stops on_message until rpc_call_resume. Meanwhile data fills the peer's window. */
 void rpc_call_pause(struct rpc_client_call *call);
 void rpc_call_resume(struct rpc_client_call *call);
 /* Metadata from the peer, with -bin values decoded and without the protocol's own names. Headers

@@ -316,8 +316,7 @@ static void trim(struct rpc_client_call *call)
         call->replayable = false;
     if (call->attempts >= call->attempts_max) call->replayable = false;
     if (call->replayable || call->output_at == 0) return;
-    /* Moving the rest costs its length, so it is moved only if it is shorter than the discarded
-     * part. */
+    /* Moving the rest costs its length, so only a rest shorter than the discarded part is moved. */
     if (call->output_at < unsent(call)) return;
     buf_consume(&call->output, call->output_at);
     call->output_at = 0;

@@ -284,8 +284,7 @@ static void client_on_closed(void *owner, enum err why, const struct note *note)
 static void client_on_drained(void *owner)
 {
     channel_touch(
-        ((struct client_connection *)owner)->channel); /* further output is sent at the end of the
-                                                        * turn */
+        ((struct client_connection *)owner)->channel); /* flushed at the end of the turn */
 }
 
 static const struct stream_events client_connection_stream_events = {.on_open = client_on_open,

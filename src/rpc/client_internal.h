@@ -24,8 +24,7 @@
 enum {
     CONNECTION_OUTPUT_MAX = 1024 * 1024,
     CONNECTION_LINGER_MS = 1000, /* time for an orderly close */
-    CONNECTION_STABLE_MS = 1000, /* a connection that was ready for less time counts as a failed
-                                  * dial */
+    CONNECTION_STABLE_MS = 1000, /* a connection that was ready for less counts as failed */
     CLIENT_TRACE_LEN = 32,
     CALL_OUTPUT_MAX = 256 * 1024,
     CALL_MESSAGE_MAX = 1024 * 1024 * 1024,
@@ -50,8 +49,7 @@ enum {
  *     ENDED      channel.ended: on_end is due
  *
  *   outgoing   OPEN: the caller may send more. ENDED: the caller called rpc_call_end. HANDED: h2
- *   has
- *              the end of the request, too. A retry changes HANDED back to ENDED.
+ *              has the end of the request, too. A retry changes HANDED back to ENDED.
  *   incoming   NONE. BEGUN: headers have arrived. WHOLE: `attempt` is known, but held bytes must be
  *              delivered first. A retry changes the state back to NONE. */
 enum call_state { CALL_WAITING, CALL_DELAYED, CALL_RUNNING, CALL_ANSWERED, CALL_ENDED };
@@ -210,16 +208,14 @@ enum err client_dial(struct rpc_channel *channel, const char *address,
 bool client_has_spoken(const struct client_connection *connection);
 void client_retire(struct client_connection *connection); /* closes after its last call */
 void client_cut(struct client_connection *connection);    /* closes at once; on_closed follows */
-/* Pings now and closes the connection unless something arrives from the server within
- * `timeout_ms`. */
+/* Pings, and closes the connection unless the server sends something within `timeout_ms`. */
 void client_probe(struct client_connection *connection, uint64_t timeout_ms);
 void client_flush(struct client_connection *connection);
 void client_add_call(struct client_connection *connection, struct rpc_client_call *call);
 void client_remove_call(struct client_connection *connection, struct rpc_client_call *call);
 
 /* -- client_call.c -- */
-/* Changes the state and inserts the call before that list node; before the head means at the
- * end. */
+/* Changes the state and inserts the call before that node; before the head means at the end. */
 void client_call_to(struct rpc_client_call *call, enum call_state to, struct list *before);
 /* ERR_OK: the call runs or was ended. ERR_FULL, ERR_CLOSED: this connection accepts no call now. */
 enum err client_call_begin(struct rpc_client_call *call, struct client_connection *connection);

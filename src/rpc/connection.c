@@ -18,10 +18,8 @@ enum {
     ROOM_MIN = 16 << 10, /* smallest room in the socket's output that is worth a flush */
     TOKEN_DRAIN = 1,     /* token of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
-    TOKEN_STALL = 3,                      /* token of the ping to a peer that keeps its windows
-                                           * closed */
-    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* limit for a replica, because it forwards the resets of
-                                           * many clients */
+    TOKEN_STALL = 3,                      /* of the ping to a peer with closed windows */
+    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* for a replica, which forwards many clients' resets */
 };
 
 /* -- its calls -- */
@@ -69,8 +67,7 @@ void connection_cut(struct connection *c)
     if (c->stream) stream_close(c->stream);
 }
 
-/* May be called inside h2's events. The next flush sends the remaining output and closes the
- * connection. */
+/* May be called inside h2's events. The next flush sends the rest and closes the connection. */
 static void connection_fail(struct connection *c)
 {
     if (c->state != CONNECTION_OPEN) return;

@@ -122,8 +122,7 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
     err = address_split(address, &parts, NULL);
     if (err) return err;
     if (strlen(address) >= RPC_ADDRESS_CAP) return ERR_INVALID;
-    if (f->leader_count == LEADERS_MAX) { /* ends the oldest leader's calls, each with its
-                                           * outcome */
+    if (f->leader_count == LEADERS_MAX) { /* ends the oldest leader's calls */
         leader_close(CONTAINER_OF(f->leaders.next, struct leader, link));
         return ERR_FULL;
     }
@@ -336,8 +335,7 @@ static void passing_send_request(struct passing *p, const ProtobufCMessage *mess
         buf_clear(scratch);
         err = message_write(message, scratch, NULL);
         if (err == ERR_FULL)
-            err = ERR_TOO_LARGE; /* not a full queue at the leader, so no event
-                                                   * would end the wait */
+            err = ERR_TOO_LARGE; /* not the leader's queue: no event would follow */
         bytes = buf_peek(scratch);
     }
     if (!err) err = rpc_call_send(p->onward, bytes);

@@ -64,8 +64,7 @@ struct rpc_forward_gate {
     const struct rpc_handler *handler; /* for calls that stay */
     void *service;
     size_t response_max; /* of one message; 0: 4 MiB */
-    uint64_t timeout_ms; /* limit for a forwarded call, even if the caller would wait longer; 0:
-                          * none */
+    uint64_t timeout_ms; /* limit for a forwarded call; 0: the caller's alone */
     /* True if this replica leads, or if any replica may answer the call. Called once per call. */
     bool (*stays)(void *service, struct rpc_call *call);
     /* For calls that begin with their message, after `stays` returned false: true if any replica
@@ -79,8 +78,7 @@ struct rpc_forward_gate {
 /* rpc_method.handler = &rpc_forward_handler, rpc_method.service = &gate */
 extern const struct rpc_handler rpc_forward_handler;
 
-/* Ends the call with FAILED_PRECONDITION and the trailer that clients follow. `leader` may be
- * "". */
+/* Ends the call with FAILED_PRECONDITION and the leader trailer. `leader` may be "". */
 void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 
 /* -- the original caller -- */

@@ -64,8 +64,7 @@ static const struct rpc_handler check_handler = {.on_message = health_on_check};
 
 /* -- Watch -- */
 
-/* Sends the current state unless the watcher has it. If the watcher is not writable, on_writable
- * calls again. */
+/* Sends the current state if it is new to the watcher. If not writable, on_writable calls again. */
 static void watcher_send(const struct rpc_health *h, struct watcher *w)
 {
     check_response response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;

@@ -145,8 +145,7 @@ enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct connection *c = call->connection;
-    bool replica = c->passes_on && c->own_identity; /* in plaintext any peer could claim to
-                                                     * forward */
+    bool replica = c->passes_on && c->own_identity; /* in plaintext any peer could claim this */
 
     if (!c->passes_on && !limits_fit(c->metadata, s->limits.metadata_per_connection_max, bytes))
         return ERR_TOO_LARGE;

@@ -16,8 +16,7 @@
 #include "obs/metrics.h"
 
 struct rpc_meter;
-/* ERR_EXISTS (these metrics have a meter already), ERR_FULL, ERR_NOMEM. `metrics` must outlive the
- * meter. */
+/* ERR_EXISTS (a second meter on these metrics), ERR_FULL, ERR_NOMEM. `metrics` must outlive it. */
 enum err rpc_meter_open(struct metrics *metrics, struct rpc_meter **ret_meter, struct note *note);
 void rpc_meter_close(struct rpc_meter *meter); /* NULL is fine */
 #endif

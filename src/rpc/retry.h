@@ -22,8 +22,7 @@
 
 enum attempt_end {
     ATTEMPT_UNSENT,      /* no byte was sent */
-    ATTEMPT_REFUSED,     /* REFUSED_STREAM, or GOAWAY below its stream: the peer did not process the
-                      * call */
+    ATTEMPT_REFUSED,     /* REFUSED_STREAM, or GOAWAY below its stream: not processed */
     ATTEMPT_NOT_LEADER,  /* answered "not leader", with or without the leader's address */
     ATTEMPT_NOT_APPLIED, /* answered with a status and "x-muster-applied: no" */
     ATTEMPT_ANSWERED,    /* answered with a status */
@@ -58,8 +57,8 @@ enum err retry_err_from_status(enum grpc_status status);
 /* True if the status alone does not tell whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);
 
-/* Back-off with full jitter: between 0 and min(max, first * 2^(failures - 1)), chosen by `random`;
- * 0 without failures. */
+/* Full jitter: between 0 and min(max, first * 2^(failures - 1)), by `random`; 0 without
+ * failures. */
 struct backoff {
     uint64_t first_ms, max_ms;
 };

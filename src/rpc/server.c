@@ -174,8 +174,7 @@ static void server_on_drain_timer(struct timer *timer)
     server_report_drained(CONTAINER_OF(timer, struct rpc_server, drain_timer));
 }
 
-/* Handlers may end calls of any connection from inside; the memory of a call is kept until the end
- * of the turn. */
+/* Handlers may end any calls from inside; a call's memory is kept until the end of the turn. */
 static void server_drain_calls(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -196,8 +195,7 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
         connection_drain(c);
         server_drain_calls(c);
     }
-    /* The timer also reports a drain without connections, so that done() is never called from
-     * inside. */
+    /* The timer also reports a drain without connections, so done() is never called from inside. */
     timer_start_in(&server->drain_timer, list_empty(&server->connections) ? 0 : within_ms);
 }
 

@@ -35,10 +35,8 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
     uint32_t connections_max;              /* 10,000 */
     uint32_t connections_per_identity_max; /* 1,000; by identity under TLS, otherwise by address */
     uint32_t streams_per_connection_max;   /* 1,000 */
-    uint32_t calls_max;                    /* 100,000 in all; further calls get
-                                            * RESOURCE_EXHAUSTED */
-    size_t buffered_max;                   /* 1 GiB in all: incomplete requests and unsent
-                                            * responses */
+    uint32_t calls_max;                    /* 100,000 in all; beyond that RESOURCE_EXHAUSTED */
+    size_t buffered_max;                   /* 1 GiB in all: partial requests, unsent responses */
     size_t buffered_per_identity_max;      /* 512 MiB */
     /* Metadata kept by open calls, and responses without a body that the peer has not read. Beyond
      * the first limit the connection is closed; beyond the others the call gets
@@ -49,8 +47,7 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
     uint32_t header_bytes_max;          /* 64 KiB per request, counted as in RFC 9113 */
     uint32_t stream_window;             /* 256 KiB that a client may send ahead on a stream */
     uint32_t connection_window;         /* 1 MiB for all streams of a connection */
-    uint32_t stream_output_max;         /* 32 KiB queued per stream; further data waits in the
-                                         * call */
+    uint32_t stream_output_max;         /* 32 KiB queued per stream; the rest waits in the call */
     uint32_t output_max;                /* 1 MiB queued for all streams of a connection */
     uint32_t socket_output_max;         /* 256 KiB written and not yet accepted by the kernel */
     uint64_t handshake_timeout_ms;      /* 10,000 for TLS; the same again for the HTTP/2 preface */
@@ -66,8 +63,7 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
     uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
     uint64_t ping_min_interval_ms; /* 300,000: pings that are more frequent, without responses
                                     * between them, lead to ENHANCE_YOUR_CALM after two more */
-    uint64_t slow_call_ms;         /* 1,000: slower unary calls are logged in the slow-request
-                                    * log */
+    uint64_t slow_call_ms;         /* 1,000: slower unary calls are logged */
 };
 enum { RPC_BODY_RATE_MIN = 16 << 10 };
 struct rpc_server_options {
@@ -86,8 +82,7 @@ enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_se
  * ERR_INVALID (no access rule or not the table's, bad path, no handler), ERR_FULL, ERR_NOMEM. */
 enum err rpc_server_add(struct rpc_server *server, const struct rpc_method *method,
                         struct note *note);
-/* May be called for several addresses. `tls` must offer ALPN "h2"; NULL: plaintext with prior
- * knowledge. */
+/* May be called repeatedly. `tls` must offer ALPN "h2"; NULL: plaintext with prior knowledge. */
 enum err rpc_server_listen(struct rpc_server *server, const char *address, struct tls_context *tls,
                            struct note *note);
 /* Plain HTTP pages on the same listeners, for probes. Served over HTTP/2, and over HTTP/1.1 on a
@@ -119,8 +114,7 @@ void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void
 struct rpc_server_stats {
     uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;
     uint64_t late_bytes;     /* data received for streams that were gone */
-    uint64_t memory_closed;  /* connections closed by metadata_per_connection_max; abuse_closed
-                              * includes them */
+    uint64_t memory_closed;  /* closed by metadata_per_connection_max; part of abuse_closed */
     uint64_t bodies_expired; /* calls ended by body_timeout_ms */
     uint64_t unchoked;       /* calls resumed after their connection was choked */
     uint32_t connections, calls;

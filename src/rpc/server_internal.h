@@ -29,8 +29,7 @@ enum {
     ARENA_KEPT_MAX = 16 << 10,  /* memory that an ended call may keep */
     HEAD_ARENA_MAX = 256 << 10, /* metadata in both directions; h2 bounds that of the request */
     TRACE_POOL = 64,            /* trace ids drawn from the kernel at a time */
-    LINGER_MS = 1000,           /* time for the peer to read the last GOAWAY before the socket is
-                                 * closed */
+    LINGER_MS = 1000,           /* for the peer to read the last GOAWAY before the close */
     DRAIN_STEP_MS = 1000,       /* time for the reply to the ping between two GOAWAYs */
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
@@ -100,8 +99,7 @@ struct connection {
     struct list calls; /* each call is also attached to its stream in h2 */
     uint32_t call_count;
     size_t metadata;     /* bytes of metadata kept by its open calls */
-    bool passes_on;      /* the peer is a replica that forwards calls of many clients, see
-                          * limits.c */
+    bool passes_on;      /* a replica that forwards calls of many clients, see limits.c */
     struct list bodies;  /* calls whose request is incomplete, see body.c */
     struct list waiting; /* calls whose input is not read because `choked` is set */
     size_t held;         /* bytes in the outboxes of its calls, see call_out.c */
@@ -120,8 +118,7 @@ struct connection {
     mono_time stall_asked;   /* when the ping of a stall was sent; MONO_NEVER: none is pending */
     uint64_t data_sent;      /* h2's counter at the last check */
     mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY was sent */
-    uint64_t written, taken; /* bytes given to the stream; accepted by the kernel at the last
-                              * check */
+    uint64_t written, taken; /* bytes given to the stream; accepted by the kernel so far */
 };
 void connection_free(struct connection *c);
 void connection_accept(void *listening, struct stream *own_stream);
@@ -194,8 +191,7 @@ struct rpc_call {
     struct method *method;
     const struct rpc_handler *events; /* the method's handler, or that of rpc_call_redirect */
     void *service;
-    const struct tls_identity *caller; /* the caller named by a forwarding replica; NULL: the peer
-                                        * itself */
+    const struct tls_identity *caller; /* named by a forwarding replica; NULL: the peer itself */
     int32_t stream;
     struct str path;
     struct arena head, arena; /* head: metadata, for the whole call; arena: messages */
@@ -209,8 +205,7 @@ struct rpc_call {
     struct buf outbox;  /* framed bytes that the stream has not accepted yet */
     size_t outbox_at;
     size_t reply_left;       /* of a message that the handler sends in pieces */
-    size_t charged;          /* bytes of inbox, reader and outbox that count against the limits on
-                              * buffered bytes */
+    size_t charged;          /* bytes in inbox, reader and outbox, charged to the limits */
     size_t metadata_charged; /* bytes that count against the limits on metadata, see limits.c */
     struct timer timer;
     mono_time deadline;
@@ -273,8 +268,7 @@ struct plain_answer {
 };
 void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head);
 void stranger_data(struct rpc_call *call);   /* body_came has grown */
-void stranger_answer(struct rpc_call *call); /* answers now: the request is complete, or took too
-                                              * long */
+void stranger_answer(struct rpc_call *call); /* the request is complete, or took too long */
 /* teardown.c */
 void teardown_begin(struct connection *c);
 task_fn teardown_run; /* runs one slice */
@@ -352,8 +346,8 @@ struct rpc_server {
     struct map peers;
     struct list kept; /* ended calls, for reuse */
     size_t kept_count;
-    struct buf output, message, inflated; /* scratch buffers: output of a flush, an encoded message,
-                                           * an inflated request */
+    struct buf output, message, inflated; /* scratch: a flush, an encoded message, an inflated
+                                           * request */
     struct turn_hook hook;
     struct task wake, end, teardown;
     struct timer drain_timer;

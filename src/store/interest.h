@@ -43,7 +43,6 @@ void interest_changed_all(const struct interest *interest);
 
 /* True if every key that matches the scope of this range is also in the range. */
 bool interest_exact(struct key_range range);
-/* The bucket of a claim: "muster/a/b" is in the bucket "muster/a/". Group records are in no
- * bucket. */
+/* A claim's bucket: "muster/a/b" is in the bucket "muster/a/". Group records have none. */
 bool interest_bucket(struct str key, struct str *ret_bucket);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the service, and passes applied entries to its parts in order. Runs on the
- * loop's thread. */
+/* Opens and closes the service, and passes applied entries to its parts. Loop's thread. */
 #include "store/service.h"
 
 #include <stdlib.h>
@@ -46,9 +45,7 @@ void store_service_on_change(struct store_service *service, const struct replica
     }
     (void)leader_term_began(leader, status);
     if (leader_ready(leader, status)) service->applied_at = loop_now(service->io->loop);
-    if (leader->ready)
-        clock_set(service); /* the cluster level may have risen to that of the
-                                            * store */
+    if (leader->ready) clock_set(service); /* the cluster level may have risen */
     leader_resume(leader);
 }
 

@@ -31,11 +31,9 @@ struct store_service_limits {   /* 0 selects the default given behind each field
     uint64_t wait_ms;           /* 5,000: how long a write or a read waits for a majority */
     uint32_t requests_max;      /* 65,536 calls at once; further calls get RESOURCE_EXHAUSTED */
     uint32_t watchers_max;      /* 65,536 */
-    uint32_t watch_events_max;  /* 16,384 events queued for one watch; past the limit the watch gets
-                                 * RESYNC */
+    uint32_t watch_events_max;  /* 16,384 events queued per watch; beyond that RESYNC */
     uint64_t watch_bytes_max;   /* 64 MiB of keys and values queued for one watch */
-    uint64_t history_ms;        /* 300,000: older changes are compacted; UINT64_MAX: no compaction
-                                 * by age */
+    uint64_t history_ms;        /* 300,000: compacts older changes; UINT64_MAX: never by age */
     uint64_t history_revisions; /* most revisions that history keeps; 0: no limit */
 };
 struct store_service_options {

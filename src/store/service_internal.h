@@ -32,16 +32,12 @@ struct store_method {
     bool (*serializable)(const ProtobufCMessage *message);
     void (*read)(struct leader_request *request); /* answers a read */
     enum store_kind kind;                         /* for writes */
-    /* For writes: fills in the command, except for the request id. The key is the caller's, without
-     * a prefix. */
+    /* For writes: fills in the command without the request id. The key is without a prefix. */
     void (*command)(const ProtobufCMessage *message, struct store_command *command);
-    void (*begin)(
-        struct leader_request *request); /* for methods that are neither a read nor a write; runs on
-                                          * the leader */
+    void (*begin)(struct leader_request *request); /* neither read nor write; runs on the leader */
 };
 extern const struct store_method store_write_methods[], store_read_methods[];
-bool store_always(const ProtobufCMessage *message); /* `serializable` of methods that any replica
-                                                     * may answer */
+bool store_always(const ProtobufCMessage *message); /* for methods that any replica may answer */
 /* Returns 0, or the reason of COORD_INVALID with a note. */
 int store_check_request(const ProtobufCMessage *message, struct note *note);
 enum err store_write_command(const struct store_method *method, const ProtobufCMessage *message,
@@ -139,8 +135,7 @@ static inline struct store *service_store(const struct store_service *service)
 {
     return store_machine_store(service->machine);
 }
-/* True once the cluster level allows tokens. A replica of a lower level would stop at a command
- * with tokens. */
+/* True if the cluster level allows tokens. A replica of a lower level would stop at a token. */
 static inline bool store_checks_tokens(const struct store_service *service)
 {
     return replica_status(service->leader.replica).level >= STORE_TOKENS_LEVEL;
@@ -188,8 +183,7 @@ void renew_begin(struct leader_request *request);
  * `done` is not called. */
 bool renew_add(struct store_service *service, const struct store_id *ids, size_t count,
                struct renew_asker *asker);
-void renew_drop(struct renew_batch *own_batch); /* for a batch that is never proposed; NULL is
-                                                 * fine */
+void renew_drop(struct renew_batch *own_batch); /* never proposed; NULL is fine */
 void renew_overdue(struct timer *timer);
 void renew_now(struct task *task);
 

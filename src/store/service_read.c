@@ -9,8 +9,7 @@ enum {
     RANGE_LIMIT = 1000,
     RANGE_LIMIT_MAX = 10000,
     RANGE_BYTES = 1 << 20, /* then the answer ends; one more value always fits */
-    PAST_ROWS_MAX = 65536, /* most rows that a read of the past visits, including rows that did not
-                            * exist then */
+    PAST_ROWS_MAX = 65536, /* rows visited by a read of the past, existing or not */
 };
 
 /* Writes "muster/" and the name to `key`. */
@@ -61,8 +60,7 @@ static void get(struct leader_request *request)
         bool leased = store_claim_of(store, name, store_clock_ns(store), &claim);
 
         if (leased) age(service, &claim);
-        if (leased || !value.lease) { /* an expired claim counts as missing, even before the lease
-                                       * is ended */
+        if (leased || !value.lease) { /* expired claims are missing */
             store_entry_pack(&row, &value, sizeof STORE_CLAIMS - 1, leased ? &claim : NULL,
                              STORE_ENTRY_WHOLE);
             pack_u64(&answer, 1, 1);
@@ -210,8 +208,7 @@ static void range(struct leader_request *request)
                      (unsigned long long)m->revision, PAST_ROWS_MAX);
         return;
     }
-    /* The count of the current revision is cheap. A count of the past is a walk, so later pages
-     * leave it out. */
+    /* Counting now is cheap. Counting the past is a walk, so later pages leave it out. */
     pack_u64(&answer, 2, at ? count : keys_count_range(keys, scope, 0));
     pack_u64(&answer, 3, more || cursor.next.len > 0);
     pack_u64(&answer, 4, keys_revision(keys));

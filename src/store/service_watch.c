@@ -232,8 +232,7 @@ static void snapshot_send(struct watcher *watcher)
 
 /* -- progress without changes -- */
 
-/* Sends progress once when the watch has caught up, later only after revisions that did not concern
- * it. */
+/* Sends progress once when the watch has caught up, later only after unrelated revisions. */
 static void service_watch_progress_send(struct watcher *watcher)
 {
     uint64_t revision = keys_revision(watcher_keys(watcher));

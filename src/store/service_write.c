@@ -13,8 +13,7 @@ static struct store_id id_of(ProtobufCBinaryData bytes)
     return id;
 }
 
-/* Field 1 of every write except Compact. NULL: the request has no id, so a retry is executed
- * again. */
+/* Field 1 of every write except Compact. NULL: no request id, so a retry is executed again. */
 static const Muster__V1__Request *request_of(const ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *first =

@@ -26,8 +26,7 @@ struct query query_from_message(const Etcdserverpb__RangeRequest *m)
     };
 }
 
-/* A compare with zero or an empty value comes without the number, because proto3 leaves out
- * defaults. */
+/* A compare with zero or an empty value lacks the number, because proto3 omits defaults. */
 static void compare_from(const Etcdserverpb__Compare *m, struct txn_compare *compare)
 {
     bool given =

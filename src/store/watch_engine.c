@@ -139,8 +139,7 @@ bool watch_has_key(const struct watch *watch, struct str key)
     return interest_bucket(key, &bucket) && str_equal(bucket, watch->bucket);
 }
 
-/* The event as encoded by the watch's API. Watches of the same form share the bytes through the
- * cache. */
+/* The event as its API encodes it. Watches of the same form share the bytes in the cache. */
 static struct str event_bytes(struct watch_engine *engine, const struct watch *watch,
                               const struct watch_change *change, enum err *ret_err)
 {

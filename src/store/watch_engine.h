@@ -44,10 +44,8 @@ struct watch_api {
      * splits. */
     void (*lost)(struct watch *watch);
     void (*too_large)(struct watch *watch);
-    void (*ends)(struct watch *watch);              /* after watch_end_soon(); NULL if the API never
-                                                     * calls that */
-    void (*caught_up)(struct watch_stream *stream); /* after watch_stream_ask(); NULL if the API
-                                                     * never calls that */
+    void (*ends)(struct watch *watch);              /* after watch_end_soon(); NULL: never used */
+    void (*caught_up)(struct watch_stream *stream); /* after watch_stream_ask(); NULL: never used */
     void (*broken)(struct watch_stream *stream, enum err); /* may free the stream */
 };
 
@@ -71,8 +69,7 @@ struct watch_walk {
 enum { WATCH_CACHE_SLOTS = 128 };
 struct watch_engine {
     struct watch_engine_options options;
-    struct interest interest;  /* lookers may be other objects than watches; they are called during
-                                * apply */
+    struct interest interest;  /* lookers may be other objects; called during apply */
     struct claim_fact *claims; /* see facts_note_claim */
     struct list ready, asking;
     uint64_t revision;  /* every change up to this revision was offered to the watches */
@@ -129,12 +126,10 @@ enum err watch_send(struct watch_stream *stream, const struct pack *message);
 
 #define WATCH_SENT_ALL UINT64_MAX /* a position: nothing waits */
 #define WATCH_NOTHING  UINT64_MAX /* a start revision: the watch follows nothing */
-struct watch {                    /* in the caller's storage; the caller fills in the fields before
-                                   * `looker` */
+struct watch {                    /* in the caller's storage; the caller sets the first fields */
     struct watch_stream *stream;
     struct key_range range; /* its bytes must be valid as long as the watch */
-    struct str bucket;      /* "" or a bucket of muster.v1, the range's prefix: only keys directly
-                             * in the bucket match */
+    struct str bucket;      /* "", or a muster.v1 bucket: only keys directly in it match */
     enum watch_form form;
     size_t split; /* most bytes of a message; 0: one revision is one message */
     bool no_put, no_delete, bounded;
@@ -148,8 +143,7 @@ struct watch {                    /* in the caller's storage; the caller fills i
     uint64_t from_revision; /* earlier revisions are not sent */
     uint64_t sent_revision; /* of the last message with events */
     uint64_t next;          /* the position, or WATCH_SENT_ALL */
-    uint64_t next_revision; /* revision and index of the next change; still valid when changes are
-                             * renumbered */
+    uint64_t next_revision; /* revision and index of the next change; survive renumbering */
     uint32_t next_sub;      /* not 0: a part of next_revision was sent */
     uint32_t waiting;       /* events since the watch caught up */
     uint64_t waiting_bytes;
@@ -164,8 +158,7 @@ static inline bool watch_is_behind(const struct watch *watch)
 }
 bool watch_has_key(const struct watch *watch, struct str key);
 void watch_wake(struct watch *watch);     /* schedules the watch for when its stream has room */
-void watch_end_soon(struct watch *watch); /* calls `ends` in a later turn, whether the stream has
-                                           * room or not */
+void watch_end_soon(struct watch *watch); /* calls `ends` in a later turn, even without room */
 
 /* -- facts.c: the claim that held a key when the key changed. The state forgets a claim when it
  * ends. A replica that received the change in a snapshot of the log does not know the claim. -- */

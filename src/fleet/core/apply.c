@@ -59,8 +59,7 @@ static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
     views_keep(fleet, table, row);
 }
 
-/* Rows that refer to a shard or a name are freed first. Shards are the first table, so it is freed
- * last. */
+/* Rows that refer to a shard or a name are freed first; shards, the first table, are freed last. */
 void fleet_clear(struct fleet *fleet)
 {
     views_cancel(fleet);
@@ -351,8 +350,7 @@ static void domain_leaves(struct fleet *fleet, const struct domain_row *row,
     row_add(fleet, &leaving, NULL, result);
 }
 
-/* Makes all domains of the shard leaving, or none: if memory runs out, the rows added so far are
- * removed. */
+/* Makes all domains of the shard leaving, or none: without memory the added rows are removed. */
 static void owned_leave(struct fleet *fleet, const struct shard_row *shard,
                         struct fleet_entry entry, struct fleet_result *result)
 {

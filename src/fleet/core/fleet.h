@@ -36,8 +36,7 @@ enum {
     FLEET_LABEL_VALUE_MAX = 512,
     FLEET_SLICES_MAX = 16384, /* shards in a quota row */
 };
-/* Most rows per table. A command that would add another row is refused (FLEET_FULL), equally on
- * every replica. */
+/* Most rows per table. Every replica refuses a command that would add another row (FLEET_FULL). */
 enum {
     FLEET_SHARDS_MAX = 65536,
     FLEET_CLUSTERS_MAX = 4 << 20,
@@ -148,8 +147,7 @@ enum fleet_kind {
 enum { FLEET_LEAVING_LEVEL = 4 };
 struct fleet_command {
     enum fleet_kind kind;
-    bool force; /* for AssignDomain: assign even if another shard has not acknowledged giving it
-                 * up */
+    bool force; /* for AssignDomain: ignore missing acknowledgements of other shards */
     union {
         struct str texts[FLEET_TEXTS_MAX]; /* same as in struct fleet_row */
         struct fleet_shard add_shard;
@@ -247,15 +245,13 @@ void fleet_heartbeats_clear(struct fleet *fleet);
  * fleet_find_leaving. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
-/* How many shards other than `except` the domain is leaving, and the first of them in byte
- * order. */
+/* How many shards other than `except` the domain is leaving, and the first in byte order. */
 uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
                             struct str except, struct fleet_leaving *ret_leaving);
 /* How many domains wait for this shard's acknowledgement. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
-uint64_t fleet_hash(const struct fleet *fleet);  /* of the replicated content; updated with every
-                                                  * change */
+uint64_t fleet_hash(const struct fleet *fleet);  /* of the replicated content; kept up to date */
 uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, including rows kept by views */
 
 /* A position in a walk: start with {0}. A change of the fleet invalidates it (asserted). */

@@ -51,8 +51,7 @@ struct leaving_row {
     struct name *leaver;
     uint64_t since;
     uint16_t lens[2];
-    char text[]; /* key, value, length of the key as two bytes, so that the text is unique per
-                  * domain */
+    char text[]; /* key, value, length of the key as two bytes: unique per domain */
 };
 /* Longest text of a leaving row, for lookups. */
 enum { LEAVING_TEXT_MAX = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2 };
@@ -90,8 +89,7 @@ void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order)
 /* Makes a row with one reference, in no table. A row that points to `shard` also references the
  * shard. NULL: no memory. */
 void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard);
-/* The set of the row's owner (a shard or a name) that contains the row. NULL: the row has no
- * owner. */
+/* The owner's set that contains the row; the owner is a shard or a name. NULL: no owner. */
 struct order *row_owned(enum fleet_table table, void *row);
 /* False: longer than any domain's text. */
 bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],

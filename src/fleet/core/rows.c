@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stored rows. A table describes where the texts of a row are; all other code is the same for all
- * rows. */
+/* Stored rows. A table describes where a row's texts are; all other code serves all rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -381,8 +380,8 @@ void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row
     }
 }
 
-/* -- hashing: each text is hashed with the hash of the texts before it, so that "ab", "c" and "a",
- * "bc" differ -- */
+/* -- hashing: each text is hashed with the hash before it, so that "ab", "c" and "a", "bc" differ
+ * -- */
 static uint64_t number_hash(uint64_t number, uint64_t seed)
 {
     char bytes[8];

@@ -10,8 +10,7 @@ static bool byte_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
 }
 
-/* Appends the escape of the first character of `text`; *ret_len is the character's length in
- * bytes. */
+/* Appends the escape of the first character of `text`; *ret_len is its length in bytes. */
 static enum err escape_put(struct buf *into, struct str text, size_t *ret_len)
 {
     unsigned char c = (unsigned char)text.at[0];
@@ -69,8 +68,7 @@ enum err json_name_put(struct buf *into, char before, struct str name)
     return ERR_OK;
 }
 
-/* The smallest shard after `last` with its last slice; NULL: none. Quadratic, so only for unsorted
- * rows. */
+/* The smallest shard after `last` with its last slice; NULL: none. Quadratic: for unsorted rows. */
 static const struct fleet_slice *slice_behind(const struct fleet_slice *slices, size_t count,
                                               const struct str *last)
 {

@@ -83,7 +83,7 @@ void record_begin(struct format_record *record, const struct record_shape *shape
  * an empty record. ERR_PARSE with a note that names the field; ERR_NOMEM; errors of `row`. */
 enum err record_token(struct format_record *record, enum json_token token, struct str text,
                       bool *ret_done, struct note *note);
-/* Reads the whole text as one record; `text_max` limits each text. ERR_PARSE, ERR_TOO_LARGE,
+/* Reads the text as one record; `text_max` limits each text. ERR_PARSE, ERR_TOO_LARGE,
  * ERR_NOMEM. */
 enum err record_parse(struct format_record *record, struct str bytes, size_t text_max,
                       struct note *note);
@@ -92,7 +92,6 @@ enum err record_parse(struct format_record *record, struct str bytes, size_t tex
 enum err json_text_put(struct buf *into, struct str text);
 /* Appends `before`, the quoted name and a colon. */
 enum err json_name_put(struct buf *into, char before, struct str name);
-/* Appends {"a":1,"b":2}, or null if there are no slices. Shards are ascending; the last duplicate
- * counts. */
+/* Appends {"a":1,"b":2}, or null if empty. Shards are ascending; the last duplicate counts. */
 enum err json_slices_put(struct buf *into, const struct fleet_slice *slices, size_t count);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes of commands and rows. The texts of a row are those of its record, by slot, followed by the
- * times of a shard. */
+/* Shapes of commands and rows. A row's texts are its record's, by slot; a shard's times follow. */
 #include "fleet/format/shapes.h"
 
 #include "text/rfc3339.h"

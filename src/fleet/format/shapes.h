@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Describes commands and table rows as JSON, once for reading and writing. Private to
- * fleet/format. */
+/* Describes commands and rows as JSON, for reading and writing. Private to fleet/format. */
 #ifndef FLEET_FORMAT_SHAPES_H
 #define FLEET_FORMAT_SHAPES_H
 #include "fleet/format/record.h"

@@ -42,18 +42,16 @@ struct fleet_state_reader;
 struct fleet_state_options {
     struct fleet *fleet; /* written through fleet_apply(); NULL: only checks the text */
     bool strict;         /* a refused row or a missing seal is ERR_CORRUPT: for our own snapshots */
-    uint32_t only; /* one bit per table: for a second pass over the tables in `again`; 0: the first
-                    * pass */
-    /* Called with each row that was refused, and the reason; may be NULL. The texts are
-     * borrowed. */
+    uint32_t only;       /* one bit per table: a second pass over these tables; 0: the first pass */
+    /* Called with each refused row and the reason; may be NULL. The texts are borrowed. */
     void (*dropped)(void *owner, const struct fleet_row *row, const struct fleet_result *why);
     void *owner;
 };
 struct fleet_state_summary {
     struct fleet_counts taken;   /* accepted rows */
     struct fleet_counts dropped; /* refused rows */
-    /* One bit per table that came before the shards it refers to: read these tables again. Always 0
-     * when strict. */
+    /* One bit per table that came before its shards: read these tables again. Always 0 when
+     * strict. */
     uint32_t again;
     bool sealed;
     uint64_t index, hash; /* of the seal */
@@ -64,7 +62,7 @@ enum err fleet_state_read_begin(const struct fleet_state_options *options,
  * ERR_CORRUPT (strict), ERR_VERSION (of the seal), ERR_TOO_LARGE (a text or the depth), ERR_NOMEM.
  * Errors are final, with a note that names the offset. */
 enum err fleet_state_read_next(void *reader, struct str bytes, struct note *note);
-/* Call after the last byte. ERR_PARSE: incomplete. ERR_CORRUPT (strict): no seal, or another
+/* Call after the last byte. ERR_PARSE: incomplete. ERR_CORRUPT (strict): no seal or another
  * hash. */
 enum err fleet_state_read_end(struct fleet_state_reader *reader,
                               struct fleet_state_summary *ret_summary, struct note *note);

@@ -177,11 +177,9 @@ bool lease_has_token(const struct store *store, const struct lease *lease, uint6
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token);
 /* Ends the lease: deletes its keys at one revision, frees its slots and removes its waiter. */
 void lease_end(struct store *store, struct lease *lease, int reason);
-/* Like lease_end(), but a plain lease with many keys is ended in parts, and store->ending is
- * set. */
+/* Like lease_end(), but a plain lease with many keys ends in parts, with store->ending set. */
 void lease_end_begin(struct store *store, struct lease *lease, int reason);
-/* Runs the next part. False: the lease has ended. Until then reads show the state before the
- * end. */
+/* Runs the next part. False: the lease has ended. Until then reads show the state before. */
 bool lease_end_more(struct store *store);
 /* False if ending a lease takes more turns; store->ending is then set. */
 bool leases_expire(struct store *store, size_t max);

@@ -167,8 +167,7 @@ static void lease_attach(struct keys *keys, struct key_row *row)
 
 size_t keys_of_lease_count(const struct keys *keys, uint64_t lease)
 {
-    char id[sizeof lease + 1] = {0}; /* one byte longer than an id, so that it is after all keys of
-                                      * the lease */
+    char id[sizeof lease + 1] = {0}; /* one byte longer than an id: after all keys of the lease */
     struct order_key begin = {str_of(id, sizeof lease), STR_EMPTY},
                      end = {str_of(id, sizeof id), STR_EMPTY};
 
@@ -210,8 +209,7 @@ static void change_append(struct keys *keys, struct key_row *row, struct version
     *change_slot(keys, keys->end++) = (struct change){row, version};
 }
 
-/* Frees the blocks before `first` and moves the array down. Moves are rare, because blocks are
- * large. */
+/* Frees the blocks before `first` and moves the array down, which is rare and short. */
 static void change_drop_blocks(struct keys *keys)
 {
     size_t gone = (size_t)(keys->first / BLOCK - keys->block_first);
@@ -252,8 +250,7 @@ void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *
     assert(number >= keys->first && number < keys->end);
     change = change_slot(keys, number);
     *ret_change = view_of(change->row, change->version);
-    /* A version that is kept only for a view is gone on the other replicas, so it is not
-     * returned. */
+    /* A version kept only for a view is gone on other replicas, so it is not returned. */
     before = change->version->older;
     *ret_before = before && !before->counted_out ? view_of(change->row, before)
                                                  : (struct key_value){.key = row_key(change->row)};
@@ -469,8 +466,7 @@ static bool in_range(struct key_range range, struct str key)
 /* The position before the first row with key >= `from`. */
 static struct order_place place_from(const struct order *order, struct str from)
 {
-    /* No row is between (from, "") and the row of `from`, so order_behind() can only miss that
-     * row. */
+    /* No row is between (from, "") and that of `from`, so order_behind() can only miss that row. */
     struct order_place place = order_behind(order, order_key(from));
 
     if (order_find(order, order_key(from))) place.slot--;

@@ -44,12 +44,10 @@ uint64_t keys_hash(const struct keys *keys); /* of the replicated state */
 
 /* -- writing: between keys_begin() and keys_commit(), at one revision -- */
 void keys_begin(struct keys *keys);
-/* Each key may be written at most once in a step. `lease` 0: none. The key is detached from its
- * former lease. */
+/* A key may be written once in a step. `lease` 0: none. The key leaves its former lease. */
 void keys_put(struct keys *keys, struct str key, struct str value, uint64_t lease);
 bool keys_delete(struct keys *keys, struct str key); /* False if the key did not exist. */
-/* Deletes the first `max` existing keys of the range, in order. Returns the number of deleted
- * keys. */
+/* Deletes the first `max` existing keys of the range, in order. Returns their number. */
 size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max);
 /* Returns the new revision, or the old revision if nothing changed. */
 uint64_t keys_commit(struct keys *keys);
@@ -60,8 +58,7 @@ void keys_pause(struct keys *keys, bool paused);
 uint64_t keys_cost(size_t key_len, size_t value_len);
 
 /* -- reading -- */
-/* revision 0: the current revision. The caller checks that the revision is neither compacted nor in
- * the future. */
+/* revision 0: the current one. The caller checks that it is neither compacted nor in the future. */
 bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
               struct key_value *ret_value);
 struct keys_cursor { /* valid until the key space changes */
@@ -75,8 +72,7 @@ struct keys_cursor { /* valid until the key space changes */
     uint64_t rows_left;
     struct str next;
 };
-/* Reads keys in key order. Rows are looked up on demand, so the cost is that of the rows
- * returned. */
+/* Reads in key order. Rows are looked up on demand, so the cost is that of the rows returned. */
 void keys_seek(const struct keys *keys, struct key_range range, uint64_t revision,
                struct keys_cursor *ret_cursor);
 bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value);
@@ -99,11 +95,9 @@ struct key_changes {
     uint64_t first, end;
 };
 struct key_changes keys_changes(const struct keys *keys);
-/* Number of the first change at or after `revision`, which must not be below the compaction
- * point. */
+/* Number of the first change at or after `revision`, which must not be compacted. */
 uint64_t keys_change_seek(const struct keys *keys, uint64_t revision);
-/* `before` is the version that the change replaced. Its version is 0 if there was none or it is
- * compacted. */
+/* `before` is the replaced version. Its version is 0 if there was none or it is compacted. */
 void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *ret_change,
                     struct key_value *ret_before);
 

@@ -142,8 +142,7 @@ void store_close(struct store *store)
 }
 
 /* -- entries -- */
-/* Finds the existing entry. An entry whose lease has expired is ended first and counts as
- * missing. */
+/* Finds the existing entry. An entry with an expired lease is ended first and counts as missing. */
 static bool live_entry(struct store *store, struct str key, struct key_value *ret_value,
                        struct lease **ret_lease)
 {
@@ -201,8 +200,7 @@ static bool has_room_for(const struct store *store, const struct store_command *
                                      command->owner.len);
 }
 
-/* The lease that the caller says it has, if the lease is still usable; otherwise sets how it
- * ended. */
+/* The lease that the caller claims, if still usable; otherwise sets how the lease ended. */
 static struct lease *held_lease(struct store *store, const struct store_id *id,
                                 struct store_result *result)
 {
@@ -433,13 +431,11 @@ static struct store_result apply_lease_grant(struct store *store,
     const struct lease *there = lease_by_number(store, store_lease_number(&command->lease));
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-    /* An expired lease counts as ended, even if it was not ended before this entry because too many
-     * leases were due. */
+    /* An expired lease counts as ended, even if too many leases were due to end it before. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
         lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
         if (store->ending.lease)
-            return result; /* a placeholder; the answer is decided after the
-                                                 * lease has ended */
+            return result; /* a placeholder; decided after the lease has ended */
     }
     result.revision = keys_revision(store->keys);
     if (!lease_grant(store, &command->lease, STR_EMPTY, command->ttl_ms))

@@ -127,8 +127,7 @@ struct store_command { /* views; the used fields depend on the kind */
      * INVALID, because executing it would repeat its effect and no caller waits for it. */
     struct store_id client;
     uint64_t sequence, acked;
-    struct str key, value, owner; /* key: also of a group, with its prefix; range_end: end of a
-                                   * range */
+    struct str key, value, owner; /* key: also of a group, with its prefix */
     struct str range_end;
     uint64_t expected; /* CAS, DELETE, RESIZE: the expected revision; COMPACT: the revision */
     int64_t ttl_ms;

@@ -19,12 +19,10 @@ enum {
                               * is left of the limit */
     TXN_DEPTH_MAX = 24,      /* nesting depth */
     TXN_TOTAL_MAX = 1 << 15, /* operations in all */
-    TXN_KEYS_MAX = 1 << 16   /* keys that a transaction may read; more would block the other calls
-                              * for too long */
+    TXN_KEYS_MAX = 1 << 16   /* keys read by a transaction; more would block other calls */
 };
 
-/* Why a transaction was refused; nothing was changed. The refusals before TXN_STATE depend on the
- * request alone. */
+/* Why a transaction was refused. The refusals before TXN_STATE depend on the request alone. */
 enum txn_refusal {
     TXN_TAKEN,
     TXN_NO_KEY,
@@ -67,8 +65,7 @@ struct query_end {
 typedef void pair_fn(void *owner, const struct key_value *pair);
 bool query_is_sorted(const struct query *query); /* in another order than that of the key space */
 bool query_is_filtered(const struct query *query);
-/* How many keys the query reads, counted on the current range. For a past revision the number is an
- * estimate. */
+/* How many keys the query reads, by the current range. An estimate for a past revision. */
 uint64_t query_cost(const struct keys *keys, const struct query *query);
 /* How many past versions the query reads in addition, counted up to `max`. 0 for the current
  * revision. Replicas may differ. */
@@ -125,8 +122,7 @@ struct txn_op {
 struct txn {
     const struct txn_compare *compares;
     size_t compare_count;
-    const struct txn_op *ops[2]; /* 0: the branch when a compare fails; 1: the branch when all
-                                  * succeed */
+    const struct txn_op *ops[2]; /* 0: if a compare fails; 1: if all succeed */
     size_t op_count[2];
     bool held; /* whether all compares succeeded; set by txn_apply */
 };
@@ -160,8 +156,7 @@ enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn
  * the deleted pairs. Such a transaction may take many turns, so txn_apply must not run it. NULL for
  * any other transaction. */
 const struct txn_delete *txn_sweeps(const struct txn *txn);
-/* Whether the deletion is allowed; otherwise TXN_CLAIM. txn_sweep_report() reports the finished
- * deletion to `sink`. */
+/* Whether the deletion is allowed, or TXN_CLAIM; and the report of the finished one to `sink`. */
 enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del);
 void txn_sweep_report(struct txn_sink *sink, uint64_t deleted, uint64_t revision);
 /* Called during apply; `sink` may be NULL. *ret_revision: the revision after the transaction. */

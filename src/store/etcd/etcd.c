@@ -357,8 +357,7 @@ static void etcd_gone(struct leader_request *request)
     if (!etcd_request_of(request)->acts) request_free(request);
 }
 
-/* Refuses kept requests on drain, because their answers would come after the replica has
- * stopped. */
+/* Refuses kept requests on drain, because the replica stops before they could be answered. */
 static void etcd_drain(struct leader_request *request)
 {
     if (etcd_request_of(request)->acts) return;

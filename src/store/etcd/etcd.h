@@ -22,8 +22,7 @@ struct etcd_api;
 struct etcd_member {
     uint64_t id;
     const char *name, *peer, *client; /* addresses; valid during the call */
-    const char *join;                 /* the address that a new member asks to join; valid during
-                                       * the call */
+    const char *join;                 /* where a new member asks to join; valid during the call */
     bool learner;
 };
 struct etcd_options {
@@ -37,8 +36,7 @@ struct etcd_options {
     struct tls_context *tls;       /* for connections to the leader; NULL: plaintext */
     const struct etcd_rule *rules; /* permissions under TLS; must be valid as long as the API */
     size_t rule_count;
-    /* After this time without events, a watch with progress_notify is sent the revision. 0:
-     * 600,000. */
+    /* A watch with progress_notify is sent the revision after this idle time. 0: 600,000. */
     uint64_t progress_ms;
     uint32_t election_ms; /* election timeout of the replica; 0: 250 */
     /* Fills in the members with their client addresses. NULL: member lists are empty. */

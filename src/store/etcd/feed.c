@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Responses of watch streams: responses to requests, events, progress and cancellations. Runs on
- * the loop's thread. */
+/* Responses of watch streams: to requests, events, progress and cancellations. Loop's thread. */
 #include "store/etcd/feed.h"
 
 #include <stdlib.h>
@@ -156,8 +155,7 @@ static bool has_begun(const struct feed *feed, uint64_t start_revision)
     return max_u64(start_revision, watch_engine_visible(feed->options.engine)) <= now_of(feed);
 }
 
-/* Searches only when the largest start is gone, because a search at each cancellation would be
- * quadratic. */
+/* Only when the largest start is gone: a search at each cancellation would be quadratic. */
 static void find_last_start(struct feed_stream *stream)
 {
     struct map_entry *entry;
@@ -184,8 +182,7 @@ static void watch_free(struct etcd_watch *watch)
     free(watch);
 }
 
-/* Cancels a watch from the server's side. The client is sent the reason, at once or when there is
- * room. */
+/* Cancels a watch from the server's side. The client is sent the reason when there is room. */
 static void watch_cancel(struct watch *base, uint64_t compact_revision, const char *reason)
 {
     struct etcd_watch *watch = watch_of(base);
@@ -276,8 +273,7 @@ static void stream_ends(struct watch *watch)
 
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream))
 {
-    stream->base.blocked = true; /* a blocked stream sends nothing, and nothing unblocks this
-                                  * stream */
+    stream->base.blocked = true; /* a blocked stream sends nothing */
     stream->freed = freed;
     list_remove(&stream->base.asking);
     list_append(&stream->feed->closing, &stream->closing);

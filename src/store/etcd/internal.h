@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files of the API and the calls between them.
  *
- *     call -> rpc/forward.h (etcd.c: handled here?) -> leader/leader.h -> etcd.c: the part's
- *     `check`
+ *     call -> rpc/forward.h (etcd.c: handled here?) -> leader/leader.h -> the part's `check`
  *          -> serializable: the part's `read`, at once
  *          -> once leadership is confirmed: `read`; or `command` -> the log -> `written`
  *     streams -> the part's own handler (struct etcd_raw)
@@ -33,10 +32,8 @@ struct etcd_request {
     struct leader_request base;
     enum store_kind kind;         /* of the proposed command */
     struct txn *txn;              /* of a Txn: decoded, in the call's arena */
-    struct etcd_listing *listing; /* of a Range of very many keys while it is sent; otherwise
-                                   * NULL */
-    bool acts; /* the log uses `change` or `transfer` until it is done, even if the client
-                * disconnects */
+    struct etcd_listing *listing; /* of a Range of very many keys in progress; or NULL */
+    bool acts; /* `change` or `transfer` is in use, even if the client disconnects */
     union {
         struct member_change change;
         struct transfer transfer;
@@ -55,8 +52,7 @@ struct etcd_method { /* a unary method */
      * revision forwards the request instead of answering that the revision is in the future. NULL:
      * none. */
     int64_t (*newest)(const ProtobufCMessage *message);
-    /* For Lock and Election: etcd implements them as a client of itself, so errors lose their
-     * codes. */
+    /* For Lock and Election: etcd is its own client there, so errors lose their codes. */
     bool inner;
     /* True if the request is a read although the method has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);
@@ -69,8 +65,7 @@ struct etcd_method { /* a unary method */
     void (*written)(struct etcd_request *request, struct str reply);
 };
 
-struct etcd_raw { /* a stream, or a unary method with its own handler; the handler's service is the
-                * API */
+struct etcd_raw { /* a stream, or a unary method with its own handler */
     struct rpc_method rpc;
     bool leader_only; /* other replicas forward the call to the leader */
 };
@@ -208,8 +203,7 @@ bool etcd_may_any(const struct etcd_api *api,
 /* for members and history: the client is an administrator */
 bool etcd_may_manage(const struct etcd_request *request);
 bool etcd_may_look(const struct etcd_request *request); /* a rule names the client */
-/* For requests about more than keys: the client is an administrator of the fleet, or there is no
- * TLS. */
+/* For requests about more than keys: a fleet administrator, or no TLS. */
 bool etcd_may_administer(const struct etcd_request *request);
 
 bool etcd_leader_known(const struct etcd_api *api);
@@ -223,8 +217,7 @@ enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_c
 /* The channel to the leader, for this replica's own calls. NULL: no leader is known. */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 void etcd_passed(struct etcd_api *api,
-                 struct str answer); /* records the revision of a response that was forwarded from
-                                      * the leader */
+                 struct str answer); /* notes the revision of a forwarded response */
 const char *etcd_version(const struct etcd_api *api);
 
 /* -- lease.c: build commands from the request message alone, or return an error -- */

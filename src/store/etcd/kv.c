@@ -166,8 +166,7 @@ static void prunings_applied(struct etcd_api *api)
     }
 }
 
-/* Refuses waiting compactions when leadership is lost. History is compacted already, and the new
- * leader frees it. */
+/* Refuses waiting compactions when leadership is lost; the new leader frees the history. */
 static void prunings_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (api->leader.led) return;

@@ -14,10 +14,8 @@
 struct leader_answer { /* valid during the call */
     enum grpc_status status;
     struct str text;
-    uint64_t revision;   /* GRPC_OK: the revision of the response's header, or the revision that was
-                          * waited for */
-    struct str response; /* GRPC_OK: the message; "" for leader_call_catch_up and
-                          * leader_call_wait */
+    uint64_t revision;   /* GRPC_OK: of the response's header, or as waited for */
+    struct str response; /* GRPC_OK: the message; "" for catch_up and wait */
 };
 struct leader_call;
 typedef void leader_call_fn(struct leader_call *call, const struct leader_answer *answer);
@@ -27,8 +25,7 @@ struct leader_call { /* in the owner's storage until `done` is called; must be z
     const char *path; /* "/etcdserverpb.KV/Txn" */
     bool busy;        /* from leader_call_begin() until `done` */
     bool catches_up;
-    struct buf request, client; /* client: the identity of the client in whose name the leader is
-                                 * asked */
+    struct buf request, client; /* client: in whose name the leader is asked */
     char actor[REPLICA_ACTOR_MAX];
     struct leader_caller caller;
     struct arena arena; /* memory of the current attempt */

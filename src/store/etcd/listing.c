@@ -16,8 +16,7 @@ struct etcd_listing {
     struct query_best *best; /* first pairs of a sorted range; or NULL */
     bool hashes;             /* HashKV; otherwise a Range */
     uint64_t hash;           /* of the keys read so far; not zero for no keys */
-    bool pinned;             /* the caller asked for the current revision, and the listing chose
-                              * `revision` */
+    bool pinned;             /* `revision` was chosen here: the caller asked for the current one */
     bool sending;
     struct str next;           /* next key to read, stored in `at` */
     uint64_t left, shown, sum; /* left: pairs until the limit; sum: bytes of the pairs */

@@ -20,6 +20,5 @@ enum err listing_open(struct etcd_api *api);
 void listing_close(struct etcd_api *api);
 void listing_writable(struct etcd_request *request);
 void listing_freed(struct etcd_request *request);
-void listing_restored(struct etcd_api *api); /* a snapshot replaced the state, so all listings
-                                              * end */
+void listing_restored(struct etcd_api *api); /* a snapshot replaced the state; all listings end */
 #endif

@@ -176,8 +176,7 @@ void queue_leave(struct queue_txn *t, struct str key, const struct queue_entry *
         t->txn = t->inner;
         return;
     }
-    /* Succeeds unless all entries were created when this entry was, or later; then this entry is
-     * first. */
+    /* Succeeds unless all entries were created with this entry or later: then it is first. */
     txn_if_created(t, range, ETCDSERVERPB__COMPARE__COMPARE_RESULT__GREATER,
                    (int64_t)as->create - 1);
     t->failure[0] = &t->inner_op;

@@ -38,8 +38,7 @@ struct queue_txn {
     Etcdserverpb__RequestOp *success[2], *failure[3], *inner_success[1];
 };
 struct queue_entry {
-    uint64_t create, mod; /* revisions of the entry; mod: written by this call, unless another call
-                           * entered later */
+    uint64_t create, mod; /* revisions; mod: by this call, unless another call entered later */
     bool created;         /* this call created the entry */
     bool first;           /* the entry holds the lock already */
 };
@@ -61,8 +60,7 @@ void queue_set_value(struct queue_txn *t, struct str key, int64_t create, struct
                      int64_t lease);
 void queue_delete(struct queue_txn *t, struct str key); /* whichever call created the key */
 
-/* Decodes the response to queue_enter(), which was executed at `revision`. False: the response does
- * not match. */
+/* Decodes the response to queue_enter(), executed at `revision`. False: it does not match. */
 bool queue_entered(const Etcdserverpb__TxnResponse *answer, uint64_t revision,
                    struct queue_entry *ret_entry);
 #endif

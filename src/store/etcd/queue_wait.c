@@ -58,8 +58,7 @@ struct queue_wait {
     struct key_range range;    /* of the queue's keys */
     struct looker own, before; /* for the call's own key and the key before */
     bool stays;                /* the key is kept when the wait ends */
-    bool named;                /* the request named the lease, so the client can continue at another
-                                * replica */
+    bool named;                /* the client knows the lease and can use another replica */
     char room[];               /* storage of the key and the range */
 };
 
@@ -171,8 +170,7 @@ static bool wait_continues(struct queue_wait *wait, const struct leader_answer *
 static void wait_reply(struct queue_wait *wait, uint64_t revision)
 {
     struct etcd_api *api = wait->api;
-    struct buf *scratch = &api->service->answer; /* api->answer may contain the response of the last
-                                                  * step */
+    struct buf *scratch = &api->service->answer; /* api->answer may contain the last response */
     struct pack pack = pack_begin(scratch);
 
     wait->place.revision = revision;
@@ -347,8 +345,7 @@ static bool wait_is_allowed(const struct queue_wait *wait)
                     ETCD_WRITE);
 }
 
-/* `name` and `value` must be valid as long as the call. `lease` 0: a lease of LEASE_S is
- * granted. */
+/* `name` and `value` must be valid as long as the call. `lease` 0: one of LEASE_S is granted. */
 static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
                              const struct queue_wait_kind *kind, struct str name, struct str value,
                              int64_t lease)

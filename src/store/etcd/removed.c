@@ -14,8 +14,7 @@
 #include "wire/message.h"
 
 enum {
-    ASK_FIRST_MS = 2000, /* time without a leader before the first query; longer than most
-                          * elections */
+    ASK_FIRST_MS = 2000, /* without a leader; longer than most elections */
     ASK_AGAIN_MS = 5000,
     ASK_CALL_MS = 5000,
     ANSWER_ARENA_MAX = 1 << 20,

@@ -9,8 +9,7 @@ bool etcd_request_is_large(const struct etcd_request *request);
 /* etcd_txn_take() decodes the transaction and checks it. etcd_txn_check() checks its size, too. */
 enum etcd_error etcd_txn_take(struct etcd_request *request);
 enum etcd_error etcd_txn_check(struct etcd_request *request);
-/* Replaces the request by this transaction, which must be valid as long as the request's arena, and
- * checks it. */
+/* Replaces the request by `txn`, which must be valid as long as the request's arena; checks it. */
 enum etcd_error etcd_txn_become(struct etcd_request *request, const Etcdserverpb__TxnRequest *txn);
 bool etcd_txn_allows(const struct etcd_request *request);
 bool etcd_txn_serializable(const ProtobufCMessage *message);
