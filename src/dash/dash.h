@@ -34,11 +34,9 @@ struct dash_options {
     struct io *io;
     const struct log_source *log;        /* copied */
     struct http_server *http;            /* must outlive the dashboard */
-    const char *const *addresses;        /* the coordinators' gRPC addresses, own address first;
-                                          * copied */
+    const char *const *addresses;        /* gRPC addresses of the coordinators, own first; copied */
     struct tls_context *tls;             /* NULL: plaintext; the dashboard holds a reference */
-    struct tls_context *shard_tls;       /* for connections to shards; NULL: same as `tls`; the
-                                          * dashboard holds a reference */
+    struct tls_context *shard_tls;       /* for shards; NULL: same as `tls`; held by reference */
     const char *node, *version, *commit; /* copied */
     const char *warning;                 /* shown on every page; NULL: none; copied */
     const char *token;                   /* NULL: no actions; copied */

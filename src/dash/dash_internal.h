@@ -33,9 +33,9 @@ enum {
     CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected, */
     CALM_AFTER_MS = 60000, /* but not in the first minute, so that the first page is complete */
     CALL_TIMEOUT_MS = 4000,
-    ANSWER_MAX = 4 << 20, /* of one response; a longer one is not shown */
+    ANSWER_MAX = 4 << 20, /* bytes of one response; a longer one is not shown */
     ANSWER_ARENA_MAX = 64 << 20,
-    PART_MAX = 8 << 20,    /* of JSON */
+    PART_MAX = 8 << 20,    /* bytes of JSON */
     TOPIC_MAX = 15 << 20,  /* less than the listener's limit */
     EVENT_MAX = 192 << 10, /* longer topics are not sent; the event only reports the change */
     SHARDS_MAX = 64,       /* shards that are queried; further shards are only listed */

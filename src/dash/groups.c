@@ -10,7 +10,7 @@
 
 enum {
     GROUPS_SHOWN = 32,
-    SLOTS_MAX = 1024, /* of a group; a query from this row on returns no rows */
+    SLOTS_MAX = 1024, /* slots of a group; a query from this row on returns no rows */
 };
 
 struct group {

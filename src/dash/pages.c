@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: one document for all views, whose script selects the view by the address, and its
- * assets, which are part of the binary. Also /api/session (identity and rights) and
- * /api/history. */
+ * assets from the binary. Also /api/session (identity and rights) and /api/history. */
 #include "dash/dash_internal.h"
 
 #define HTML   "text/html; charset=utf-8"

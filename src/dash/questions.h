@@ -69,8 +69,7 @@ struct links {
     const struct question_kind *kind;
     void *rows;
     size_t row_size, count;
-    /* Coordinators are queried over the dashboard's channel, other peers over their own
-     * channels. */
+    /* Coordinators share the dashboard's channel; every other peer has a channel of its own. */
     enum dash_peer peer;
     void (*opened)(void *row); /* initializes a row that is zero except for its link; may be NULL */
     void (*closed)(void *row); /* frees what opened() allocated; may be NULL */

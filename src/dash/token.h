@@ -5,14 +5,13 @@
 #define DASH_TOKEN_H
 #include "dash/dash.h"
 
-/* ERR_INVALID: not 16 to 128 letters, digits, '-' and '_' on one line. Also errors of the file
- * system, with a note. */
+/* ERR_INVALID: not one line of 16 to 128 letters, digits, '-' and '_'. File system errors with a
+ * note. */
 enum err dash_token_read(struct fs *fs, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
                          struct note *note);
 /* Writes a new random token. Errors of fs_publish, with a note. */
 enum err dash_token_make(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
                          struct note *note);
-/* Checks whether the file can be read or created. Call before other files are created.
- * ERR_INVALID. */
+/* Checks that the file can be read or created. Call before creating other files. ERR_INVALID. */
 enum err dash_token_check(struct fs *fs, const char *path, struct note *note);
 #endif

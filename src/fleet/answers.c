@@ -16,7 +16,7 @@ struct answer {               /* immutable; stored in encoded form */
     char bytes[]; /* the encoding, then the key: kind and id */
 };
 struct fleet_answers {
-    size_t max, first, count; /* of the ring; first: index of the oldest answer */
+    size_t max, first, count; /* first: index of the oldest answer in the ring */
     struct answer **ring;
     struct map by_key; /* key: the kind's byte, then the id */
     size_t views;

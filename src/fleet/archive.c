@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an archive of any kind into its own state machines, and writes a data directory.
- * Blocking. */
+/* Reads an archive into its own state machines, and writes a data directory from them. Blocking. */
 #include "fleet/archive.h"
 
 #include <inttypes.h>
@@ -18,7 +17,7 @@
 
 enum {
     ARCHIVE_SLICE_BYTES = 256 << 10,
-    MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* by ascending id */
+    MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* in ascending order of their ids */
     LEVEL_FIRST = 1,                     /* for archives without a cluster level */
 };
 

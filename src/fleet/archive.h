@@ -25,7 +25,7 @@ enum { BACKUP_SECTION_MADE = 0, BACKUP_MADE_BYTES = 8 }; /* milliseconds since 1
 enum { ARCHIVE_SECTIONS_MAX = REPLICA_MACHINES_MAX };
 struct archive_facts {
     enum archive_kind kind;
-    uint64_t index, term;            /* of the last contained entry */
+    uint64_t index, term;            /* index and term of the last contained entry */
     uint64_t cluster_id, created_ms; /* for backups */
     uint64_t clock_ns;
     uint32_t level;
@@ -53,8 +53,8 @@ const struct archive_facts *archive_facts(const struct archive *archive);
 struct archive_restore_options {
     struct fs *fs;
     struct entropy *entropy;
-    const char *dir;     /* its content is removed; see datadir_restore */
-    const char *address; /* of the replica's Raft port, as other replicas reach it */
+    const char *dir;     /* the directory's content is removed; see datadir_restore */
+    const char *address; /* Raft address of the replica, as other replicas reach it */
     uint64_t wall_ms;    /* the current time; 0: unknown */
 };
 /* Makes a data directory from the archive. Entries committed after the copy are lost, so the

@@ -152,8 +152,7 @@ static enum err may_replace(const struct restore_request *wish, struct note *not
     struct note own = {""};
     enum err err = datadir_read(wish->to.fs, wish->to.dir, &known, &own);
 
-    /* An incomplete restore or an empty directory may be overwritten. Other content may be in
-     * use. */
+    /* An incomplete restore or an empty directory may be replaced. Other content may be in use. */
     if (wish->replaces || err == ERR_NOT_FOUND || err == ERR_NOT_READY) return ERR_OK;
     return note_fail(
         note, ERR_EXISTS,

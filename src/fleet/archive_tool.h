@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores and verifies archives and reports the result as lines of text or as one JSON object.
- * Offline and blocking. */
+/* Restores and verifies archives. Reports are lines of text or one JSON object. Offline and
+ * blocking. */
 #ifndef FLEET_ARCHIVE_TOOL_H
 #define FLEET_ARCHIVE_TOOL_H
 #include "fleet/archive.h"
@@ -8,7 +8,7 @@
 struct restore_request {
     struct archive_restore_options to;
     const char *archive;
-    const char *name; /* of the node; only for the report */
+    const char *name; /* name of the node, for the report */
     bool replaces;    /* the directory's content may be removed; otherwise ERR_EXISTS */
     bool json;
 };

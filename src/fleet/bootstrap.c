@@ -327,8 +327,7 @@ enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *serve
         method.service = bootstrap;
         err = rpc_server_add(server, &method, note);
     }
-    for (size_t i = 0; !err && i < count; i++) { /* registered as streams: refused before any
-                                                  * message */
+    for (size_t i = 0; !err && i < count; i++) { /* streams: refused before any message */
         struct rpc_method method = {
             .path = rows[i].path, .kind = RPC_BIDI, .handler = &other, .service = bootstrap};
         if (is_own_method(rows[i].path)) continue;

@@ -15,7 +15,7 @@ struct bootstrap_options {
     struct survey_to to;
     const struct log_source *log; /* may be NULL */
     const char *dir;              /* data directory; must exist and be locked by the caller */
-    const char *name;             /* of this node; copied */
+    const char *name;             /* name of this node; copied */
     uint32_t expect;
     /* Called once, never from inside, with BOOTSTRAP_NOW or BOOTSTRAP_JOIN. Then stop and free. */
     void (*done)(void *owner, enum bootstrap_verdict verdict);
@@ -32,5 +32,6 @@ enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *serve
                            struct note *note);
 /* Stops asking; done() is not called. closed() (may be NULL) is called when no query is running. */
 void bootstrap_stop(struct bootstrap *bootstrap, void (*closed)(void *owner), void *owner);
-void bootstrap_free(struct bootstrap *bootstrap); /* must be stopped, with the server closed */
+void bootstrap_free(struct bootstrap *bootstrap); /* call after bootstrap_stop, with the server
+                                                   * closed */
 #endif

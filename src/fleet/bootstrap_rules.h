@@ -69,7 +69,7 @@ struct bootstrap_peer {
 struct bootstrap_round {
     const struct bootstrap_peer *peers; /* one for every address asked */
     size_t count;
-    const char *name; /* of this replica */
+    const char *name; /* name of this replica */
     uint32_t expect;
     bool by_hand; /* ordered by musterctl replica bootstrap */
     uint64_t asking_ms;
@@ -84,8 +84,8 @@ struct bootstrap_identity { /* identifies one bootstrap; cluster 0: none */
     uint64_t cluster_id, replica_id;
 };
 struct promise_facts {
-    uint64_t replica_id;              /* of this replica */
-    bool has_log;                     /* or the replica belongs to a cluster */
+    uint64_t replica_id;              /* id of this replica */
+    bool has_log;                     /* the replica has a log or belongs to a cluster */
     bool waits;                       /* the replica waits to bootstrap a cluster itself */
     struct bootstrap_identity stored; /* the stored promise */
     struct bootstrap_identity asked;  /* the bootstrap that asks */

@@ -31,7 +31,7 @@ enum err join_name(struct str id, struct note *note);
 struct join_view { /* what the replica knows of itself now */
     bool leader_known, leads, ready;
     bool member, voter;
-    bool in_place; /* its address in the configuration and its entry in the roster are right */
+    bool in_place; /* address in the configuration and entry in the roster are right */
 };
 struct join { /* zeroed at the start */
     uint64_t wait_ms;

@@ -18,7 +18,7 @@ struct rival {
     struct task ask;
     char name[REPLICA_NAME_MAX + 1];
     mono_time asked;     /* time of the last round; 0: never */
-    uint64_t cluster_id; /* of the replica that sent the hello */
+    uint64_t cluster_id; /* cluster of the replica that sent the hello */
     bool running, was_found;
 };
 

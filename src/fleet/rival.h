@@ -15,7 +15,7 @@ struct rival_options {
     struct survey_to to;
     const struct log_source *log; /* may be NULL */
     const struct replica *replica;
-    const char *name; /* of this node; copied */
+    const char *name; /* name of this node; copied */
     void (*found)(void *owner, const struct note *note);
     void *owner;
 };

@@ -20,10 +20,10 @@ static_assert(REPLICA_NAME_MAX <= UINT8_MAX && REPLICA_ADDRESS_MAX <= UINT8_MAX,
               "each length is one byte");
 
 struct roster {
-    struct roster_entry entries[ROSTER_ENTRIES_MAX]; /* by ascending id */
+    struct roster_entry entries[ROSTER_ENTRIES_MAX]; /* in ascending order of ids */
     size_t count;
-    uint64_t hash;      /* of all entries, independent of their order */
-    struct buf pending; /* of a snapshot being restored */
+    uint64_t hash;      /* hash of all entries, independent of their order */
+    struct buf pending; /* bytes of a snapshot that is being restored */
 };
 
 /* -- encoding -- */

@@ -52,8 +52,7 @@ struct roster_command {
     enum roster_op op;
     struct roster_entry entry; /* for FORGET only the id is used */
 };
-/* A name is 1 to REPLICA_NAME_MAX bytes of visible ASCII; an address, at most
- * REPLICA_ADDRESS_MAX. */
+/* Names are 1 to REPLICA_NAME_MAX bytes of visible ASCII, addresses up to REPLICA_ADDRESS_MAX. */
 bool roster_entry_valid(const struct roster_entry *entry);
 bool roster_entry_equal(const struct roster_entry *a, const struct roster_entry *b);
 /* The entry without the fields that replicas of this cluster level cannot read. */

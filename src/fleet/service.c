@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the service, and handles changes of the replica: terms, events, the tick. Runs
- * on the loop's thread. */
+/* Opens and closes the service, and handles changes of the replica and the tick. Loop's thread. */
 #include "fleet/service.h"
 
 #include <inttypes.h>
@@ -14,7 +13,7 @@ enum {
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
     STALL_MS = 60000,
-    LINE_MAX_BYTES = 16 << 10, /* of an event or audit line */
+    LINE_MAX_BYTES = 16 << 10, /* bytes of an event or audit line */
     MEMBERS_BYTES_MAX = 8 << 10,
     SCRATCH_KEPT = 1 << 20, /* a larger scratch buffer is freed after use */
 };

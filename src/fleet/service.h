@@ -57,10 +57,10 @@ struct fleet_service_options {
     /* The leader's gRPC address, "" if unknown; valid during the call. NULL: never known. */
     const char *(*leader_address)(void *owner);
     void *owner;
-    const struct fleet_seed *seed; /* from --bootstrap-state; must outlive the service; NULL:
-                                    * none */
+    const struct fleet_seed *seed; /* --bootstrap-state; must outlive the service; NULL: none */
     const struct roster *roster;   /* may be NULL: replicas have no names, and none is admitted */
-    const char *name, *dir;        /* of this node; the data directory, which stores promises */
+    const char *name, *dir;        /* name of this node; its data directory, which stores
+                                    * promises */
     /* True if the replica knows a cluster that it may belong to, so it must not promise to another
      * bootstrap. NULL: never. */
     bool (*cluster_known)(void *owner);

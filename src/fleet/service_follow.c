@@ -150,8 +150,7 @@ void service_end_term(struct fleet_service *service)
     reports_begin(service->reports, 0);
 }
 
-/* Leaders need no snapshots, so this should not happen on a leader. Then the reports start
- * again. */
+/* Leaders need no snapshots, so this is not expected on a leader. Then the reports start again. */
 void service_restored(void *owner)
 {
     struct fleet_service *service = owner;

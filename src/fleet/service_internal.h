@@ -33,8 +33,7 @@ struct service_method {
     bool (*admit)(struct leader_request *request);
     /* For reads and soft state: runs once leadership is confirmed, and answers. */
     void (*read)(struct leader_request *request);
-    /* For writes: checks the leader's soft state. Returns false after it has answered. May be
-     * NULL. */
+    /* For writes: checks the leader's soft state. False after it has answered. May be NULL. */
     bool (*judge)(struct leader_request *request);
     enum fleet_table table; /* for reads of a table */
     enum fleet_kind kind;   /* for writes of service_admin.c */
@@ -77,7 +76,7 @@ struct fleet_request {
     bool busy; /* the log uses `change` or `transfer` */
     struct admission *admission;
     char actor[SERVICE_ACTOR_CAP];
-    uint64_t id; /* of the replica named in the request */
+    uint64_t id; /* the replica that the request names */
     struct timer again;
     struct member_change change;
     struct transfer transfer;
@@ -258,8 +257,7 @@ void service_instruct_owner(struct fleet_service *service, const struct fleet_do
                             bool assigned);
 /* Queues UnassignDomain with the tag `since`, unless that instruction is pending. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
-/* Queues UnassignDomain to a shard with another shard's domain, unless an instruction is
- * pending. */
+/* Queues UnassignDomain to a shard with another shard's domain, unless one is pending. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
 /* The pending instruction to domain->shard about the domain; NULL: none. */
 const struct instruction *service_find_pending(const struct fleet_service *service,

@@ -13,7 +13,7 @@
 
 enum {
     ROWS_A_TURN = 1024,       /* takes about a millisecond */
-    BYTES_A_TURN = 512 << 10, /* of a response, copied for its caller; takes about as long */
+    BYTES_A_TURN = 512 << 10, /* bytes of a response copied per turn; takes about as long */
 };
 
 struct part { /* the encoded rows of one shard, in order; made by map_make */

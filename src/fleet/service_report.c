@@ -13,8 +13,7 @@ enum {
     REQUEST_BYTES_MAX = 16 << 20,
     /* Clients accept 4 MiB by default; instructions beyond this wait for the next report. */
     ANSWER_BYTES_MAX = 3 << 20,
-    FIELD_REPORTED_SHORTFALLS = 5, /* of ShardReportSnapshot: stored in the form that
-                                    * ListShardReports sends */
+    FIELD_REPORTED_SHORTFALLS = 5, /* in ShardReportSnapshot: as ListShardReports sends it */
     FIELD_ANSWERED_TERM = 1,
     FIELD_ANSWERED_ACKNOWLEDGED = 2,
     FIELD_ANSWERED_INSTRUCTIONS = 3,

@@ -22,7 +22,7 @@
 enum {
     TURN_MS = 300000, /* timeout for the views, which the log's snapshots use, too */
     TURN_EVERY_MS = 50,
-    CHUNK_BYTES = 1 << 20, /* of one frame: wire.md 4.5 */
+    CHUNK_BYTES = 1 << 20, /* bytes of one frame: wire.md 4.5 */
 };
 enum {
     STREAM_OPENING,

@@ -37,11 +37,12 @@ enum {
     REPORTS_ID_MAX = 128,                /* bytes of an instruction's id */
     REPORTS_TOPIC_MAX = 1100,            /* bytes: two labels and a separator */
     REPORTS_REASON_MAX = 320,            /* bytes kept of a refusal's reason */
-    REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary; the same for all shortfalls */
+    REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary; also the limit for all shortfalls
+                                          * together */
     REPORTS_PROCESSES_MAX = 4,           /* processes tracked per shard id */
     REPORTS_OVERLAPS = 3,
 };
-#define REPORTS_BYTES_MAX ((size_t)1 << 30) /* of all texts together */
+#define REPORTS_BYTES_MAX ((size_t)1 << 30) /* bytes of all texts together */
 
 struct instruction {
     struct list link;        /* in reported_shard.queue */
@@ -51,11 +52,10 @@ struct instruction {
     uint64_t term, sequence; /* position in the queue */
     uint64_t tag;            /* set by the caller; 0: none */
     bool stray;              /* set by the caller: about a domain that another shard owns */
-    bool unsent_before;      /* set by the caller: the revoked assignment was never sent to the
-                              * shard */
+    bool unsent_before;      /* set by the caller: the assignment was never sent */
     bool refused;
     uint32_t deliveries; /* counted by the caller: how often it was sent */
-    struct str reason;   /* of the last refusal, truncated; empty: not refused */
+    struct str reason;   /* reason of the last refusal, truncated; empty: not refused */
     char texts[];
 };
 struct shard_process { /* a process that reported within the silence time */
@@ -75,9 +75,9 @@ struct reported_shard {
     bool reported;       /* reported in this term */
     bool silent, has_summary;
     bool conflict;                  /* two or more processes report with this id */
-    int64_t epoch, cycle;           /* of the newest report */
-    int64_t summary_cycle;          /* of the report with the summary; 0 without a summary */
-    int64_t received_at_ns;         /* of the report with the summary */
+    int64_t epoch, cycle;           /* epoch and cycle of the newest report */
+    int64_t summary_cycle;          /* cycle of the report with the summary; 0 without a summary */
+    int64_t received_at_ns;         /* arrival of the report with the summary */
     struct str summary, shortfalls; /* opaque */
     size_t shortfall_count;         /* number of kept shortfalls */
     struct str provider;            /* from the last report with a summary; empty: none */
@@ -85,7 +85,7 @@ struct reported_shard {
     struct shard_process processes[REPORTS_PROCESSES_MAX];
     uint64_t process_order;
     struct list queue;     /* instructions by (term, sequence) */
-    size_t tagged, strays; /* with a tag; about domains that another shard owns */
+    size_t tagged, strays; /* number with a tag; number about other shards' domains */
     uint64_t asked;        /* number of the last reports_may_queue call that named this shard */
     struct map by_id, by_topic;
 };
@@ -114,10 +114,10 @@ void reports_close(struct shard_reports *reports);         /* NULL is fine */
 void reports_begin(struct shard_reports *reports, uint64_t term);
 
 /* -- shards -- */
-/* Adds a shard of the tables, so that its silence is measured. No effect if the shard is known.
- * ERR_FULL, ERR_NOMEM. */
+/* Adds a shard of the tables to measure its silence. No effect if it is known. ERR_FULL,
+ * ERR_NOMEM. */
 enum err reports_add(struct shard_reports *reports, struct str shard, mono_time now);
-/* with its reports and instructions */
+/* also removes its reports and instructions */
 void reports_remove(struct shard_reports *reports, struct str shard);
 struct reported_shard *reports_find(const struct shard_reports *reports, struct str shard);
 /* Iterates in order of insertion: start with *cursor 0; NULL at the end. */
@@ -126,7 +126,7 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 /* -- reports -- */
 struct shard_report {
     struct str shard;
-    struct str address; /* of the process, as reported */
+    struct str address; /* address of the process, as reported */
     uint64_t process;   /* process id; 0: none */
     struct str provider;
     enum report_scope scope;
@@ -158,8 +158,8 @@ struct reported_shard *reports_conflict_over(struct shard_reports *reports, mono
 struct reported_shard *reports_silent(struct shard_reports *reports, mono_time now);
 
 /* -- instructions -- */
-static inline size_t reports_pending(const struct reported_shard *shard) /* number of pending
-                                                                          * instructions */
+/* Number of pending instructions. */
+static inline size_t reports_pending(const struct reported_shard *shard)
 {
     return map_count(&shard->by_id);
 }

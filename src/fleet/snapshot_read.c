@@ -16,7 +16,7 @@ enum { READ_BYTES = 256 << 10 };
 struct snapshot_reader {
     struct fs *fs;
     struct fs_file *file; /* the open file */
-    uint64_t size;        /* its size */
+    uint64_t size;        /* size of the open file */
     struct fleet *fleet;  /* NULL: only checks the text */
     struct buf meta_json;
     struct fleet_meta meta;

@@ -8,7 +8,7 @@
 
 struct snapshot_facts {
     uint64_t index, term; /* from meta.json */
-    uint64_t bytes;       /* of state */
+    uint64_t bytes;       /* bytes of the file `state` */
     struct fleet_state_summary state;
 };
 /* Writes the rows into `fleet`; NULL: only checks the text. ERR_NOT_FOUND. ERR_PARSE: not a tar or

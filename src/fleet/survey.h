@@ -23,7 +23,7 @@ struct survey_to { /* the join addresses, and how to reach them */
     struct io *io;
     const char *const *addresses; /* ends with NULL; copied; NULL or empty: no queries */
     const char *self;             /* this replica's gRPC address; skipped if there are others */
-    struct tls_context *tls;      /* of a client; NULL: plaintext */
+    struct tls_context *tls;      /* TLS of a client; NULL: plaintext */
     bool look_up;                 /* resolve the name; the simulator's names are hosts */
 };
 struct survey_options {
@@ -31,7 +31,7 @@ struct survey_options {
     bool to_leader;   /* otherwise to every replica */
     const char *path; /* the method's path; static */
     const ProtobufCMessageDescriptor *answer;
-    uint64_t timeout_ms; /* of one call, including the dial unless to the leader */
+    uint64_t timeout_ms; /* timeout of one call, including the dial unless to the leader */
     /* A query is sent: `address` has the index `at`. May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
     /* `message` is NULL on an error, and if the response cannot be decoded. */

@@ -22,8 +22,7 @@ struct rpc_call;
 enum rpc_kind { RPC_UNARY, RPC_CLIENT_STREAM, RPC_SERVER_STREAM, RPC_BIDI };
 
 struct rpc_handler {
-    /* The call begins. Unary and server-streaming methods begin with on_message instead, when the
-     * request is complete. */
+    /* The call begins. Unary and server-streaming methods begin with on_message instead. */
     void (*on_start)(void *service, struct rpc_call *call); /* may be NULL */
     /* A message, decoded in the call's arena. For unary methods it is valid during the whole call,
      * for streams until the next message. A raw method (message type NULL) gets bytes instead,
@@ -92,8 +91,7 @@ enum err rpc_send_kept(struct rpc_call *call, struct str message);
  * gRPC, or HTTP/2 cannot carry the value. ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
 enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value);
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value);
-/* Ends the call. `text` is percent-encoded here. `details` (grpc-status-details-bin) may be
- * empty. */
+/* Ends the call. `text` is percent-encoded here. `details` (grpc-status-details-bin) may be "". */
 void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
                 struct str details);
 /* Sends the response and ends the call with OK, even if bytes are queued. If the response cannot be

@@ -48,8 +48,7 @@ static void step_past(struct rpc_channel *c, const char *address)
 
 /* -- extra connections to the same server -- */
 
-/* Retires extras that do not belong to the active connection's address. With `idle_only`, only
- * those without calls. */
+/* Retires extras of another address than the active connection's. `idle_only`: without calls. */
 static void retire_extras(struct rpc_channel *c, bool idle_only)
 {
     if (c->extra_count == 0) return;

@@ -133,7 +133,7 @@ struct rpc_call_options {  /* all values are copied */
     size_t metadata_count;
     struct str trace;      /* 32 hex digits; empty: drawn at random */
     bool untraced;         /* send no traceparent, so the server draws the id */
-    size_t response_max;   /* of one message, checked on its header; 0: 4 MiB */
+    size_t response_max;   /* limit of one message, checked on its header; 0: 4 MiB */
     uint32_t attempts_max; /* 0: 8; 1: no retry */
 };
 /* ERR_INVALID (path, metadata, trace), ERR_TOO_LARGE (metadata), ERR_FULL (calls_max, timers),

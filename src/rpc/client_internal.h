@@ -106,7 +106,7 @@ struct rpc_client_call {
     const struct h2_header *headers, *trailers;
     size_t headers_count, trailers_count;
     bool gzip;   /* grpc-encoding of this response */
-    bool paused; /* by the caller */
+    bool paused; /* the caller has paused the call */
     struct attempt attempt;
     struct buf message; /* the incomplete message; for unary calls the received message */
     uint32_t messages;
@@ -179,7 +179,8 @@ struct rpc_channel {
 
 /* -- channel.c -- */
 void channel_touch(struct rpc_channel *channel);   /* schedules the channel's task */
-void channel_changed(struct rpc_channel *channel); /* ... and the task calls on_change */
+void channel_changed(struct rpc_channel *channel); /* like channel_touch; the task also calls
+                                                    * on_change */
 struct rpc_client_metrics {
     struct counter *calls[GRPC_STATUS_COUNT], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;

@@ -18,7 +18,7 @@ enum {
     ROOM_MIN = 16 << 10, /* smallest room in the socket's output that is worth a flush */
     TOKEN_DRAIN = 1,     /* token of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
-    TOKEN_STALL = 3,                      /* of the ping to a peer with closed windows */
+    TOKEN_STALL = 3,                      /* token of the ping to a peer with closed windows */
     PASSED_RESETS_MAX = 10 * 1000 * 1000, /* for a replica, which forwards many clients' resets */
 };
 
@@ -450,8 +450,7 @@ void connection_flush(struct connection *c)
         connection_note_written(c, loop_now(c->server->io->loop));
         connection_note_data(c, loop_now(c->server->io->loop));
         connection_wake_by(c, connection_write_due(c));
-        /* There may be more output, and on_drained does not follow if the kernel accepted
-         * everything at once. */
+        /* There may be more output, and without pending output on_drained does not follow. */
         if (bytes.len == bound - pending && stream_pending(c->stream) <= bound / 2)
             connection_mark_dirty(c);
     }
@@ -468,8 +467,7 @@ void connection_flush(struct connection *c)
 
 static const struct tls_identity nobody; /* a peer without a certificate */
 
-/* Copies identity and address, because the stream frees its own at on_closed while calls may still
- * be ending. */
+/* Copies identity and address: the stream frees its own at on_closed, before calls end. */
 static enum err connection_copy_peer(const struct listening *l, struct connection *c)
 {
     const struct tls_identity *identity = stream_peer_identity(c->stream);
@@ -559,8 +557,7 @@ void connection_accept(void *owner, struct stream *own_stream)
     stream_start(own_stream, &connection_stream_events, c);
     connection_wake_by(c, connection_next_due(c));
     if (!s->page)
-        connection_mark_dirty(c); /* sends our SETTINGS; otherwise after the first byte,
-                                             * see page.c */
+        connection_mark_dirty(c); /* sends our SETTINGS; else after the first byte, see page.c */
 }
 
 /* Sends a GOAWAY that announces the shutdown, and after the reply to a ping the final GOAWAY. */

@@ -63,7 +63,7 @@ struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
     const struct rpc_handler *handler; /* for calls that stay */
     void *service;
-    size_t response_max; /* of one message; 0: 4 MiB */
+    size_t response_max; /* limit of one message; 0: 4 MiB */
     uint64_t timeout_ms; /* limit for a forwarded call; 0: the caller's alone */
     /* True if this replica leads, or if any replica may answer the call. Called once per call. */
     bool (*stays)(void *service, struct rpc_call *call);

@@ -16,8 +16,7 @@ enum rpc_serving { RPC_SERVING = 1, RPC_NOT_SERVING = 2 }; /* the contract's num
  * errors of rpc_server_add. */
 enum err rpc_health_open(struct rpc_server *server, struct rpc_health **ret_health,
                          struct note *note);
-void rpc_health_close(struct rpc_health *health); /* call after the server is closed; NULL is
-                                                   * fine */
+void rpc_health_close(struct rpc_health *health); /* after the server is closed; NULL is fine */
 /* Sets a name's state and sends it to the watchers. ERR_FULL, ERR_TOO_LARGE (name), ERR_NOMEM. */
 enum err rpc_health_set(struct rpc_health *health, struct str service, enum rpc_serving state);
 #endif

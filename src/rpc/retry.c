@@ -68,8 +68,7 @@ struct retry_verdict retry_decide(const struct retry_facts *f)
     if (!f->stopped && f->replayable && f->attempts < f->attempts_max &&
         retry_is_worth_another(f)) {
         verdict.again = true;
-        /* The first refusal usually comes from a connection that is closing while another is
-         * ready. */
+        /* The first refusal usually comes from a closing connection, and another is ready. */
         verdict.at_once = f->attempts <= 1 && f->end != ATTEMPT_ANSWERED;
         return verdict;
     }

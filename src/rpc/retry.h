@@ -57,8 +57,7 @@ enum err retry_err_from_status(enum grpc_status status);
 /* True if the status alone does not tell whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);
 
-/* Full jitter: between 0 and min(max, first * 2^(failures - 1)), by `random`; 0 without
- * failures. */
+/* Full jitter: 0 to min(max, first * 2^(failures - 1)), by `random`; 0 without failures. */
 struct backoff {
     uint64_t first_ms, max_ms;
 };

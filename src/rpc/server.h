@@ -56,13 +56,12 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
      * least RPC_BODY_RATE_MIN bytes per second of it; else DEADLINE_EXCEEDED. Time in which the
      * server does not read does not count. */
     uint64_t body_timeout_ms;
-    uint64_t write_timeout_ms; /* 60,000 without the kernel accepting a byte; if the peer's windows
-                                * block output for this time, a ping checks that the peer still
-                                * reads */
+    uint64_t write_timeout_ms; /* 60,000 without the kernel accepting a byte; windows that stay
+                                * closed as long cause a ping */
     uint64_t idle_timeout_ms;  /* 0: never; closes a connection without streams */
     uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
-    uint64_t ping_min_interval_ms; /* 300,000: pings that are more frequent, without responses
-                                    * between them, lead to ENHANCE_YOUR_CALM after two more */
+    uint64_t ping_min_interval_ms; /* 300,000: more frequent pings, without responses between, lead
+                                    * to ENHANCE_YOUR_CALM after two more */
     uint64_t slow_call_ms;         /* 1,000: slower unary calls are logged */
 };
 enum { RPC_BODY_RATE_MIN = 16 << 10 };

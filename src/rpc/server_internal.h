@@ -204,7 +204,7 @@ struct rpc_call {
     struct buf inbox;   /* received but not read, and not yet consumed */
     struct buf outbox;  /* framed bytes that the stream has not accepted yet */
     size_t outbox_at;
-    size_t reply_left;       /* of a message that the handler sends in pieces */
+    size_t reply_left;       /* bytes left of a message that the handler sends in pieces */
     size_t charged;          /* bytes in inbox, reader and outbox, charged to the limits */
     size_t metadata_charged; /* bytes that count against the limits on metadata, see limits.c */
     struct timer timer;
@@ -225,7 +225,7 @@ struct rpc_call {
     bool gzip;                        /* grpc-encoding of the request */
     bool whole;                       /* a unary method's message is complete but not delivered */
     bool waits;                       /* set by rpc_call_set_waiting */
-    bool paused;                      /* by the handler */
+    bool paused;                      /* the handler has paused the call */
 };
 static inline bool call_is_decided(const struct rpc_call *call)
 {
@@ -346,7 +346,7 @@ struct rpc_server {
     struct map peers;
     struct list kept; /* ended calls, for reuse */
     size_t kept_count;
-    struct buf output, message, inflated; /* scratch: a flush, an encoded message, an inflated
+    struct buf output, message, inflated; /* scratch: output, an encoded message, an inflated
                                            * request */
     struct turn_hook hook;
     struct task wake, end, teardown;

@@ -7,8 +7,7 @@
 
 enum store_entry_part { STORE_ENTRY_WHOLE, STORE_ENTRY_KEYS };
 
-/* `cut`: how many leading bytes of the key are left out, because the caller does not see them.
- * `claim` may be NULL. */
+/* `cut`: leading bytes of the key that the caller does not see. `claim` may be NULL. */
 static inline void store_entry_pack(struct pack *pack, const struct key_value *value, size_t cut,
                                     const struct store_claim *claim, enum store_entry_part part)
 {

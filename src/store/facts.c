@@ -7,7 +7,7 @@
 enum { CLAIMS_NOTED = 4096 };
 
 struct claim_fact {
-    uint64_t revision; /* of the change; 0: this place is empty */
+    uint64_t revision; /* revision of the change; 0: this place is empty */
     uint32_t sub;
     struct store_claim claim;
     char owner[STORE_OWNER_MAX];

@@ -74,9 +74,8 @@ struct store_request {
     struct store_id wait_client; /* client id of the request */
     uint64_t wait_sequence;
     uint8_t wait_id[24];        /* client and sequence: the request's key in service.attempts */
-    struct str wait_group;      /* with its prefix, in the call's arena */
-    bool has_early, lost_early; /* the slot was granted, or the place in the queue lost, before the
-                                 * reply to ACQUIRE arrived */
+    struct str wait_group;      /* name of the group with its prefix, in the call's arena */
+    bool has_early, lost_early; /* granted, or out of the queue, before the reply arrived */
     struct store_result early;
     struct renew_asker asker; /* for Renew */
     struct watcher *watcher;  /* for Watch; NULL until the watch begins */
@@ -179,8 +178,8 @@ void waits_end(struct store_service *service);      /* leadership was lost */
 
 /* -- service_renew.c -- */
 void renew_begin(struct leader_request *request);
-/* Adds all ids to one batch; STORE_RENEW_MAX at most. `asker` may be NULL. False: no memory, and
- * `done` is not called. */
+/* Adds all ids to one batch; at most STORE_RENEW_MAX. `asker` may be NULL. False: no memory, no
+ * `done`. */
 bool renew_add(struct store_service *service, const struct store_id *ids, size_t count,
                struct renew_asker *asker);
 void renew_drop(struct renew_batch *own_batch); /* never proposed; NULL is fine */

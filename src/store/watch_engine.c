@@ -10,7 +10,7 @@ enum {
     MESSAGE_BYTES = 256 << 10,         /* then a message ends, between two revisions */
     MESSAGE_REVISIONS = 1000,          /* C4, rule 7 */
     MESSAGE_KEPT = 4 << 20,            /* the scratch buffer keeps at most this capacity */
-    HEAD_ROOM = 128,                   /* of a message, for the fields other than events */
+    HEAD_ROOM = 128,                   /* bytes of a message for the fields other than events */
     LARGE_BYTES = 1 << 20,             /* a larger revision is collected over several turns */
     LARGE_STEP = 4096,                 /* changes read per turn of a large revision */
     LARGE_MAX = (1 << 30) - (1 << 20), /* largest revision that fits a message */

@@ -77,8 +77,7 @@ struct watch_engine {
     bool renumbered;    /* a snapshot replaced the state, so changes have new numbers */
     uint64_t walked;    /* changes read in this turn; the APIs add theirs */
     struct task pump;
-    struct timer next_turn; /* starts the next turn when the budget of this turn is used up; a task
-                             * would run in the same turn */
+    struct timer next_turn; /* starts the next turn; a task would run in the same turn */
     struct buf message, events, event;
     struct { /* the revision that is being collected over several turns */
         struct watch *watch;
@@ -141,7 +140,7 @@ struct watch {                    /* in the caller's storage; the caller sets th
     bool live; /* the watch has caught up at least once */
     bool ends;
     uint64_t from_revision; /* earlier revisions are not sent */
-    uint64_t sent_revision; /* of the last message with events */
+    uint64_t sent_revision; /* revision of the last message with events */
     uint64_t next;          /* the position, or WATCH_SENT_ALL */
     uint64_t next_revision; /* revision and index of the next change; survive renumbering */
     uint32_t next_sub;      /* not 0: a part of next_revision was sent */

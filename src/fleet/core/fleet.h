@@ -30,7 +30,7 @@
 /* Longer texts are refused (FLEET_TOO_LONG). The limits are generous: a Kubernetes label has a key
  * of at most 317 bytes and a value of 63, a host name 253. */
 enum {
-    FLEET_ID_MAX = 253,      /* of a shard, cluster, provider or region */
+    FLEET_ID_MAX = 253,      /* id of a shard, cluster, provider or region */
     FLEET_ADDRESS_MAX = 512, /* an address may be empty */
     FLEET_LABEL_KEY_MAX = 512,
     FLEET_LABEL_VALUE_MAX = 512,
@@ -86,8 +86,7 @@ struct fleet_slice {
 };
 struct fleet_quota {
     struct str provider, region;
-    const struct fleet_slice *slices; /* for readers: ascending by shard; in commands: any order,
-                                       * and the last duplicate counts */
+    const struct fleet_slice *slices; /* for readers: ascending by shard; in commands: any order */
     size_t slice_count;
 };
 struct fleet_provider {
@@ -251,7 +250,8 @@ uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct st
 /* How many domains wait for this shard's acknowledgement. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
-uint64_t fleet_hash(const struct fleet *fleet);  /* of the replicated content; kept up to date */
+uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated content; kept up to
+                                                  * date */
 uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, including rows kept by views */
 
 /* A position in a walk: start with {0}. A change of the fleet invalidates it (asserted). */

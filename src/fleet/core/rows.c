@@ -380,8 +380,7 @@ void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row
     }
 }
 
-/* -- hashing: each text is hashed with the hash before it, so that "ab", "c" and "a", "bc" differ
- * -- */
+/* -- hashing: each text is hashed with the hash before it, so "ab", "c" and "a", "bc" differ -- */
 static uint64_t number_hash(uint64_t number, uint64_t seed)
 {
     char bytes[8];

@@ -68,7 +68,7 @@ struct format_record {
     size_t slice_count, slice_cap;
     /* the parser's position */
     struct {
-        const struct record_shape *shape; /* of the object; NULL in SLICES or MAP */
+        const struct record_shape *shape; /* shape of the object; NULL in SLICES or MAP */
         const struct shape_field *field;  /* the field of the next value; NULL: unknown field */
         uint8_t payload;
         bool list; /* in ROWS, between two rows */
@@ -83,8 +83,7 @@ void record_begin(struct format_record *record, const struct record_shape *shape
  * an empty record. ERR_PARSE with a note that names the field; ERR_NOMEM; errors of `row`. */
 enum err record_token(struct format_record *record, enum json_token token, struct str text,
                       bool *ret_done, struct note *note);
-/* Reads the text as one record; `text_max` limits each text. ERR_PARSE, ERR_TOO_LARGE,
- * ERR_NOMEM. */
+/* Reads the text as one record; `text_max` limits texts. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err record_parse(struct format_record *record, struct str bytes, size_t text_max,
                       struct note *note);
 

@@ -50,11 +50,10 @@ struct fleet_state_options {
 struct fleet_state_summary {
     struct fleet_counts taken;   /* accepted rows */
     struct fleet_counts dropped; /* refused rows */
-    /* One bit per table that came before its shards: read these tables again. Always 0 when
-     * strict. */
+    /* One bit per table that came before its shards: read it again. Always 0 when strict. */
     uint32_t again;
     bool sealed;
-    uint64_t index, hash; /* of the seal */
+    uint64_t index, hash; /* index and hash in the seal */
 };
 enum err fleet_state_read_begin(const struct fleet_state_options *options,
                                 struct fleet_state_reader **ret_reader); /* ERR_NOMEM */
@@ -62,8 +61,7 @@ enum err fleet_state_read_begin(const struct fleet_state_options *options,
  * ERR_CORRUPT (strict), ERR_VERSION (of the seal), ERR_TOO_LARGE (a text or the depth), ERR_NOMEM.
  * Errors are final, with a note that names the offset. */
 enum err fleet_state_read_next(void *reader, struct str bytes, struct note *note);
-/* Call after the last byte. ERR_PARSE: incomplete. ERR_CORRUPT (strict): no seal or another
- * hash. */
+/* Call after the last byte. ERR_PARSE: incomplete. ERR_CORRUPT (strict): no seal or wrong hash. */
 enum err fleet_state_read_end(struct fleet_state_reader *reader,
                               struct fleet_state_summary *ret_summary, struct note *note);
 void fleet_state_read_close(struct fleet_state_reader *reader); /* NULL is fine */

@@ -9,8 +9,7 @@ struct fleet_state_writer {
     struct fleet_view *view;
     struct fleet_state_style style;
     enum fleet_table table; /* the current table */
-    bool begun, any, done;  /* anything was written; a row of this table was written; the last byte
-                             * was written */
+    bool begun, any, done;  /* anything, a row of this table, the last byte was written */
 };
 
 enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,

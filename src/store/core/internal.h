@@ -19,7 +19,7 @@ enum store_row { ROW_LEASE, ROW_GROUP, ROW_WAITER, ROW_CLIENT };
 /* Records of a snapshot, by their first byte. view.c defines their order. */
 enum store_record {
     RECORD_HEAD = 'H',    /* version, clock, identity, marks, uses */
-    RECORD_VERSION = 'V', /* of a key: in key order, from old to new */
+    RECORD_VERSION = 'V', /* one version of a key: in key order, from old to new */
     RECORD_LEASE = 'L',   /* includes its claims */
     RECORD_GROUP = 'G',   /* includes its slots */
     RECORD_WAITER = 'W',  /* includes its place in the queue */
@@ -93,7 +93,7 @@ struct group {
 };
 struct answer {
     uint64_t sequence;
-    uint32_t fingerprint; /* of the request: the same id with other arguments is refused */
+    uint32_t fingerprint; /* hash of the request: the same id with other arguments is refused */
     struct store_result result;
 };
 struct store_client {
@@ -170,7 +170,8 @@ struct claim *lease_claim_of(const struct lease *lease, struct str key);
 struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,
                               uint64_t token, struct group *group, uint32_t slot);
 void lease_claim_drop(struct store *store, struct lease *lease, struct claim *claim);
-/* Whether `token` belongs to the claim (false for a NULL claim), or to any claim of the lease. */
+/* True if `token` is that of the claim, or of any claim of the lease. Always true for token 0, or
+ * if the cluster level does not check tokens. A NULL claim has no token. */
 bool claim_has_token(const struct store *store, const struct claim *claim, uint64_t token);
 bool lease_has_token(const struct store *store, const struct lease *lease, uint64_t token);
 /* Records that another writer took a key from a lease that has not expired. */

@@ -33,8 +33,7 @@ static inline size_t key_range_end_len(struct str prefix)
     while (len > 0 && (unsigned char)prefix.at[len - 1] == 0xff) len--;
     return len;
 }
-/* The range of all keys that begin with `prefix`. `end` needs room for prefix.len bytes, at least
- * 1. */
+/* All keys that begin with `prefix`. `end` needs room for prefix.len bytes, and at least one. */
 static inline struct key_range key_range_of_prefix(struct str prefix, char *end)
 {
     size_t len = key_range_end_len(prefix);

@@ -22,8 +22,7 @@
 
 struct keys;
 
-/* A view, valid until the key space changes. A view of a past revision is valid until that revision
- * is compacted. */
+/* A view, valid until the key space changes; one of the past, until its revision is compacted. */
 struct key_value {
     struct str key, value;
     uint64_t create, mod, version; /* version 0: deleted at `mod` */
@@ -40,7 +39,7 @@ uint64_t keys_count(const struct keys *keys);     /* keys that exist now */
 uint64_t keys_bytes(const struct keys *keys);
 /* the part of keys_bytes() that only past revisions need */
 uint64_t keys_history_bytes(const struct keys *keys);
-uint64_t keys_hash(const struct keys *keys); /* of the replicated state */
+uint64_t keys_hash(const struct keys *keys); /* hash of the replicated state */
 
 /* -- writing: between keys_begin() and keys_commit(), at one revision -- */
 void keys_begin(struct keys *keys);

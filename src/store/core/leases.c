@@ -237,8 +237,7 @@ void lease_end(struct store *store, struct lease *lease, int reason)
     lease_end_done(store, lease, reason, keys);
 }
 
-/* -- ending in parts: the keys are deleted at one revision, in a step that is paused in between
- * -- */
+/* -- ending in parts: deletes the keys at one revision, in a step that is paused in between -- */
 static bool ends_in_parts(const struct store *store, const struct lease *lease)
 {
     return lease_is_plain(lease) &&

@@ -244,7 +244,7 @@ struct store_sizes {
     bool no_space;
 };
 struct store_sizes store_sizes(const struct store *store);
-uint64_t store_hash(const struct store *store); /* of the replicated state */
+uint64_t store_hash(const struct store *store); /* hash of the replicated state */
 
 /* -- snapshot: a view of the state (section/section.h), and restore -- */
 /* Returns a struct section_view, for section_view_next() and section_view_close(). ERR_FULL:

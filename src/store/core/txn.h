@@ -15,8 +15,7 @@
 
 struct store;
 enum {
-    TXN_OPS_MAX = 128,       /* compares, and operations of a branch; nested transactions share what
-                              * is left of the limit */
+    TXN_OPS_MAX = 128,       /* compares, and operations of a branch; nested ones share the limit */
     TXN_DEPTH_MAX = 24,      /* nesting depth */
     TXN_TOTAL_MAX = 1 << 15, /* operations in all */
     TXN_KEYS_MAX = 1 << 16   /* keys read by a transaction; more would block other calls */
@@ -42,8 +41,7 @@ enum txn_refusal {
     TXN_CLAIM, /* the transaction would write a claim */
     TXN_NO_SPACE,
     TXN_TOO_LARGE, /* more than TXN_KEYS_MAX keys */
-    TXN_NO_MEMORY, /* no memory to check the transaction or to read. Applying never returns this
-                    * refusal: the process ends instead. */
+    TXN_NO_MEMORY, /* to check it or to read. While applying, the process ends instead */
 };
 
 /* -- ranges -- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which replica serves a call, and applies the rules of unary methods (struct leader). Runs
- * on the loop's thread. */
+/* Decides which replica serves a call, and has the rules of unary methods. Runs on the loop's
+ * thread. */
 #include "store/etcd/etcd.h"
 
 #include <stdlib.h>

@@ -20,8 +20,7 @@ struct feed_options {
     struct io *io;
     struct watch_engine *engine;
     uint32_t watches_max; /* over all streams; further watches are refused */
-    uint64_t progress_ms; /* after this time without events, a watch with progress_notify is sent
-                           * the revision; 0: 600,000 */
+    uint64_t progress_ms; /* idle time before progress_notify sends the revision; 0: 600,000 */
     /* ERR_FULL: there is no room, and watch_stream_writable() must be called when there is. With
      * `must` the message must be accepted, so ERR_FULL is not allowed. After any other error
      * `broken` is called. */
@@ -39,7 +38,7 @@ size_t feed_count(const struct feed *feed); /* number of watches */
 struct feed_stream { /* in the caller's storage */
     struct watch_stream base;
     struct feed *feed;
-    struct map watches; /* by id */
+    struct map watches; /* watches by id */
     uint64_t starts_at; /* the largest start revision that a watch of the stream has asked for */
     bool starts_stale;  /* the watch with that start revision is gone */
     int64_t next_id;

@@ -19,8 +19,8 @@
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 enum {
-    ETCD_REQUEST_MAX = 1536 * 1024,                   /* of a proposal */
-    ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* of a request message */
+    ETCD_REQUEST_MAX = 1536 * 1024,                   /* bytes of a proposal */
+    ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* bytes of a request message */
     ETCD_ANSWER_MAX = INT32_MAX,
     ETCD_GATES_MAX = 96,
     /* How much longer than its own timeout a leader may need to report the timeout. */
@@ -30,9 +30,9 @@ enum {
 struct etcd_api;
 struct etcd_request {
     struct leader_request base;
-    enum store_kind kind;         /* of the proposed command */
-    struct txn *txn;              /* of a Txn: decoded, in the call's arena */
-    struct etcd_listing *listing; /* of a Range of very many keys in progress; or NULL */
+    enum store_kind kind;         /* kind of the proposed command */
+    struct txn *txn;              /* the decoded transaction of a Txn, in the call's arena */
+    struct etcd_listing *listing; /* a Range of very many keys in progress; or NULL */
     bool acts; /* `change` or `transfer` is in use, even if the client disconnects */
     union {
         struct member_change change;
@@ -59,8 +59,8 @@ struct etcd_method { /* a unary method */
     void (*read)(struct etcd_request *request); /* answers from one state of the store */
     /* Appends the command to `into`, and returns its kind. ERR_NOMEM, ERR_FULL (too large). */
     enum err (*command)(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind);
-    void (*act)(struct etcd_request *request); /* for methods that neither read nor propose; runs on
-                                                * the leader; may be NULL */
+    void (*act)(struct etcd_request *request); /* neither reads nor proposes; runs on the leader; or
+                                                * NULL */
     /* Answers with the reply of apply. */
     void (*written)(struct etcd_request *request, struct str reply);
 };
@@ -104,7 +104,7 @@ struct etcd_watches { /* watch.c */
 };
 struct etcd_removal { /* removed.c */
     struct timer again;
-    struct rpc_channel *channel; /* of the query in progress, until it is closed */
+    struct rpc_channel *channel; /* channel of the query in progress, until it is closed */
     bool channel_closing;
     bool was_member, leaderless, stopping;
     bool removed; /* this replica was removed from the cluster and serves no clients */

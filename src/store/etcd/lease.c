@@ -12,7 +12,7 @@
 #include "store/keyvalue.h"
 
 enum {
-    PENDING_MAX = 4096, /* of one stream; then the stream is not read further */
+    PENDING_MAX = 4096, /* pending renewals of one stream; then it is not read further */
     PENDING_LOW = 1024,
     KEYS_SLICE = 256,     /* keys of a lease read at a time */
     LISTED_MAX = 1 << 16, /* keys of a lease in one response */

@@ -15,7 +15,7 @@ struct etcd_listing {
     struct query query;
     struct query_best *best; /* first pairs of a sorted range; or NULL */
     bool hashes;             /* HashKV; otherwise a Range */
-    uint64_t hash;           /* of the keys read so far; not zero for no keys */
+    uint64_t hash;           /* hash of the keys read so far; not zero for no keys */
     bool pinned;             /* `revision` was chosen here: the caller asked for the current one */
     bool sending;
     struct str next;           /* next key to read, stored in `at` */
@@ -124,8 +124,7 @@ static void listing_take(struct etcd_listing *l, struct key_value *pair, struct 
     l->shown++;
 }
 
-/* Reads the keys of the next slice. `answer` NULL: only measures, sorts or hashes. False: there are
- * no more keys. */
+/* Reads the next slice. `answer` NULL: only measures, sorts or hashes. False: no more keys. */
 static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
 {
     struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};

@@ -19,7 +19,7 @@ struct observer {
     struct looker looker; /* not joined before the start, and while the stream has no room */
     struct etcd_api *api;
     struct rpc_call *call;  /* NULL: the call has ended */
-    struct key_range range; /* of the election's keys */
+    struct key_range range; /* keys of the election */
     uint64_t create, mod;   /* revisions of the value sent last */
     bool follows, needs_leader;
     char room[]; /* storage of the range */

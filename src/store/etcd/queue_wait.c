@@ -55,7 +55,7 @@ struct queue_wait {
     struct queue_place place;
     struct queue_entry entry; /* zero: not entered yet */
     struct str value;
-    struct key_range range;    /* of the queue's keys */
+    struct key_range range;    /* keys of the queue */
     struct looker own, before; /* for the call's own key and the key before */
     bool stays;                /* the key is kept when the wait ends */
     bool named;                /* the client knows the lease and can use another replica */
