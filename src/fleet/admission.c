@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Admissions: each asks fleet/admit.h for its next step, has the log execute the step, and repeats
- * until done or timed out. A step that the log answers with "not yet" is retried later. Between
- * steps only the request is kept, so a new leader can continue an admission. Runs on the loop's
- * thread. */
+ * until done or timed out. A step that is "not yet" possible is retried later. Only the request is
+ * kept between steps, so a new leader can continue an admission. Runs on the loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 

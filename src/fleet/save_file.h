@@ -22,9 +22,8 @@ enum err save_data(struct save_file *file, struct str bytes, struct note *note);
 struct save_facts {
     uint64_t index, term, bytes; /* of the file */
 };
-/* Call after the last frame; always frees the file. ERR_PARSE, ERR_CORRUPT: the stream was
- * incomplete, and the target is unchanged. ERR_UNKNOWN: the target is in place, but perhaps not
- * durable. */
+/* Call after the last frame; always frees the file. ERR_PARSE, ERR_CORRUPT: incomplete; the target
+ * is unchanged. ERR_UNKNOWN: the target is in place, but perhaps not durable. */
 enum err save_finish(struct save_file *own_file, struct save_facts *ret_facts, struct note *note);
 void save_abandon(struct save_file *own_file); /* removes the temporary file; NULL is fine */
 #endif

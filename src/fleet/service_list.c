@@ -4,9 +4,8 @@
  *
  * A call that arrives while a list is being built waits for the next list, because the current one
  * began before the call. All waiting calls share the next list, so a table is read by one list at a
- * time. The response shows the moment at which the view was opened, after leadership was confirmed
- * for all its callers. The callers are sent the response one after the other, some bytes per
- * turn. */
+ * time. The response shows the moment of opening the view, after leadership was confirmed for all
+ * its callers. The callers are sent the response in turn, some bytes per turn. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"

@@ -61,8 +61,7 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
 }
 
 /* A shard without domains refuses to give one up. It never had the domain if the AssignDomain was
- * replaced before it was sent. The leaving row is then cleared, and the shard owns everything as
- * before. */
+ * replaced before it was sent. Then the leaving row is cleared, and the shard owns everything. */
 static bool was_never_given(const struct reported_shard *shard,
                             const struct instruction *instruction)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --bootstrap-state: a leader proposes the rows that the tables lack, in batches.
  *
- * Each row is checked by itself, so that after a leader's failure its successor proposes the
- * missing rows. No command removes a quota or a provider, so a row that was once added exists and
- * is left unchanged. */
+ * Each row is checked by itself, so that after a leader's failure its successor proposes the rest.
+ * No command removes a quota or a provider, so a row that was once added is left unchanged. */
 #include "fleet/service_internal.h"
 
 enum { SEED_BATCH = 64 };

@@ -4,10 +4,9 @@
  * a snapshot file (log/snapfile.h; fleet/archive.h).
  *
  * Only on the leader, after a leadership round. The stream contains everything acknowledged before
- * the call, at one index, while writes continue. A slice is encoded only after the last was sent,
- * so a slow reader costs one chunk of memory. A reader that accepts nothing for stall_ms loses its
- * call. One stream runs at a time, because a view keeps removed rows; a second call gets
- * RESOURCE_EXHAUSTED.
+ * the call, at one index, while writes continue. A slice is encoded after the last was sent, so a
+ * slow reader costs one chunk. A reader that accepts nothing for stall_ms loses its call. One
+ * stream runs at a time, because a view keeps removed rows; a second gets RESOURCE_EXHAUSTED.
  *
  *     called -> leadership confirmed (src/leader) -> opening views, once other snapshots are closed
  *            -> measuring -> head -> sending, a slice per turn -> done */
@@ -24,13 +23,8 @@ enum {
     TURN_EVERY_MS = 50,
     CHUNK_BYTES = 1 << 20, /* bytes of one frame: wire.md 4.5 */
 };
-enum {
-    STREAM_OPENING,
-    STREAM_MEASURING,
-    STREAM_HEAD,
-    STREAM_SENDING,
-    STREAM_SENT
-}; /* outflow.stage */
+/* Values of outflow.stage. */
+enum { STREAM_OPENING, STREAM_MEASURING, STREAM_HEAD, STREAM_SENDING, STREAM_SENT };
 
 static enum stream_kind kind_of(const struct fleet_service *service)
 {

@@ -121,8 +121,8 @@ struct rpc_call_options {  /* all values are copied */
     uint64_t timeout_ms;   /* 0: none; the remaining time is sent and also enforced here */
     struct str request_id; /* sent as x-request-id; does not by itself allow a retry */
     /* The method's state machine recognises a repeat by request_id and gives the first answer
-     * again, so a retry is safe. This is a property of the method, never of a header that another
-     * client sent. */
+     * again, so a retry is safe. A property of the method, never of a header that another client
+     * sent. */
     bool dedups_by_request_id;
     bool idempotent; /* a read, or a write that may be repeated: retry without an id */
     /* Wait for a connection without a limit. Otherwise the call waits only for a dial in progress.

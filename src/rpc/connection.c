@@ -6,8 +6,7 @@
  * socket is full the rest stays in h2 until on_drained.
  *
  * One timer serves all deadlines of the connection. It is never postponed: when it fires early it
- * checks what is due and restarts, so that a busy connection does not update the timer heap per
- * read. */
+ * checks what is due and restarts, so a busy connection does not change the timer heap per read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,9 +150,8 @@ static void connection_note_written(struct connection *c, mono_time now)
 }
 
 /* When the stall ping is due: responses wait, and the peer's windows allow no output. A stall may
- * last as long as the peer still reads. After each write timeout the peer is sent a ping, and only
- * the reply to that ping counts. Other input does not count, because a peer that sends requests and
- * never reads would seem alive. */
+ * last as long as the peer still reads. After each write timeout a ping is sent, and only its reply
+ * counts, because a peer that sends requests and never reads would seem alive. */
 static mono_time connection_stall_due(const struct connection *c)
 {
     if (c->stall_asked.ms != MONO_NEVER.ms)
@@ -318,9 +316,8 @@ static const struct h2_events connection_h2_events = {
 
 /* -- bytes -- */
 
-/* Data for streams that are gone costs only reading time, and some of it is legitimate, because it
- * crosses the end of a call. Checked before further input, after the responses to earlier input
- * were sent. */
+/* Data for streams that are gone costs only reading time, and some of it legitimately crosses the
+ * end of a call. Checked after the responses to earlier input were sent. */
 static void connection_check_late_data(struct connection *c)
 {
     uint64_t late = h2_data_late(c->h2);
@@ -556,8 +553,8 @@ void connection_accept(void *owner, struct stream *own_stream)
     meter_connections(s, 1);
     stream_start(own_stream, &connection_stream_events, c);
     connection_wake_by(c, connection_next_due(c));
-    if (!s->page)
-        connection_mark_dirty(c); /* sends our SETTINGS; else after the first byte, see page.c */
+    /* Sends our SETTINGS; with pages, after the first byte, see page.c. */
+    if (!s->page) connection_mark_dirty(c);
 }
 
 /* Sends a GOAWAY that announces the shutdown, and after the reply to a ping the final GOAWAY. */

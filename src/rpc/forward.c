@@ -13,9 +13,8 @@
 
 enum {
     PASSING_MAX = 10000, /* forwarded calls at once; further calls get UNAVAILABLE */
-    /* Calls that wait at the leader (locks, watches) occupy streams, and other calls must not wait
-     * for them. This number suffices for PASSING_MAX calls at the 1,000 streams that our servers
-     * allow. */
+    /* Calls that wait at the leader (locks, watches) occupy streams that other calls need. Enough
+     * for PASSING_MAX calls at the 1,000 streams that our servers allow. */
     LEADER_CONNECTIONS_MAX = 12,
     LEADERS_MAX = 4, /* the current leader, and old leaders that still have calls */
     MESSAGE_MAX = 1024 * 1024 * 1024,

@@ -334,10 +334,7 @@ static void machine_finish(struct store_machine *machine, const struct store_res
         reply_write(&not_read, reply);
     else if (command->kind == STORE_RENEW)
         (void)buf_append(reply, str_of(machine->renewals,
-                                       command->renew_count * STORE_RENEWAL_BYTES)); /* or the reply
-                                                                                      * stays
-                                                                                      * without
-                                                                                      * renewals */
+                                       command->renew_count * STORE_RENEWAL_BYTES)); /* or none */
     else if (command->kind == STORE_TXN)
         txn_reply_end(&machine->writer, result, reply);
     else

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store as a state machine of the replicated log. Decodes log entries into commands of the
- * core, encodes the replies, and reports the effects of each command to the waiting calls and
- * watches of this replica.
+/* The store as a state machine of the replicated log. Decodes entries into commands of the core,
+ * encodes replies, and reports the effects to the waiting calls and watches of this replica.
  *
  * A command is the message StoreCommand (proto/muster/v1/coordination.proto). The core itself
  * writes the snapshot section (docs/formats/store.md). A command that breaks a limit is answered
@@ -12,9 +11,9 @@
 #include "log/log.h"
 #include "store/core/store.h"
 
-/* These numbers are part of the log's format. The version of a command is the first cluster level
- * at which all replicas know the command's kind. The log refuses a command of a higher version than
- * the cluster level, because a replica of an older release would stop at the command. */
+/* These numbers are part of the log's format. A command's version is the first cluster level at
+ * which all replicas know its kind. The log refuses a version above the cluster level, because a
+ * replica of an older release would stop at the command. */
 enum {
     STORE_MACHINE_ID = 4,
     STORE_FIRST_VERSION = 2,   /* the first cluster level with a store */
@@ -67,9 +66,9 @@ struct store_machine;
 struct store_machine_options {
     struct store_options store;
     /* Called on every replica during apply, after each command: first `event` for each event, then
-     * `applied` for the changes that were added. Each callback may be NULL. A command that takes
-     * many turns first expires leases; these changes are reported before the command itself is
-     * complete, so every change that can be read has been reported. */
+     * `applied` for the changes. Each may be NULL. A command that takes many turns first ends
+     * leases; those changes are reported earlier, so every change that can be read has been
+     * reported. */
     void (*event)(void *owner, const struct store_event *event);
     void (*applied)(void *owner, struct key_changes changes);
     void (*restored)(void *owner); /* a snapshot replaced the state */

@@ -219,9 +219,8 @@ struct fleet;
 enum err fleet_open(struct fleet **ret_fleet); /* empty; ERR_NOMEM */
 void fleet_close(struct fleet *fleet);         /* NULL is fine; no view may be open */
 void fleet_clear(struct fleet *fleet);         /* open views fail with ERR_CANCELLED */
-/* Apply follows section 5 of the specification. Unless the status is DONE, the tables are
- * unchanged, also for NO_MEMORY. Only NO_MEMORY does not follow from the commands, so a replica
- * must stop on it. */
+/* Apply follows section 5 of the specification. Unless DONE, the tables are unchanged. Only the
+ * status NO_MEMORY does not follow from the commands, so a replica must stop on it. */
 struct fleet_entry { /* the log entry with the command */
     uint64_t index;
     uint32_t level; /* cluster level; below FLEET_LEAVING_LEVEL no domain becomes leaving */
@@ -240,8 +239,7 @@ void fleet_heartbeats_clear(struct fleet *fleet);
 
 /* -- reading -- */
 /* Finds a row by the key of its table: id or name; key and value of a domain; provider and region
- * of a quota. False: not found, and *ret_row is unchanged. O(log n). For leaving domains use
- * fleet_find_leaving. */
+ * of a quota. False: not found; *ret_row is unchanged. O(log n). Not for leaving domains. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
 /* How many shards other than `except` the domain is leaving, and the first in byte order. */

@@ -30,11 +30,8 @@ static struct str name_text(const struct name *name)
 }
 
 /* -- where the texts are -- */
-enum source {
-    OWN = 1,
-    NAME,
-    SHARD
-}; /* OWN: after the fixed part; NAME: in the row's name; SHARD: in its shard */
+/* Where a text is. OWN: after the fixed part. NAME: in the row's name. SHARD: in its shard. */
+enum source { OWN = 1, NAME, SHARD };
 static const struct layout {
     uint8_t from[FLEET_TEXTS_MAX];   /* enum source, by text of fleet_row */
     uint8_t lens, text, name, shard; /* offsets; 0: the row has none */

@@ -310,9 +310,8 @@ static uint64_t put_count(struct store *store, struct str group, uint32_t slot_c
     return store_put(store, str_of(key, (size_t)key_len), str_of(value, (size_t)value_len), 0);
 }
 
-/* Ends the leases of slots that are past their deadline, because the contract treats such slots as
- * free. A lease of a slot may have a thousand other keys, so only a few leases are ended at a
- * time. */
+/* Ends the leases of slots past their deadline, because the contract treats such slots as free. A
+ * slot's lease may have a thousand other keys, so only a few leases are ended at a time. */
 static void end_overdue(struct store *store, struct group *group)
 {
     uint64_t until = store_work(store) + OVERDUE_WORK;

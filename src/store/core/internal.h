@@ -170,8 +170,8 @@ struct claim *lease_claim_of(const struct lease *lease, struct str key);
 struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,
                               uint64_t token, struct group *group, uint32_t slot);
 void lease_claim_drop(struct store *store, struct lease *lease, struct claim *claim);
-/* True if `token` is that of the claim, or of any claim of the lease. Always true for token 0, or
- * if the cluster level does not check tokens. A NULL claim has no token. */
+/* True if `token` is that of the claim (NULL: none), or of any claim of the lease. Always true for
+ * token 0, or if the cluster level does not check tokens. */
 bool claim_has_token(const struct store *store, const struct claim *claim, uint64_t token);
 bool lease_has_token(const struct store *store, const struct lease *lease, uint64_t token);
 /* Records that another writer took a key from a lease that has not expired. */

@@ -661,9 +661,9 @@ static void row_drop(struct keys *keys, struct key_row *row)
     row_free(row);
 }
 
-/* No read can see versions older than a change before the compaction point, nor a deletion there
- * without a later version. A deletion with a later version is removed when that version's change is
- * pruned. */
+/* No read sees versions older than a change before the compaction point, nor a deletion there
+ * without a later version. A deletion with a later version is removed with that version's
+ * change. */
 static void change_prune(struct keys *keys, const struct change *change)
 {
     struct key_row *row = change->row;

@@ -78,18 +78,16 @@ bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value);
 /* For the current revision: two descents of the tree. For a past revision: a walk over the changes
  * since, or over the range, whichever is shorter. */
 uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision);
-/* The cost of a read of the past, counted up to `max`: keys, including keys that did not exist at
- * that revision, and newer versions. keys_walk_cost() is for a walk that stops after `found_max`
- * found keys, keys_count_cost() for a count. Replicas may differ, because an open view keeps more
- * versions. */
+/* The cost of a read of the past, counted up to `max`: keys, whether they existed or not, and newer
+ * versions. keys_walk_cost() is for a walk that stops after `found_max` found keys,
+ * keys_count_cost() for a count. Replicas may differ, because an open view keeps more versions. */
 uint64_t keys_walk_cost(const struct keys *keys, struct key_range range, uint64_t revision,
                         uint64_t found_max, uint64_t max);
 uint64_t keys_count_cost(const struct keys *keys, struct key_range range, uint64_t revision,
                          uint64_t max);
 
-/* Changes are numbered in the order of revisions, and within a step in the order they were made. A
- * number stays valid while the key space changes. The changes from `first` up to `end`, exclusive,
- * are available. */
+/* Changes are numbered by revision, and within a step in the order they were made. A number stays
+ * valid while the key space changes. Changes from `first` up to `end`, exclusive, are available. */
 struct key_changes {
     uint64_t first, end;
 };

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges and transactions over the key space, with the semantics of etcd's KV (spec/coordination.md
- * C3).
+/* Ranges and transactions over the key space, as in etcd's KV (spec/coordination.md C3).
  *
  * A transaction is one command. First all compares, including those of nested transactions, are
  * evaluated on the state before the transaction. Then the branches taken are checked for every
  * reason to refuse. Only then the transaction writes, at one revision. A transaction is therefore
  * atomic, and has the same result on every replica.
  *
- * Results go to a sink, operation by operation. A Range sees the earlier writes of the same
- * transaction. */
+ * Results go to a sink, one operation at a time. A Range sees earlier writes of its transaction. */
 #ifndef STORE_CORE_TXN_H
 #define STORE_CORE_TXN_H
 #include "store/core/keys.h"
 
 struct store;
 enum {
-    TXN_OPS_MAX = 128,       /* compares, and operations of a branch; nested ones share the limit */
+    TXN_OPS_MAX = 128,       /* most compares or operations, shared with nested ones */
     TXN_DEPTH_MAX = 24,      /* nesting depth */
     TXN_TOTAL_MAX = 1 << 15, /* operations in all */
     TXN_KEYS_MAX = 1 << 16   /* keys read by a transaction; more would block other calls */
@@ -41,7 +39,7 @@ enum txn_refusal {
     TXN_CLAIM, /* the transaction would write a claim */
     TXN_NO_SPACE,
     TXN_TOO_LARGE, /* more than TXN_KEYS_MAX keys */
-    TXN_NO_MEMORY, /* to check it or to read. While applying, the process ends instead */
+    TXN_NO_MEMORY, /* no memory to check or to read. Applying ends the process instead */
 };
 
 /* -- ranges -- */
@@ -65,8 +63,7 @@ bool query_is_sorted(const struct query *query); /* in another order than that o
 bool query_is_filtered(const struct query *query);
 /* How many keys the query reads, by the current range. An estimate for a past revision. */
 uint64_t query_cost(const struct keys *keys, const struct query *query);
-/* How many past versions the query reads in addition, counted up to `max`. 0 for the current
- * revision. Replicas may differ. */
+/* How many past versions the query also reads, counted up to `max`. Replicas may differ. */
 uint64_t query_past_cost(const struct keys *keys, const struct query *query, uint64_t max);
 /* True if the pair passes the filters. */
 bool query_passes(const struct query *query, const struct key_value *pair);
@@ -150,11 +147,10 @@ enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn);
 /* Executes a transaction that does not write. `sink` is called only if the transaction is not
  * refused, or until memory runs out. */
 enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn_sink *sink);
-/* The operation of a transaction that only deletes a range, without compares and without returning
- * the deleted pairs. Such a transaction may take many turns, so txn_apply must not run it. NULL for
- * any other transaction. */
+/* The operation of a transaction that only deletes a range, without compares or returned pairs. It
+ * may take many turns, so txn_apply must not run it. NULL for any other transaction. */
 const struct txn_delete *txn_sweeps(const struct txn *txn);
-/* Whether the deletion is allowed, or TXN_CLAIM; and the report of the finished one to `sink`. */
+/* txn_sweep_check: TXN_CLAIM if the deletion is refused. txn_sweep_report: reports its result. */
 enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del);
 void txn_sweep_report(struct txn_sink *sink, uint64_t deleted, uint64_t revision);
 /* Called during apply; `sink` may be NULL. *ret_revision: the revision after the transaction. */

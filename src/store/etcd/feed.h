@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches of etcd's API on top of the watch engine: decodes the requests of watch streams and
- * encodes the responses.
+/* Watches of etcd's API on the watch engine: decodes requests of streams and encodes responses.
  *
  * A stream has any number of watches, each with an id. A watch whose position is compacted is
  * cancelled with the compacted revision (C4, rules 4 and 14). A progress response is sent only when
- * no event waits for any watch of the stream. An event at or below the response's revision can
- * therefore not follow.
+ * no event waits for any watch of the stream, so no event at or below its revision can follow.
  *
- * The feed does not use connections: it sends responses through the callback `send`. Everything
- * runs on the loop's thread. */
+ * Uses no connections: responses are sent through `send`. Everything runs on the loop's thread. */
 #ifndef STORE_ETCD_FEED_H
 #define STORE_ETCD_FEED_H
 #include "store/watch_engine.h"
@@ -21,9 +18,8 @@ struct feed_options {
     struct watch_engine *engine;
     uint32_t watches_max; /* over all streams; further watches are refused */
     uint64_t progress_ms; /* idle time before progress_notify sends the revision; 0: 600,000 */
-    /* ERR_FULL: there is no room, and watch_stream_writable() must be called when there is. With
-     * `must` the message must be accepted, so ERR_FULL is not allowed. After any other error
-     * `broken` is called. */
+    /* ERR_FULL: no room; call watch_stream_writable() when there is. A message with `must` must be
+     * accepted, so ERR_FULL is not allowed. After any other error `broken` is called. */
     enum err (*send)(struct feed_stream *stream, struct str message, bool must);
     /* closes the stream, now or soon */
     void (*broken)(struct feed_stream *stream, enum err err);
@@ -48,9 +44,9 @@ struct feed_stream { /* in the caller's storage */
 };
 void feed_stream_init(struct feed *feed, struct feed_stream *stream);
 void feed_stream_deinit(struct feed_stream *stream); /* frees all watches in one turn */
-/* Frees the stream's watches in slices of FEED_FREES_PER_TURN per turn of the loop. No more
- * responses are sent. freed(stream) is called once, when no watch is left. If the watches are few,
- * it is called before feed_stream_close() returns. */
+/* Frees the watches in slices of FEED_FREES_PER_TURN per turn. No more responses are sent.
+ * freed(stream) is called once, when no watch is left; if they are few, before this function
+ * returns. */
 enum { FEED_FREES_PER_TURN = 256 };
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream));
 
