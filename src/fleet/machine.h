@@ -13,8 +13,8 @@
 #include "log/log.h"
 
 /* Part of the log's format. 1 is the trial machine's id, so that its logs are refused. A command's
- * version is the first cluster level that knows it: 4 for CLEAR_LEAVING and a forced
- * AssignDomain. */
+ * version is the first cluster level that knows it: 4 for CLEAR_LEAVING and a forced AssignDomain,
+ * otherwise 1. */
 enum {
     FLEET_MACHINE_ID = 2,
     FLEET_FIRST_VERSION = 1,

@@ -304,8 +304,8 @@ static enum err response_send(struct rpc_call *call, struct str message, bool mu
     err = call->outbox.len > 0 ? ERR_FULL : h2_send(c->h2, call->stream, parts, 2);
     if (err == ERR_TOO_LARGE || (err == ERR_FULL && must_take)) {
         err = outbox_append(call, parts, 2);
-        if (err == ERR_FULL)
-            return ERR_NOMEM; /* the peer's share is used up, and no event ends that */
+        /* the peer's share is used up, and no event ends that */
+        if (err == ERR_FULL) return ERR_NOMEM;
         if (!err) call_pump(call);
     }
     if (err == ERR_FULL) response_block(call);

@@ -333,8 +333,8 @@ static void passing_send_request(struct passing *p, const ProtobufCMessage *mess
     if (message) {
         buf_clear(scratch);
         err = message_write(message, scratch, NULL);
-        if (err == ERR_FULL)
-            err = ERR_TOO_LARGE; /* not the leader's queue: no event would follow */
+        /* not the leader's queue: no event would follow */
+        if (err == ERR_FULL) err = ERR_TOO_LARGE;
         bytes = buf_peek(scratch);
     }
     if (!err) err = rpc_call_send(p->onward, bytes);

@@ -43,10 +43,8 @@ int store_check_request(const ProtobufCMessage *message, struct note *note);
 enum err store_write_command(const struct store_method *method, const ProtobufCMessage *message,
                              struct arena *arena, struct store_command *ret_command);
 
-enum {
-    STORE_ANSWER_MAX = 4 << 20,
-    STORE_ID_FIELD = 15 /* field number of `store_id` in requests */
-};
+/* STORE_ID_FIELD: field number of `store_id` in requests. */
+enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 };
 enum store_kept {
     KEPT_NOT,
     KEPT_RENEWS, /* its ids are in a batch */

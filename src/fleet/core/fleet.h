@@ -239,7 +239,8 @@ void fleet_heartbeats_clear(struct fleet *fleet);
 
 /* -- reading -- */
 /* Finds a row by the key of its table: id or name; key and value of a domain; provider and region
- * of a quota. False: not found; *ret_row is unchanged. O(log n). Not for leaving domains. */
+ * of a quota. False: not found; *ret_row is unchanged. O(log n). Leaving domains:
+ * fleet_find_leaving. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
 /* How many shards other than `except` the domain is leaving, and the first in byte order. */

@@ -434,8 +434,8 @@ static struct store_result apply_lease_grant(struct store *store,
     /* An expired lease counts as ended, even if too many leases were due to end it before. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
         lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
-        if (store->ending.lease)
-            return result; /* a placeholder; decided after the lease has ended */
+        /* a placeholder; decided after the lease has ended */
+        if (store->ending.lease) return result;
     }
     result.revision = keys_revision(store->keys);
     if (!lease_grant(store, &command->lease, STR_EMPTY, command->ttl_ms))

@@ -63,7 +63,8 @@ bool query_is_sorted(const struct query *query); /* in another order than that o
 bool query_is_filtered(const struct query *query);
 /* How many keys the query reads, by the current range. An estimate for a past revision. */
 uint64_t query_cost(const struct keys *keys, const struct query *query);
-/* How many past versions the query also reads, counted up to `max`. Replicas may differ. */
+/* How many past versions the query also reads, counted up to `max`; 0 for the current revision.
+ * Replicas may differ. */
 uint64_t query_past_cost(const struct keys *keys, const struct query *query, uint64_t max);
 /* True if the pair passes the filters. */
 bool query_passes(const struct query *query, const struct key_value *pair);
