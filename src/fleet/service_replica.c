@@ -465,7 +465,7 @@ static bool replica_state_hash(struct leader_request *request)
 
 /* -- PromiseBootstrap, BootstrapReplica -- */
 
-/* False for an empty log without a cluster. A cluster that is being written counts as a log. */
+/* True if the log has entries, or if the replica belongs to a cluster or is writing its identity. */
 static bool replica_has_log(const struct replica_status *status)
 {
     return status->cluster_id != 0 || status->term > 0 || status->last > 0 || status->snapshot > 0;
