@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /api/actions: what an administrator may do from the page. The body is one JSON object:
+/* POST /api/actions: the actions of an administrator. The body is one JSON object:
  *
  *     {"action": "transfer-leadership", "replica": "node-1", "confirm": true}
  *
- * It needs the token as "Authorization: Bearer ...", or a certificate with bigfleet://admin; the
- * type application/json; and no Origin but our own. A foreign page can send none but the
- * certificate, which the browser adds by itself: the type alone would stop it. The answer is 202 with a number; how it ended
- * comes as the event "action" and is in GET /api/actions. */
+ * A request needs the token as "Authorization: Bearer ...", or a certificate with bigfleet://admin.
+ * It also needs the type application/json, and no Origin other than the dashboard's own. A page of
+ * another site could not send the token, but the browser would add the certificate; the required
+ * type alone already stops such a page. The response is 202 with a number. The result follows as
+ * the event "action" and in GET /api/actions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +23,7 @@ enum {
     ACTIONS_KEPT = 32,
     ARGUMENTS_MAX = 3,
     ARGUMENT_CAP = 1025,
-    NAME_LEN_MAX = 128, /* of a certificate's common name, in bytes; a longer one is cut */
+    NAME_LEN_MAX = 128, /* bytes of a certificate's common name; a longer name is truncated */
     CERTIFICATE_CAP = NAME_LEN_MAX + 96,
     BODY_MAX = 16 << 10,
     REQUEST_MAX = 16 << 10,
@@ -32,16 +33,16 @@ enum {
 struct action_kind {
     const char *name, *path;
     const char *arguments[ARGUMENTS_MAX + 1]; /* fields of the body, in this order */
-    uint32_t field; /* of the request: the first argument's, the others' follow */
-    uint32_t force; /* a field that is true; 0: none */
-    bool outcome;   /* the answer is the store's Outcome */
+    uint32_t field; /* field number of the first argument in the gRPC request */
+    uint32_t force; /* number of a boolean field that is set; 0: none */
+    bool outcome;   /* the response is the store's Outcome */
 };
 struct action {
     struct page_request base;
     const struct action_kind *kind;
     wall_time at;
     const char *by;                    /* "token" or "certificate"; static text */
-    char certificate[CERTIFICATE_CAP]; /* whose, where one was shown: by the token, too; "" */
+    char certificate[CERTIFICATE_CAP]; /* the certificate's name, even with the token; "": none */
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP];
     bool ok;
     char said[WHY_CAP];
@@ -87,7 +88,7 @@ static void action_end(struct action *a, bool ok, const char *said)
 
     page_request_done(&a->base);
     a->ok = ok;
-    dash->hurry = true; /* who acted wants to see it */
+    dash->hurry = true; /* so that the result is shown soon */
     snprintf(a->said, sizeof a->said, "%s", said);
     LOG_INFO(&dash->log, "dashboard action executed", log_text("action", a->kind->name),
              log_text("on", a->arguments[0]), log_text("by", a->by),
@@ -99,9 +100,9 @@ static void action_end(struct action *a, bool ok, const char *said)
     buf_deinit(&event);
 }
 
-/* -- the loop's side -- */
+/* -- on the loop -- */
 
-/* The decision of the store; of an answer that cannot be read the decision is unknown. */
+/* The store's decision. The decision is unknown if the response cannot be decoded. */
 static bool action_outcome_ok(struct str bytes, char said[WHY_CAP])
 {
     const Muster__V1__Outcome *outcome;
@@ -161,7 +162,7 @@ static void action_fail(struct page_request *row, enum err err)
     action_end(CONTAINER_OF(row, struct action, base), false, err_text(err));
 }
 
-/* -- the HTTP thread's side -- */
+/* -- on the HTTP thread -- */
 
 static void action_refuse(struct http_response *response, int status, const char *why)
 {
@@ -174,20 +175,20 @@ static void action_refuse(struct http_response *response, int status, const char
     response->err = ndjson_end(&json);
 }
 
-/* "https://host:port" of a page of ours ends in what it asked for as Host. */
+/* The Origin "https://host:port" of the dashboard's own page ends with the request's Host. */
 static bool action_own_origin(const struct http_request *request)
 {
     struct str origin = request->origin, slashes = STR("://");
     size_t at;
 
-    if (origin.len == 0) return true; /* not a browser */
+    if (origin.len == 0) return true; /* the client is not a browser */
     at = str_find(origin, ':');
     origin = str_tail(origin, at);
     return str_starts(origin, slashes) &&
            str_equal_nocase(str_tail(origin, slashes.len), request->host);
 }
 
-/* NULL: it was refused. */
+/* NULL: the request was refused. */
 static const struct action_kind *action_read_body(const struct json *body,
                                                   char arguments[ARGUMENTS_MAX][ARGUMENT_CAP],
                                                   struct note *note)
@@ -213,8 +214,8 @@ static const struct action_kind *action_read_body(const struct json *body,
     return kind;
 }
 
-/* Every administrator has the same URI: the common name identifies the person, and the serial number the
- * certificate. */
+/* All administrators have the same URI, so the common name identifies the person, and the serial
+ * number the certificate. */
 static void action_name_certificate(const struct tls_identity *identity, char into[CERTIFICATE_CAP])
 {
     struct str name;

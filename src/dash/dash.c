@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of the dashboard and its tick: once a second each topic that changed is published and sent,
- * then the questions that are due are asked. Runs on the loop's thread; closing waits until no call
- * and no request of the HTTP thread is left. */
+/* Opens and closes the dashboard and runs its tick: each changed topic is published and sent, then
+ * the due queries are sent. Runs on the loop's thread. Closing waits until no call and no request
+ * of the HTTP thread is left. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static const char *topic_name(enum topic topic)
     return topic_paths[topic] + sizeof "/api/" - 1;
 }
 
-/* -- small verbs -- */
+/* -- helpers -- */
 
 static bool dash_is_young(const struct dash *dash)
 {
@@ -38,7 +38,8 @@ mono_time dash_again(const struct dash *dash, uint64_t every_ms)
 void dash_send(struct dash *dash, const char *name, struct str json)
 {
     if (json.len > EVENT_MAX) json = STR("{\"fetch\":true}");
-    (void)http_channel_send(dash->events, str_from(name), json); /* the next one says it all */
+    /* a lost event does not matter: the next contains the whole topic */
+    (void)http_channel_send(dash->events, str_from(name), json);
 }
 
 void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome)
@@ -51,7 +52,7 @@ void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome)
         snprintf(why, WHY_CAP, "%s", err_text(outcome->err ? outcome->err : ERR_UNKNOWN));
 }
 
-/* In a time that says nothing of where they differ. False without a token. */
+/* Takes the same time wherever the tokens differ. False without a token. */
 static bool dash_token_matches(const struct dash *dash, struct str authorization)
 {
     struct str bearer = STR("Bearer "), given = str_tail(authorization, bearer.len);
@@ -232,8 +233,8 @@ static void dash_publish_sample(struct dash *dash)
     if (!sample_write(&dash->now, &dash->text)) dash_send(dash, "sample", json_line(&dash->text));
 }
 
-/* Answers of the last tick are published, then the next questions asked: one event a second for each
- * topic that moved, however many answers it is made of. */
+/* Publishes what the responses of the last tick changed, then sends the next queries. A topic has
+ * at most one event per second, however many responses it contains. */
 static void dash_on_tick(struct timer *timer)
 {
     struct dash *dash = CONTAINER_OF(timer, struct dash, tick);
@@ -245,7 +246,7 @@ static void dash_on_tick(struct timer *timer)
     dash->eager = dash->hurry || (watched && !dash->watched);
     dash->hurry = false;
     dash->watched = watched;
-    dash->dirty[TOPIC_RAFT] = true; /* this replica's own numbers need no question */
+    dash->dirty[TOPIC_RAFT] = true; /* this replica's own values need no query */
     for (size_t i = 0; i < TOPICS; i++) {
         if (dash->dirty[i]) dash_publish_topic(dash, (enum topic)i);
         dash->dirty[i] = false;
@@ -320,7 +321,7 @@ enum err dash_open(const struct dash_options *options, struct dash **ret_dash, s
     err = dash->history ? dash_open_rest(dash, options, note) : ERR_NOMEM;
     if (err) {
         note_prefix(note, "dashboard");
-        dash_close(dash, NULL, NULL); /* no channel is open yet: it is gone at once */
+        dash_close(dash, NULL, NULL); /* no channel is open yet, so it is freed at once */
     } else {
         *ret_dash = dash;
     }
@@ -333,8 +334,8 @@ void dash_close(struct dash *dash, void (*done)(void *owner), void *owner)
     dash->closed = done;
     dash->closed_owner = owner;
     timer_stop(&dash->tick);
-    pages_close(dash);     /* no handler runs from here on */
-    dash->channels_open++; /* not gone while it is being taken apart */
+    pages_close(dash);     /* no handler runs after this */
+    dash->channels_open++; /* prevents freeing during the teardown */
     links_hang_up(&dash->shards);
     links_hang_up(&dash->replicas);
     if (dash->channel) rpc_channel_close(dash->channel, dash_channel_closed, dash);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dashboard of a coordinator: what its replicas, its shards and its store say, as pages, JSON
- * and one stream of server-sent events, on the HTTP listener the process has.
+/* The dashboard of a coordinator: shows the state of its replicas, shards and store as pages, JSON
+ * and one stream of server-sent events, on the process's HTTP listener.
  *
- * It asks as any client does, by gRPC: the coordinators over one channel that follows the leader,
- * each shard at its own address. Who does not answer is missing in the picture, with the reason,
- * and nothing waits for it. Answers become JSON on the loop's thread; the HTTP thread sees the
- * finished text. While nobody watches, it asks five times less often.
+ * It queries over gRPC like any client: the coordinators over one channel that follows the leader,
+ * each shard at its own address. A peer that does not answer is shown as missing, with the reason;
+ * nothing waits for it. Responses become JSON on the loop's thread, and the HTTP thread serves the
+ * finished text. While no browser is connected, it queries five times less often.
  *
- * The surprising rule: everything is read-only but for POST /api/actions, and that needs the token
- * or, under TLS, a certificate with bigfleet://admin. Without a token there are no actions at all,
- * and values of the store are not shown. */
+ * The surprising rule: everything is read-only except POST /api/actions, which needs the token or,
+ * under TLS, a certificate with bigfleet://admin. Without a token there are no actions, and the
+ * values of the store are not shown. */
 #ifndef DASH_DASH_H
 #define DASH_DASH_H
 #include "io/http.h"
@@ -19,7 +19,7 @@
 
 enum { DASH_TOKEN_MAX = 128, DASH_TOKEN_MIN = 16 };
 
-/* What the replica of this process knows of itself. */
+/* What this process's replica knows of itself. */
 struct dash_self {
     uint64_t id, leader_id; /* 0: no leader is known */
     const char *role;       /* "leader"; static text */
@@ -33,21 +33,20 @@ struct dash;
 struct dash_options {
     struct io *io;
     const struct log_source *log;        /* copied */
-    struct http_server *http;            /* lives longer */
-    const char *const *addresses;        /* of coordinators, gRPC; this one's first; copied */
-    struct tls_context *tls;             /* NULL: plaintext; held by reference */
-    struct tls_context *shard_tls;       /* shown to shards; NULL: as `tls`; the same */
+    struct http_server *http;            /* must outlive the dashboard */
+    const char *const *addresses;        /* gRPC addresses of the coordinators, own first; copied */
+    struct tls_context *tls;             /* NULL: plaintext; the dashboard holds a reference */
+    struct tls_context *shard_tls;       /* for shards; NULL: same as `tls`; held by reference */
     const char *node, *version, *commit; /* copied */
     const char *warning;                 /* shown on every page; NULL: none; copied */
     const char *token;                   /* NULL: no actions; copied */
     const char *notes_file;              /* NULL: no notes; copied */
-    const char *read_only;               /* without a token: why; copied */
+    const char *read_only;               /* reason for the lack of a token; copied */
     void (*self)(void *owner, struct dash_self *ret_self);
     void *owner;
 };
-/* On the loop's thread, as everything here. What http_publish, http_route and rpc_channel_open
- * answer. */
+/* Runs on the loop's thread. Errors of http_publish, http_route and rpc_channel_open. */
 enum err dash_open(const struct dash_options *options, struct dash **ret_dash, struct note *note);
-/* done() when every call has ended; the loop must turn for it. Before the listener is closed. */
+/* done() is called in a later turn, when every call has ended. Call before closing the listener. */
 void dash_close(struct dash *dash, void (*done)(void *owner), void *owner);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many slots each group has and how many wait for one. The keys of the store show who holds a
- * slot and nothing of the group itself, so each group that has a holder is asked for: the first few,
- * one question each every few seconds, without their rows. */
+/* The number of slots and waiters of each group. The keys of the store show only the holders of
+ * slots, so each group with a holder is queried, every few seconds and without its rows. Only the
+ * first few groups are queried. */
 #include <stdio.h>
 
 #include "dash/dash_internal.h"
@@ -10,7 +10,7 @@
 
 enum {
     GROUPS_SHOWN = 32,
-    SLOTS_MAX = 1024, /* of a group: rows from here on are none */
+    SLOTS_MAX = 1024, /* slots of a group; a query from this row on returns no rows */
 };
 
 struct group {
@@ -20,7 +20,7 @@ struct group {
     uint64_t cooldown_ms;
 };
 
-/* -- asking -- */
+/* -- queries -- */
 
 static enum err group_request(void *owner, struct buf *into)
 {
@@ -52,9 +52,9 @@ static const struct question_kind groups_question = {.path = "/muster.v1.Coordin
                                                      .request = group_request,
                                                      .took = group_took};
 
-/* -- which there are -- */
+/* -- which groups exist -- */
 
-/* "jobs/slot-0003": of the group "jobs"; anything else is of none. */
+/* The group of a slot's key: "jobs" for "jobs/slot-0003". Empty for any other key. */
 static struct str group_of(struct str claim)
 {
     struct str slot = STR("/slot-");
@@ -78,7 +78,7 @@ void groups_listed(struct dash *dash, struct str claim)
     links_listed(&dash->groups, id, "");
 }
 
-/* -- publishing, and life -- */
+/* -- publishing, opening -- */
 
 void groups_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps samples in a ring, the newest in the place of the oldest, and writes them as JSON. Keeps no
- * lock: dash.c holds one around each call. */
+/* Keeps samples in a ring, where the newest replaces the oldest, and writes them as JSON. Does not
+ * lock: dash.c holds a lock around each call. */
 #include "dash/history.h"
 
 #include <math.h>

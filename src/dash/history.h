@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last half hour as numbers: a ring of samples. Pure: the time comes with the sample. */
+/* The last half hour as numbers: a ring of samples. Pure: the time is part of the sample. */
 #ifndef DASH_HISTORY_H
 #define DASH_HISTORY_H
 #include "base/time.h"
@@ -34,16 +34,16 @@ enum series {
 
 struct sample {
     wall_time at;
-    double values[SERIES_COUNT]; /* NAN: not known then */
+    double values[SERIES_COUNT]; /* NAN: unknown */
 };
 struct history {
     struct sample ring[HISTORY_SAMPLES];
     size_t count, next;
 };
-void sample_clear(struct sample *sample, wall_time at); /* nothing is known */
+void sample_clear(struct sample *sample, wall_time at); /* sets all values to unknown */
 void history_add(struct history *history, const struct sample *sample);
-/* Names, then rows from the oldest to the newest: the time, then the values in the order of the
- * names; null: not known. */
+/* Writes the names, then rows from the oldest to the newest: the time, then the values in the order
+ * of the names. null: unknown. */
 enum err history_write(const struct history *history, uint64_t every_ms, struct buf *into);
-enum err sample_write(const struct sample *sample, struct buf *into); /* one row */
+enum err sample_write(const struct sample *sample, struct buf *into); /* writes one row */
 #endif

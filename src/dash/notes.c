@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes for the readers of the dashboard: lines of a file, one JSON object each,
- * written by a deployment, or by `muster dev` about itself. The end of the file is read on a thread
- * of its own whenever it changed. A line that is no note is left out; nothing is shown twice as long as it
- * may be. */
+/* Notes for readers of the dashboard: lines of a file, one JSON object each, written by a
+ * deployment, or by `muster dev` about itself. A worker reads the end of the file when it has
+ * changed. Invalid lines are skipped. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +12,7 @@
 
 enum {
     NOTES_SHOWN = 50,
-    TAIL_MAX = 64 << 10, /* of the file; what is before is not read */
+    TAIL_MAX = 64 << 10, /* bytes read from the end of the file */
     TEXT_MAX = 500,
     FROM_MAX = 60,
     LINES_MAX = 4096,
@@ -23,15 +22,15 @@ struct notes {
     struct dash *dash;
     char path[FS_PATH_CAP];
     struct loop_worker *worker;
-    /* the job's, while it runs */
+    /* used by the job while it runs */
     struct job job;
     struct fs_info seen;
     struct buf tail;
     bool changed;
     enum err err;
-    /* the loop's */
+    /* used by the loop */
     bool busy;
-    enum err trouble; /* as last published */
+    enum err trouble; /* the last published error */
     struct buf json;  /* the notes, newest first, as items of an array; empty: none */
 };
 
@@ -63,7 +62,7 @@ static void notes_look(struct job *job)
 
     n->changed = false;
     n->err = fs_stat(n->dash->io->fs, n->path, &info);
-    if (n->err == ERR_NOT_FOUND) { /* nobody has written yet, or took it away */
+    if (n->err == ERR_NOT_FOUND) { /* the file does not exist */
         n->err = ERR_OK;
         n->changed = n->tail.len > 0;
         buf_clear(&n->tail);
@@ -101,7 +100,7 @@ static bool notes_write_one(struct ndjson *json, struct str line)
     return good;
 }
 
-/* The last line, and what is left before it. */
+/* Cuts the last line off *rest and returns it. */
 static struct str notes_last_line(struct str *rest)
 {
     size_t from;
@@ -166,7 +165,7 @@ enum err notes_open(struct dash *dash, const char *path)
     static const struct worker_options options = {.name = "dash-notes", .jobs_max = 1};
     struct notes *n;
 
-    dash->dirty[TOPIC_NOTES] = true; /* published once, also where there are none */
+    dash->dirty[TOPIC_NOTES] = true; /* published once, even without notes */
     if (!path) return ERR_OK;
     n = dash->notes = calloc(1, sizeof *n);
     if (!n) return ERR_NOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of a request from the HTTP thread to the loop and back: waiting, sent, done. The lock is
- * held for copies only; a post wakes the loop once for all requests that wait. */
+/* Passes requests from the HTTP thread to the loop and back. States: waiting, sent, done. The lock
+ * is held only for copying; one post wakes the loop for all waiting requests. */
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"

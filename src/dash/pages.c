@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page: one document for every view, whose script looks at the address, and its assets, which
- * are in the binary. Then /api/session (who is this, what may I do) and /api/history. */
+/* The page: one document for all views, whose script selects the view by the address, and its
+ * assets from the binary. Also /api/session (identity and rights) and /api/history. */
 #include "dash/dash_internal.h"
 
 #define HTML   "text/html; charset=utf-8"
@@ -35,14 +35,14 @@ static const struct asset {
     ASSETS(X)
 #undef X
 };
-/* Each is index.html. Not "/workers" where workers are served. */
+/* All are served index.html. "/workers" is left out if the process serves workers itself. */
 static const char *const views[] = {"/",        "/fleet",    "/shards", "/needs", "/topology",
                                     "/workers", "/workers/", "/store",  "/raft"};
 
 static void page_session(void *context, const struct http_request *request,
                          struct http_response *response)
 {
-    const struct dash *dash = context; /* what is read here never changes */
+    const struct dash *dash = context; /* only constant fields are read */
     const char *by = dash_admin_by(dash, request);
     struct ndjson json;
 
@@ -97,6 +97,6 @@ enum err pages_open(struct dash *dash)
 
 void pages_close(struct dash *dash)
 {
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++) /* some never were, when opening failed */
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) /* some may be unregistered if opening failed */
         (void)http_unroute(dash->http, routes[i].path);
 }

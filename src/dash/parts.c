@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The questions to coordinators: one row for each. The answer becomes JSON by its
- * descriptor, so a field that is added to the contract is on the page's data without a line here.
- * The store's claims are written by hand: identities of leases are for their holders only. */
+/* The queries to the coordinators: one table row each. Responses become JSON by their descriptors,
+ * so a field added to the contract appears without code here. The store's claims are encoded by
+ * hand, because lease ids are only for their holders. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,9 +19,9 @@
 
 enum { CLAIMS_SHOWN = 1000 };
 #define CLAIMS_PREFIX "muster/"
-#define CLAIMS_END    "muster0" /* the byte after the slash */
+#define CLAIMS_END    "muster0" /* '0' is the byte after '/' */
 
-/* -- what the rest takes of the answers -- */
+/* -- values taken from responses -- */
 
 static void parts_took_replicas(void *owner, const ProtobufCMessage *answer)
 {
@@ -101,7 +101,7 @@ static void parts_took_workers(void *owner, const ProtobufCMessage *answer)
     dash->now.values[SERIES_WORKERS] = (double)status->active;
 }
 
-/* -- questions and answers that are no plain message -- */
+/* -- requests and responses that need code -- */
 
 static enum err parts_claims_request(void *, struct buf *into)
 {
@@ -176,7 +176,7 @@ static const struct question_kind parts_kinds[] = {
          list_checkpoints_response),
 };
 
-/* -- asking, publishing -- */
+/* -- querying and publishing -- */
 
 void parts_ask(struct dash *dash)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions that are asked again and again: of the coordinators, and one for each row of a table of
- * shards, replicas or groups.
+/* Repeated queries: to the coordinators, and one for each row of a table of shards, replicas or
+ * groups.
  *
- * A question has at most one call under way. Its answer is read by its descriptor and kept as JSON;
- * while no answer comes the last one stays, and `why` says what is wrong. */
+ * A query has at most one call in flight. The response is decoded by its descriptor and kept as
+ * JSON. While a query fails, the last response is kept, and `why` describes the failure. */
 #ifndef DASH_QUESTIONS_H
 #define DASH_QUESTIONS_H
 #include <protobuf-c/protobuf-c.h>
@@ -27,17 +27,17 @@ enum topic {
 
 struct dash;
 struct question_kind {
-    const char *name, *path; /* name: of the answer, in its topic */
+    const char *name, *path; /* name: key of the response in its topic */
     const ProtobufCMessageDescriptor *answer;
-    enum topic topic; /* is published again after each answer */
-    uint32_t series;  /* BIT() of those it fills: not known while it is not answered */
+    enum topic topic; /* published after each response */
+    uint32_t series;  /* BIT() of the series that the response fills; unknown while there is none */
     uint64_t every_ms;
-    uint32_t attempts_max; /* 0: as many as a client makes */
-    /* The request; NULL: an empty one. ERR_NOMEM, ERR_FULL. */
+    uint32_t attempts_max; /* 0: the client's default */
+    /* Encodes the request; NULL: an empty one. ERR_NOMEM, ERR_FULL. */
     enum err (*request)(void *owner, struct buf *into);
-    /* The answer as fields of an open object; NULL: all of it, by its descriptor. */
+    /* Writes the response as fields of an open object; NULL: the whole message. */
     void (*write)(struct ndjson *json, const ProtobufCMessage *answer);
-    /* What the rest of the dashboard takes of the answer; may be NULL. */
+    /* Passes values of the response to the rest of the dashboard; may be NULL. */
     void (*took)(void *owner, const ProtobufCMessage *answer);
 };
 struct question {
@@ -46,19 +46,19 @@ struct question {
     void *owner;
     bool busy;
     mono_time next;
-    struct buf json;   /* of the last answer; empty: there was none */
-    char why[WHY_CAP]; /* the last one was not answered, or cannot be shown; "" */
+    struct buf json;   /* the last response; empty: none */
+    char why[WHY_CAP]; /* why the last query failed or cannot be shown; "": it succeeded */
 };
-/* Its `json` is to be deinitialized. */
+/* The caller must free `json` with buf_deinit. */
 void question_init(struct question *question, struct dash *dash, const struct question_kind *kind,
                    void *owner);
-/* If it is due, and not under way. */
+/* Sends the query if it is due and not in flight. */
 void question_ask(struct question *question, struct rpc_channel *channel);
 
-/* -- rows of a table that has a question in each -- */
+/* -- tables with a query in each row -- */
 enum dash_peer { PEER_COORDINATORS, PEER_REPLICA, PEER_SHARD };
-struct link {            /* first in each row */
-    struct links *links; /* NULL: the row is free */
+struct link {            /* first member of each row */
+    struct links *links; /* NULL: a free row */
     char id[LINK_ID_CAP], address[RPC_ADDRESS_CAP];
     struct rpc_channel *channel;
     struct question question; /* its owner is the row */
@@ -69,20 +69,19 @@ struct links {
     const struct question_kind *kind;
     void *rows;
     size_t row_size, count;
-    /* Coordinators are asked over the channel of the dashboard; each of the others has a channel to
-     * its address. */
+    /* Coordinators share the dashboard's channel; every other peer has a channel of its own. */
     enum dash_peer peer;
-    void (*opened)(void *row); /* of a row that is zero but for its link; may be NULL */
-    void (*closed)(void *row); /* frees what opened() made; may be NULL */
+    void (*opened)(void *row); /* initializes a row that is zero except for its link; may be NULL */
+    void (*closed)(void *row); /* frees what opened() allocated; may be NULL */
 };
-enum err links_open(struct links *links); /* ERR_NOMEM; the other fields are set */
-void links_close(struct links *links);    /* no channel is open; fine on a zeroed one */
+enum err links_open(struct links *links); /* the caller sets the other fields; ERR_NOMEM */
+void links_close(struct links *links);    /* no channel may be open; allowed for a zeroed one */
 void links_begin_list(
-    struct links *links); /* a list of all rows; links_end_list frees the others */
+    struct links *links); /* starts a list of all rows; links_end_list frees the missing rows */
 void links_listed(struct links *links, const char *id, const char *address);
 void links_end_list(struct links *links);
 void links_hang_up(struct links *links);
 void links_ask(struct links *links);
-/* The next row in use behind `row`; NULL: the first, and at the end. */
+/* The next used row after `row`; NULL: starts the walk, and is returned at the end. */
 void *links_next(const struct links *links, const void *row);
 #endif

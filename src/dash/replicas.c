@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of each replica itself: the leader, who is asked for everything else, knows how far the
- * logs of the others agree, but not what they have on their disks. One link to each at its own
- * address; who does not answer keeps its last word, with the reason beside it. */
+/* The values that only each replica itself knows. The leader, which answers all other queries,
+ * knows how far the replicas' logs match but not what is on their disks. Each replica is queried at
+ * its own address; one that does not answer keeps its last values, with the reason. */
 #include <stdio.h>
 
 #include "dash/dash_internal.h"
@@ -13,7 +13,7 @@ struct replica_link {
     struct link base;
     bool known;
     uint64_t snapshot, first, applied, log_bytes, disk_free;
-    wall_time snapshot_at; /* since when this one is known here */
+    wall_time snapshot_at; /* when this snapshot was first seen here */
 };
 
 void replicas_listed(struct dash *dash, uint64_t id, const char *address)
@@ -24,7 +24,7 @@ void replicas_listed(struct dash *dash, uint64_t id, const char *address)
     links_listed(&dash->replicas, text, address);
 }
 
-/* -- asking -- */
+/* -- queries -- */
 
 static void replica_took(void *owner, const ProtobufCMessage *answer)
 {
@@ -55,7 +55,7 @@ static const struct question_kind replicas_question = {
     .attempts_max = 1,
     .took = replica_took};
 
-/* -- publishing, and life -- */
+/* -- publishing, opening -- */
 
 void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One link to each shard of the table: its last cycle, and what that decided for each Need. A shard
- * that does not answer keeps its last picture, with the reason beside it. */
+/* Queries each shard of the table: its last cycle and its decision for each Need. A shard that does
+ * not answer keeps its last values, with the reason. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,16 +14,16 @@
 enum { NEEDS_SHOWN = 500 };
 
 struct shard_link {
-    struct link base; /* its question is the status */
+    struct link base; /* the query for the status */
     uint64_t configured, actions, cycles;
     double cost, cycle_ms;
-    bool known; /* the numbers above */
-    /* needs: a stream */
-    struct buf needs_json, next_json; /* the last answer; the one that comes in */
+    bool known; /* whether the values above are known */
+    /* the Needs, which are streamed */
+    struct buf needs_json, next_json; /* the last response; the response being received */
     char needs_why[WHY_CAP];
     bool busy, headed;
     mono_time next;
-    struct ndjson writer; /* while they stream in */
+    struct ndjson writer; /* used while the Needs are received */
     enum err err;
     uint64_t needs, unmet;
 };
@@ -42,7 +42,7 @@ static void shard_took_status(void *owner, const ProtobufCMessage *answer)
     link->cycles = s->cycle;
     for (size_t i = 0; i < s->n_inventory; i++) {
         const Muster__V1__Holding *h = s->inventory[i];
-        /* A machine that is not there yet, or not any more, is not paid for. */
+        /* Machines that do not exist yet, or no longer exist, cost nothing. */
         if (strcmp(h->state, "Speculative") != 0) link->cost += h->price_per_hour * h->count;
         if (strcmp(h->state, "Configured") == 0) link->configured += h->count;
     }
@@ -56,7 +56,7 @@ static const struct question_kind status_question = {
     .every_ms = DASH_EVERY_MS,
     .took = shard_took_status};
 
-/* -- needs: a header, then rows -- */
+/* -- Needs: a header, then rows -- */
 
 static void needs_take_frame(struct shard_link *link,
                              const Bigfleet__V1alpha1__InspectNeedsResponse *f)
@@ -140,7 +140,7 @@ static void needs_ask(struct shard_link *link)
         link->err = ERR_OK;
         buf_clear(&link->next_json);
         ndjson_begin(&link->writer, &link->next_json, NDJSON_LINE);
-        (void)rpc_call_send(call, buf_peek(&bytes)); /* needs_on_end reports it */
+        (void)rpc_call_send(call, buf_peek(&bytes)); /* needs_on_end reports an error */
         rpc_call_end(call);
     }
     buf_deinit(&bytes);
@@ -183,7 +183,7 @@ static void shards_add(struct sample *sample, enum series series, double value)
     *sum = isnan(*sum) ? value : *sum + value;
 }
 
-/* Sums over the shards that answer; of none: not known. */
+/* Sums over the shards that answer; unknown if none answers. */
 void shards_sample(struct dash *dash, struct sample *sample)
 {
     static const enum series ours[] = {SERIES_NEEDS,   SERIES_UNMET,   SERIES_CONFIGURED,

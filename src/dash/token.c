@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, checks and draws the token. Blocking, at the start; the token is never logged. */
+/* Reads, checks and creates the token. Blocking, at the start; the token is never logged. */
 #include "dash/token.h"
 
 #include <ctype.h>
@@ -62,10 +62,10 @@ enum err dash_token_check(struct fs *fs, const char *path, struct note *note)
     const char *slash = strrchr(path, '/');
     struct fs_info info = {.kind = FS_DIRECTORY};
     char parent[FS_PATH_CAP], token[DASH_TOKEN_MAX + 1];
-    struct note own = {""}; /* a file that is not there yet is no mistake */
+    struct note own = {""}; /* a missing file is not an error */
     enum err err = dash_token_read(fs, path, token, &own);
 
-    if (err == ERR_NOT_FOUND && slash) { /* it is made, but not its directory */
+    if (err == ERR_NOT_FOUND && slash) { /* the file will be created in an existing directory */
         snprintf(parent, sizeof parent, "%.*s", (int)max_size((size_t)(slash - path), 1), path);
         err = fs_stat(fs, parent, &info);
     } else if (err == ERR_NOT_FOUND) {

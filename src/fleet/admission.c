@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admissions: each asks fleet/admit.h for its next step, has the log do it, and asks again, until
- * it is done or its time is over. A step that the log answers with "not yet" is tried again later;
- * nothing is kept between steps but the request, so a new leader goes on where the old one was. */
+/* Admissions: each asks fleet/admit.h for its next step, has the log execute the step, and repeats
+ * until done or timed out. A step that is "not yet" possible is retried later. Only the request is
+ * kept between steps, so a new leader can continue an admission. Runs on the loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +20,8 @@ struct admission {
     struct timer timer;
     struct proposal proposal;
     struct member_change change;
-    bool busy;           /* the log has it */
-    struct note waiting; /* what it waits for */
+    bool busy;           /* the log executes a step */
+    struct note waiting; /* what the admission waits for */
 };
 
 static void admission_end(struct admission *a, enum err err, const struct note *note)
@@ -47,19 +47,19 @@ static void admission_wait(struct admission *a, const struct note *why)
         timer_start_in(&a->timer, ADMISSION_AGAIN_MS);
 }
 
-/* -- what the log answers -- */
+/* -- results of the log -- */
 
 static void admission_answered(struct admission *a, enum err err, const struct note *note)
 {
     a->busy = false;
-    if (a->quorum->stopping) { /* there may be no other turn to go on in */
+    if (a->quorum->stopping) { /* there may be no further turn of the loop */
         admission_end(a, err ? err : ERR_CLOSED, note);
         return;
     }
     switch (err) {
     case ERR_OK:
     case ERR_EXISTS:
-    case ERR_NOT_FOUND: /* somebody else did it meanwhile: look again */
+    case ERR_NOT_FOUND: /* another request did the step meanwhile: check again */
         timer_start_in(&a->timer, 0);
         break;
     case ERR_NOT_READY:
@@ -95,7 +95,7 @@ static void admission_propose(struct admission *a, const struct roster_command *
     struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
     enum err err = roster_encode(command, &bytes);
 
-    assert(!err); /* admit_next has judged the entry, and every command fits */
+    assert(!err); /* admit_next has validated the entry, and every command fits */
     a->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
                                     .version = roster_command_version(command),
                                     .flags = command->op == ROSTER_FORGET ? PROPOSE_FREES : 0,

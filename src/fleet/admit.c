@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of admission, each one a function that decides or passes on to the next. Pure. */
+/* The rules of admission. Each function decides or leaves the decision to the next. Pure. */
 #include "fleet/admit.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static const struct replica_member *at_address(const struct admit_view *view, co
     return NULL;
 }
 
-/* A leader that was just elected has heard nobody yet: that says nothing of them. */
+/* How long a member has been silent. A new leader has heard no member yet; that is not silence. */
 static uint64_t member_silence(const struct admit_view *view, const struct replica_member *member)
 {
     return member->self ? 0 : min_u64(member->silent_ms, view->leading_ms);
@@ -32,7 +32,7 @@ static bool member_is_dead(const struct admit_view *view, const struct replica_m
     return member_silence(view, member) >= ADMIT_SILENT_MS;
 }
 
-/* Another identity of the same name. */
+/* Another identity with the same name. */
 static bool is_older(const struct roster_entry *entry, const struct admit_request *request)
 {
     return entry->id != request->entry.id && strcmp(entry->name, request->entry.name) == 0;
@@ -63,9 +63,9 @@ static struct admit_step admit_refuse(enum err err, const char *why)
     return step;
 }
 
-/* -- the rules, in the order they are asked -- */
+/* -- the rules, in the order of their evaluation -- */
 
-/* True: refused; `step` says why. */
+/* True: refused; `step` has the reason. */
 static bool request_is_wrong(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -90,7 +90,7 @@ static bool request_is_wrong(const struct admit_view *view, const struct admit_r
     return true;
 }
 
-/* A newcomer under a name whose holder still answers waits: one of the two is a mistake. */
+/* A new replica waits if a replica with its name still responds: one of the two is a mistake. */
 static bool name_is_held(const struct admit_view *view, const struct admit_request *request,
                          struct admit_step *step)
 {
@@ -118,7 +118,7 @@ static bool roster_lacks(const struct admit_view *view, const struct admit_reque
     if (known && roster_entry_equal(known, &request->entry)) return false;
     *step = (struct admit_step){.kind = ADMIT_ENTER};
     if (known || count < ROSTER_ENTRIES_MAX) return true;
-    for (size_t i = 0; i < count; i++) { /* room: of a replica that never became a member */
+    for (size_t i = 0; i < count; i++) { /* makes room: this replica never became a member */
         if (find_member(view, entries[i].id)) continue;
         *step = (struct admit_step){.kind = ADMIT_FORGET, .id = entries[i].id};
         break;
@@ -131,9 +131,10 @@ static bool is_met_at(const struct replica_member *member, const char *address)
     return strcmp(member->met_at, address) == 0;
 }
 
-/* Another replica is listed where this one wants to be. A member that we met there has proved that the
- * place is its own: the list is old, and of two that changed places neither would ever leave first.
- * Its proof counts for nothing while the other is met there too. */
+/* True if another replica is listed at the requested address. A member that the leader has met
+ * there has proved that the address is its own, so the list is outdated. Without this rule two
+ * replicas that exchange addresses would wait for each other forever. The proof does not count
+ * while the leader also meets the other replica there. */
 static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -202,7 +203,7 @@ struct admit_step admit_next(const struct admit_view *view, const struct admit_r
 
     if (request_is_wrong(view, request, &step)) return step;
     if ((!member || member->role != MEMBER_VOTER) && name_is_held(view, request, &step))
-        return step; /* a learner too: its elder may have been silent only for a while */
+        return step; /* also for a learner: the older identity may return */
     if (roster_lacks(view, request, &step)) return step;
     if (!member || strcmp(member->address, request->raft) != 0) {
         if (address_is_taken(view, request, &step)) return step;

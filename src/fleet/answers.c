@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps answers in a ring by age and in a map by request. An answer never changes, so a view keeps
- * pointers: what is forgotten meanwhile is freed with the last view. Runs inside apply. */
+/* Stores answers in a ring by age and in a map by request. An answer never changes, so a view keeps
+ * pointers, and dropped answers are freed with the last view. Runs inside apply. */
 #include "fleet/answers.h"
 
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 
 enum { ANSWERS_HEAD = 4 };
 
-struct answer {               /* never changes; its encoding is what is kept */
-    struct answer *next_gone; /* forgotten, but a view may still want it */
+struct answer {               /* immutable; stored in encoded form */
+    struct answer *next_gone; /* list of dropped answers that a view may still use */
     size_t len;
-    char bytes[]; /* the encoding, then the key: the kind and the id */
+    char bytes[]; /* the encoding, then the key: kind and id */
 };
 struct fleet_answers {
-    size_t max, first, count; /* of the ring: first is the oldest */
+    size_t max, first, count; /* first: index of the oldest answer in the ring */
     struct answer **ring;
-    struct map by_key; /* the kind's byte, then the id */
+    struct map by_key; /* key: the kind's byte, then the id */
     size_t views;
     struct answer *gone;
 };
@@ -28,7 +28,7 @@ struct fleet_answers_view {
     struct answer *at[];
 };
 
-/* In one piece behind the encoding, where kind and id are apart. */
+/* The key is stored in one piece after the encoding, where kind and id are separate. */
 static struct str key_of(const struct answer *answer)
 {
     size_t id_len = (uint8_t)answer->bytes[1];
@@ -74,7 +74,7 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers)
         free(answers);
         return ERR_NOMEM;
     }
-    map_init(&answers->by_key, max, 0); /* a fixed seed: runs must repeat */
+    map_init(&answers->by_key, max, 0); /* fixed, because simulated runs must be repeatable */
     *ret_answers = answers;
     return ERR_OK;
 }
@@ -207,7 +207,7 @@ void fleet_answers_view_close(void *opaque)
     }
 }
 
-/* -- back from bytes -- */
+/* -- restore -- */
 
 enum err fleet_answers_take(void *answers, struct str bytes, size_t *ret_taken, struct note *note)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an archive of any kind into state machines of its own, and writes a data directory from them.
- * Blocking. */
+/* Reads an archive into its own state machines, and writes a data directory from them. Blocking. */
 #include "fleet/archive.h"
 
 #include <inttypes.h>
@@ -18,8 +17,8 @@
 
 enum {
     ARCHIVE_SLICE_BYTES = 256 << 10,
-    MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* in growing order of their ids */
-    LEVEL_FIRST = 1,                     /* of archives that name none */
+    MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* in ascending order of their ids */
+    LEVEL_FIRST = 1,                     /* for archives without a cluster level */
 };
 
 struct archive {
@@ -29,11 +28,11 @@ struct archive {
     struct roster *roster;
     struct state_machine machines[MACHINES_MAX];
     size_t machine_count;
-    /* while it is read */
-    bool begun[MACHINES_MAX]; /* a section of it came, and has not ended */
-    bool has[MACHINES_MAX];   /* a section of it was read */
+    /* for reading */
+    bool begun[MACHINES_MAX]; /* the machine's section has begun and not ended */
+    bool has[MACHINES_MAX];   /* the machine's section was read */
     uint64_t bytes[MACHINES_MAX];
-    /* while it is written */
+    /* for writing */
     struct sections sections;
     struct buf slice;
     size_t slice_machine;
@@ -46,7 +45,7 @@ const char *archive_kind_word(enum archive_kind kind)
     return words[kind];
 }
 
-/* Refuses facts that no coordinator writes and no replica could begin from. */
+/* Refuses values that no coordinator writes and no replica could start from. */
 static enum err check_facts(const struct archive_facts *facts, struct note *note)
 {
     if (facts->index == 0 || facts->term == 0)
@@ -68,7 +67,7 @@ static void archive_add_section(struct archive *archive, size_t place)
         machine->name, archive->bytes[place], machine->ops->hash(machine->state)};
 }
 
-/* -- the original's kind -- */
+/* -- archives in the original's format -- */
 
 static enum err read_snapshot(struct archive *archive, const char *path, bool is_directory,
                               struct note *note)
@@ -90,7 +89,7 @@ static enum err read_snapshot(struct archive *archive, const char *path, bool is
     return err;
 }
 
-/* -- a backup -- */
+/* -- backups -- */
 
 static enum err take_chunk(struct archive *archive, uint32_t section, struct str bytes,
                            struct note *note)
@@ -172,7 +171,7 @@ static enum err read_backup(struct archive *archive, const char *path, struct no
     return err;
 }
 
-/* -- what it is -- */
+/* -- detecting the kind -- */
 
 static enum err is_backup(struct fs *fs, const char *path, bool *ret_is, struct note *note)
 {
@@ -255,7 +254,7 @@ void archive_close(struct archive *archive)
 {
     if (!archive) return;
     sections_end(&archive->sections);
-    /* A reader that is half-way holds memory that only its end gives back. */
+    /* Ends unfinished restores, because only their end frees their memory. */
     for (size_t i = 0; i < archive->machine_count; i++)
         if (archive->begun[i])
             (void)archive->machines[i].ops->restore_end(archive->machines[i].state, NULL);
@@ -270,7 +269,7 @@ const struct archive_facts *archive_facts(const struct archive *archive)
     return &archive->facts;
 }
 
-/* -- out again -- */
+/* -- writing -- */
 
 static enum err archive_next(void *owner, uint32_t *ret_section, struct buf *into,
                              struct note *note)
@@ -332,7 +331,7 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
     archive->sections =
         (struct sections){.machines = archive->machines, .count = archive->machine_count};
     for (size_t i = 0; !err && i < archive->machine_count; i++)
-        if (archive->machines[i].id != ROSTER_MACHINE_ID) /* its identities are gone */
+        if (archive->machines[i].id != ROSTER_MACHINE_ID) /* the roster's identities are obsolete */
             err = sections_add(&archive->sections, i, facts->index);
     if (err)
         note_set(note, "read the archive: %s", err_text(err));

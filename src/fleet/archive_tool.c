@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores and verifies archives for people, as lines of text, and for programs, as JSON. Blocking. */
+/* Restores and verifies archives, with output as text for people or as JSON. Blocking. */
 #include "fleet/archive_tool.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 static const char *const tables[FLEET_TABLES] = {"shards", "clusters",  "domains",
                                                  "quotas", "providers", "leaving"};
 
-/* -- for programs -- */
+/* -- JSON -- */
 
 static void put_counts(struct ndjson *json, struct str key, const struct fleet_counts *counts)
 {
@@ -64,7 +64,7 @@ static enum err restored_json(const struct restore_request *wish, const struct a
     return ndjson_end(&json);
 }
 
-/* -- for people -- */
+/* -- text -- */
 
 static enum err say_counts(const char *before, const struct fleet_counts *counts, const char *after,
                            struct buf *out)
@@ -80,7 +80,7 @@ static enum err say_counts(const char *before, const struct fleet_counts *counts
     return err || !any ? err : buf_append_c(out, after);
 }
 
-/* The gaps of the archive: a reader must know them before relying on it. */
+/* Lists the gaps of the archive, because a reader must know them before relying on it. */
 static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
 {
     enum err err =
@@ -95,7 +95,7 @@ static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
     return err;
 }
 
-/* See base/recovery.h: with such a clock a second restore might hand out what the first did. */
+/* Warns about a clock that may repeat the numbers of an earlier restore (base/recovery.h). */
 static enum err say_clock(const struct archive_facts *facts, uint64_t wall_ms, struct buf *out)
 {
     uint64_t created_ms = facts->created_ms;
@@ -135,9 +135,9 @@ static enum err say_verified(const char *path, const struct archive_facts *facts
     return err ? err : say_gaps(facts, out);
 }
 
-/* -- the two -- */
+/* -- restore and verify -- */
 
-/* An archive that is no good is not a wrong command line. */
+/* Reports a bad archive as ERR_CORRUPT, because the command line is not wrong. */
 static enum err open_archive(struct fs *fs, const char *path, const struct state_machine *more,
                              struct archive **ret_archive, struct note *note)
 {
@@ -152,7 +152,7 @@ static enum err may_replace(const struct restore_request *wish, struct note *not
     struct note own = {""};
     enum err err = datadir_read(wish->to.fs, wish->to.dir, &known, &own);
 
-    /* Half restored, or nothing: a restore is what it waits for. Anything else is somebody's. */
+    /* An incomplete restore or an empty directory may be replaced. Other content may be in use. */
     if (wish->replaces || err == ERR_NOT_FOUND || err == ERR_NOT_READY) return ERR_OK;
     return note_fail(
         note, ERR_EXISTS,

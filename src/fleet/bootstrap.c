@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rounds, and what the replica answers meanwhile on its gRPC port. One thread, the loop's. The
- * rules and what they protect: bootstrap_rules.h. */
+/* Runs the rounds of queries, and answers the replica's gRPC port meanwhile. Runs on the loop's
+ * thread. Rules and invariant: bootstrap_rules.h. */
 #include "fleet/bootstrap.h"
 
 #include <inttypes.h>
@@ -16,23 +16,23 @@ struct bootstrap {
     struct io *io;
     struct log_source log;
     struct bootstrap_options options;
-    struct datadir identity; /* to be formatted with */
+    struct datadir identity; /* for formatting the data directory */
     struct survey *survey;
     struct timer timer;
     mono_time began, said;
     struct bootstrap_peer peers[BOOTSTRAP_PEERS_MAX];
     char addresses[BOOTSTRAP_PEERS_MAX][SURVEY_ADDRESS_CAP];
-    char reasons[BOOTSTRAP_PEERS_MAX][128]; /* of UNCLEAR and REFUSED */
+    char reasons[BOOTSTRAP_PEERS_MAX][128]; /* for UNCLEAR and REFUSED */
     size_t count;
-    bool running, by_hand; /* a round runs; it was ordered by an administrator */
+    bool running, by_hand; /* a round is running; it was ordered by an administrator */
     bool stopped, decided;
-    struct rpc_call *order; /* BootstrapReplica that waits for its round; NULL: none */
+    struct rpc_call *order; /* a BootstrapReplica call that waits for its round; NULL: none */
     char name[BOOTSTRAP_NAME_CAP];
-    char text[TEXT_CAP]; /* what it waits for */
+    char text[TEXT_CAP]; /* describes what the replica waits for */
 };
 static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every address is asked");
 
-/* -- what it waits for, in words -- */
+/* -- describing the wait -- */
 
 /* Text that does not fit is left out. */
 static void bootstrap_describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
@@ -62,7 +62,7 @@ static void bootstrap_describe(struct bootstrap *b, const struct bootstrap_round
     b->text[text.len] = '\0';
 }
 
-/* When it changed, and now and then. */
+/* Logs when the description changes, and at intervals. */
 static void bootstrap_log_wait(struct bootstrap *b, const struct bootstrap_round *round)
 {
     mono_time now = loop_now(b->io->loop);
@@ -78,7 +78,7 @@ static void bootstrap_log_wait(struct bootstrap *b, const struct bootstrap_round
     if (b->options.waits) b->options.waits(b->options.owner, b->text);
 }
 
-/* -- a round -- */
+/* -- rounds -- */
 
 static void bootstrap_begin_round(struct timer *timer)
 {
@@ -147,7 +147,7 @@ static void bootstrap_log_cluster(const struct bootstrap *b)
                      log_text("peer", b->addresses[i]));
 }
 
-/* The order was carried out, or is refused with the reason. */
+/* Answers an administrator's order: done, or refused with the reason. */
 static void bootstrap_answer_order(struct bootstrap *bootstrap, bool done, const char *reason)
 {
     Muster__V1__BootstrapReplicaResponse response = MUSTER__V1__BOOTSTRAP_REPLICA_RESPONSE__INIT;
@@ -252,7 +252,7 @@ static void bootstrap_order_gone(void *service, struct rpc_call *call)
     if (b->order == call) b->order = NULL;
 }
 
-/* -- StateHash: empty, and an older release sees so, too -- */
+/* -- StateHash: reports an empty log, also to an older release -- */
 
 static void bootstrap_answer_hash(void *service, struct rpc_call *call, const ProtobufCMessage *,
                                   struct str)
@@ -265,7 +265,7 @@ static void bootstrap_answer_hash(void *service, struct rpc_call *call, const Pr
     rpc_reply(call, &response.base);
 }
 
-/* -- everything else -- */
+/* -- all other methods -- */
 
 static void bootstrap_refuse_call(void *service, struct rpc_call *call)
 {
@@ -327,7 +327,7 @@ enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *serve
         method.service = bootstrap;
         err = rpc_server_add(server, &method, note);
     }
-    for (size_t i = 0; !err && i < count; i++) { /* as streams: refused before any message */
+    for (size_t i = 0; !err && i < count; i++) { /* streams: refused before any message */
         struct rpc_method method = {
             .path = rows[i].path, .kind = RPC_BIDI, .handler = &other, .service = bootstrap};
         if (is_own_method(rows[i].path)) continue;

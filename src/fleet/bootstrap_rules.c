@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pure: called on the loop's thread by fleet/bootstrap.c and fleet/service_replica.c. */
+/* Pure; called on the loop's thread by fleet/bootstrap.c and fleet/service_replica.c. */
 #include "fleet/bootstrap_rules.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts)
 
 /* -- the founder -- */
 
-/* The first replicas of a cluster are those of the ordinals below `expect`. A later one may have no
- * log because it is new, while the cluster exists. */
+/* The first replicas of a cluster have ordinals below `expect`. A replica with a higher ordinal may
+ * have no log because it is new, although the cluster exists. */
 static bool is_founding(const struct bootstrap_round *round, const char *name)
 {
     uint64_t ordinal;
@@ -25,8 +25,8 @@ static bool is_founding(const struct bootstrap_round *round, const char *name)
     return !join_ordinal(str_from(name), &ordinal, &note) && ordinal < round->expect;
 }
 
-/* The same replica behind a second address, or a second process with its name or with ours, is not
- * one more replica. */
+/* A second address of the same replica, or a second process with its name or with ours, does not
+ * count as another replica. */
 static bool promise_counts(const struct bootstrap_round *round, size_t at)
 {
     const struct bootstrap_peer *peer = &round->peers[at];
@@ -77,7 +77,7 @@ enum bootstrap_verdict bootstrap_decide(const struct bootstrap_round *round)
                                                                        : BOOTSTRAP_WAIT;
 }
 
-/* -- the others -- */
+/* -- the other replicas -- */
 
 static bool identity_is_same(const struct bootstrap_identity *a, const struct bootstrap_identity *b)
 {

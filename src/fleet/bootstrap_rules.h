@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may bootstrap a cluster: the decisions of fleet/bootstrap.h, without I/O.
+/* Decides who may bootstrap a cluster, for fleet/bootstrap.h. No I/O.
  *
  * Invariant: of N replicas that keep their data directories, at most one bootstraps a cluster by
  * itself, where N > 1 is the number of replicas (--bootstrap-expect).
  *
- *   1. Only ordinal 0 over an empty directory bootstraps. It draws the identities of the cluster
- *      and of its replica once and stores them in DIR/BOOTSTRAP before it asks anybody.
- *   2. It bootstraps only when N - 1 other replicas, distinguished by identity and by name, answered
- *      in one round that they have no log and have promised. A peer that is silent or unclear is
- *      never taken for an empty one. One silent address is allowed beyond the N - 1 promises, since
- *      a name of all replicas is also a name of the asking one.
- *   3. A replica stores its promise in DIR/PROMISE, durably, before it answers. While it has no log
- *      it promises to no other bootstrap, and it never bootstraps: only ordinal 0 does.
+ *   1. Only ordinal 0 with an empty directory bootstraps. It draws the identities of the cluster
+ *      and of its replica once, and stores them in DIR/BOOTSTRAP before it asks other replicas.
+ *   2. It bootstraps only when, in one round, N - 1 other replicas have answered that they have no
+ *      log and have promised. They must differ in identity and in name. A silent or unclear peer
+ *      never counts as empty. One silent address is allowed beyond the N - 1 promises, because a
+ *      name that resolves to all replicas also resolves to the asking one.
+ *   3. A replica stores its promise in DIR/PROMISE, durably, before it answers. Without a log it
+ *      promises to no other bootstrap, and it never bootstraps: only ordinal 0 does.
  *
- * Two bootstraps would need the promise of one replica twice. What ends a promise: the replica
- * belongs to a cluster, and then it answers "has a log"; or an administrator replaces it (musterctl
- * replica bootstrap). Neither time nor the founder's name ends one: a replaced founder and a second
- * process with the same name look alike from here, and the first may have bootstrapped and serve
- * clients that the promising replica cannot see.
+ * Two bootstraps would need two promises of one replica. A promise ends in two ways: the replica
+ * belongs to a cluster, and then answers "has a log"; or an administrator replaces the promise
+ * (musterctl replica bootstrap). Neither time nor the founder's name ends a promise. A replaced
+ * founder and a second process with the same name cannot be told apart here, and the first founder
+ * may have bootstrapped and serve clients that the promising replica cannot see.
  *
- *   founder crashes before it bootstraps    it finds BOOTSTRAP and asks again; promises are renewed
- *   founder loses its disk before it does   it waits and names the older bootstrap: musterctl
+ *   founder crashes before it bootstraps    reads BOOTSTRAP and asks again; promises are renewed
+ *   founder loses its disk before it does   waits and names the older bootstrap: musterctl
  *   two processes of ordinal 0              the second gets no promise
- *   promising replica restarts              it finds PROMISE
- *   promising replica loses its disk        it promises again, the others still hold theirs */
+ *   promising replica restarts              reads PROMISE
+ *   promising replica loses its disk        promises again; the others still have their promises */
 #ifndef FLEET_BOOTSTRAP_RULES_H
 #define FLEET_BOOTSTRAP_RULES_H
 #include "base/note.h"
@@ -31,73 +31,74 @@
 #include "base/time.h"
 
 enum {
-    BOOTSTRAP_SILENCE_MS = 3000, /* expect 1 only: how long silent peers are waited for */
+    BOOTSTRAP_SILENCE_MS = 3000, /* with expect 1 only: how long to wait for silent peers */
     BOOTSTRAP_AGAIN_MS = 250,    /* between two rounds */
-    BOOTSTRAP_CALL_MS = 2000,    /* one question; the peer syncs its disk before it answers */
+    BOOTSTRAP_CALL_MS = 2000,    /* timeout of one query; the peer syncs its disk first */
     BOOTSTRAP_PEERS_MAX = 32,
-    BOOTSTRAP_EXPECT_MAX = 7,     /* voters */
-    BOOTSTRAP_EXPECT_DEFAULT = 3, /* with join addresses */
+    BOOTSTRAP_EXPECT_MAX = 7,     /* most voters */
+    BOOTSTRAP_EXPECT_DEFAULT = 3, /* default if join addresses are given */
     BOOTSTRAP_NAME_CAP = 64,
 };
 
-/* -- at the start, over a data directory or none -- */
+/* -- at the start -- */
 enum bootstrap_start {
-    BOOTSTRAP_NOT,   /* joins, or goes on */
-    BOOTSTRAP_ALONE, /* at once: it has no peers */
-    BOOTSTRAP_ASK,   /* asks the others first */
+    BOOTSTRAP_NOT,   /* joins a cluster, or continues with its log */
+    BOOTSTRAP_ALONE, /* bootstraps at once, because it has no peers */
+    BOOTSTRAP_ASK,   /* asks the other replicas first */
 };
 struct bootstrap_facts {
     bool has_directory, allowed, has_join_address;
-    uint64_t ordinal; /* with a join address */
+    uint64_t ordinal; /* valid if has_join_address */
 };
 enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts);
 
-/* -- the founder: after each round of questions -- */
+/* -- the founder: after each round of queries -- */
 enum bootstrap_answer {
     BOOTSTRAP_SILENT,
-    BOOTSTRAP_UNCLEAR, /* it answers, but not the question: it may have a log */
+    BOOTSTRAP_UNCLEAR, /* answered something else; the peer may have a log */
     BOOTSTRAP_SELF,
-    BOOTSTRAP_REFUSED, /* no log, and no promise for us */
+    BOOTSTRAP_REFUSED, /* no log, but no promise for this bootstrap */
     BOOTSTRAP_PROMISED,
     BOOTSTRAP_HAS_LOG,
 };
 struct bootstrap_peer {
     enum bootstrap_answer answer;
-    uint64_t replica_id;           /* of one that promised */
-    char name[BOOTSTRAP_NAME_CAP]; /* too */
+    uint64_t replica_id;           /* identity of a replica that promised */
+    char name[BOOTSTRAP_NAME_CAP]; /* name of a replica that promised */
 };
 struct bootstrap_round {
-    const struct bootstrap_peer *peers; /* every address that was asked */
+    const struct bootstrap_peer *peers; /* one for every address asked */
     size_t count;
-    const char *name; /* ours */
+    const char *name; /* name of this replica */
     uint32_t expect;
-    bool by_hand; /* musterctl replica bootstrap */
+    bool by_hand; /* ordered by musterctl replica bootstrap */
     uint64_t asking_ms;
 };
 enum bootstrap_verdict { BOOTSTRAP_WAIT, BOOTSTRAP_JOIN, BOOTSTRAP_NOW };
 enum bootstrap_verdict bootstrap_decide(const struct bootstrap_round *round);
-size_t bootstrap_promises(const struct bootstrap_round *round); /* of different replicas */
+/* number of different replicas that promised */
+size_t bootstrap_promises(const struct bootstrap_round *round);
 
-/* -- the others: what is answered to a founder -- */
-struct bootstrap_identity { /* of one bootstrap; cluster 0: none */
+/* -- the other replicas: the response to a founder -- */
+struct bootstrap_identity { /* identifies one bootstrap; cluster 0: none */
     uint64_t cluster_id, replica_id;
 };
 struct promise_facts {
-    uint64_t replica_id;              /* ours */
-    bool has_log;                     /* or belongs to a cluster */
-    bool waits;                       /* it wants to bootstrap a cluster itself */
-    struct bootstrap_identity stored; /* our promise */
-    struct bootstrap_identity asked;  /* who asks now */
-    bool replace;                     /* by an administrator's order */
+    uint64_t replica_id;              /* id of this replica */
+    bool has_log;                     /* the replica has a log or belongs to a cluster */
+    bool waits;                       /* the replica waits to bootstrap a cluster itself */
+    struct bootstrap_identity stored; /* the stored promise */
+    struct bootstrap_identity asked;  /* the bootstrap that asks */
+    bool replace;                     /* ordered by an administrator */
 };
 enum promise_verdict {
     PROMISE_INVALID,
-    PROMISE_SELF, /* we ask ourselves */
+    PROMISE_SELF, /* the replica asked itself */
     PROMISE_HAS_LOG,
-    PROMISE_RIVAL, /* we wait to bootstrap, too */
-    PROMISE_TAKEN, /* by another bootstrap */
+    PROMISE_RIVAL, /* this replica waits to bootstrap, too */
+    PROMISE_TAKEN, /* promised to another bootstrap */
     PROMISE_KEEP,  /* already stored */
-    PROMISE_STORE, /* durably, then answer */
+    PROMISE_STORE, /* store durably, then answer */
 };
 enum promise_verdict promise_decide(const struct promise_facts *facts);
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The export loop: every so often the leader writes the fleet tables to a directory, in the
+/* The export loop: at each interval the leader writes the fleet tables to a directory, in the
  * original's format (coordinator.md 6.4, fleet/export_dir.h).
  *
- * A tick does nothing on a replica that does not lead, while the last export is still under way, and
- * while no table has a row. A state that has not changed is exported again: the age of `latest` is
- * the age of what it holds. A failure is logged and counted, and tried again at the next tick: an
- * export never stops the coordinator. The tables are read in slices on the loop; files are written
- * by a worker.
+ * A tick is skipped on a follower, while the last export is still running, and while all tables are
+ * empty. An unchanged state is exported again, so that the age of `latest` is the age of its
+ * content. A failure is logged, counted and retried at the next tick; it never stops the
+ * coordinator. The tables are read in slices on the loop; a worker writes the files.
  *
- *     idle -> asking (do we lead?) -> copying, a slice a turn -> finishing -> idle
+ *     idle -> asking (confirms leadership) -> copying, a slice per turn -> finishing -> idle
  *               |                       |
  *               +-----------------------+--> idle, counted as failed */
 #include <stdlib.h>
@@ -31,14 +30,14 @@ struct export_loop {
     struct loop_worker *worker;
     struct read_ticket ticket;
     struct fleet_copy copy;
-    struct metric_fields *fields; /* of `numbers`; NULL without a registry */
+    struct metric_fields *fields; /* describes `numbers`; NULL without a registry */
     struct export_numbers {
         uint64_t done, failed, empty, last_ms, last_index, last_bytes;
     } numbers;
     enum state state;
-    bool copied; /* to the last byte */
+    bool copied; /* the copy is complete */
 
-    /* the worker's while busy */
+    /* used by the worker while busy */
     bool busy;
     enum work work;
     enum err err, prune_err;
@@ -55,7 +54,7 @@ struct export_loop {
 
 static void export_step(struct export_loop *loop);
 
-/* -- the worker's side -- */
+/* -- on the worker -- */
 
 static enum err export_write_slice(struct export_loop *loop)
 {
@@ -98,7 +97,7 @@ static void export_on_job(struct job *job, enum err err)
     struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
 
     loop->busy = false;
-    if (!err) export_step(loop); /* else the loop is being closed */
+    if (!err) export_step(loop); /* otherwise the loop is being closed */
 }
 
 static void export_submit(struct export_loop *loop, enum work work)
@@ -110,11 +109,11 @@ static void export_submit(struct export_loop *loop, enum work work)
     loop->err = ERR_OK;
     loop->note.text[0] = '\0';
     job_init(&loop->job, export_run, export_on_job);
-    err = worker_submit(loop->worker, &loop->job); /* one job, so there is room */
+    err = worker_submit(loop->worker, &loop->job); /* at most one job is queued, so there is room */
     loop->busy = !err;
 }
 
-/* -- the loop's side -- */
+/* -- on the loop -- */
 
 static void export_end(struct export_loop *loop)
 {
@@ -160,7 +159,7 @@ static void export_copy_slice(struct export_loop *loop)
         export_submit(loop, WORK_WRITE);
 }
 
-/* After each job. */
+/* Continues after each job. */
 static void export_step(struct export_loop *loop)
 {
     if (loop->state == IDLE) return; /* abandoned */
@@ -208,7 +207,7 @@ static void export_on_read(struct read_ticket *ticket, enum err err)
     if (!err)
         export_begin(loop);
     else
-        export_end(loop); /* another leads now, or nobody does: it is theirs to export */
+        export_end(loop); /* this replica no longer leads, and the leader exports */
 }
 
 static void export_on_timer(struct timer *timer)
@@ -216,7 +215,7 @@ static void export_on_timer(struct timer *timer)
     struct export_loop *loop = CONTAINER_OF(timer, struct export_loop, timer);
 
     timer_start_in(timer, loop->every_ms);
-    if (loop->state == ASKING) { /* no majority for a whole interval */
+    if (loop->state == ASKING) { /* no majority answered for a whole interval */
         replica_read_cancel(loop->service->leader.replica, &loop->ticket);
         export_give_up(loop, ERR_UNAVAILABLE, "no majority answered");
     }
@@ -226,7 +225,7 @@ static void export_on_timer(struct timer *timer)
     replica_read(loop->service->leader.replica, &loop->ticket);
 }
 
-/* -- the face -- */
+/* -- opening and closing -- */
 
 #define EXPORT_NUMBER(kind, member) METRIC_##kind, METRIC_FIELD(struct export_numbers, member)
 #define TICKS(outcome)                                                                             \
@@ -279,7 +278,7 @@ void export_loop_close(struct export_loop *loop)
 {
     if (!loop) return;
     if (loop->state == ASKING) replica_read_cancel(loop->service->leader.replica, &loop->ticket);
-    loop->state = IDLE; /* a job that ends now leads nowhere */
+    loop->state = IDLE; /* the result of a running job is ignored */
     worker_close(loop->worker);
     export_abandon(loop->file);
     fleet_copy_close(&loop->copy);

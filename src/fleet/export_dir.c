@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes, names and prunes the directories of exports; see export_dir.h for the order that makes
- * them durable. On the export loop's worker thread. */
+/* Writes, names and prunes the directories of exports; export_dir.h has the order that makes them
+ * durable. Runs on the export loop's worker. */
 #include "fleet/export_dir.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum {
     DIR_MODE = 0755,
     EXPORT_DIR_FILE_MODE = 0644,
     STAMP_LEN = 15,      /* YYYYMMDD-HHMMSS */
-    SYNC_BYTES = 8 << 20 /* one long sync at the end would hold the log's own up */
+    SYNC_BYTES = 8 << 20 /* a single long sync would delay the log's syncs */
 };
 
 struct export_file {
@@ -25,7 +25,7 @@ struct export_file {
     uint64_t unsynced;
 };
 
-/* Every path fits: export_loop_open refuses a longer directory. */
+/* Every path fits, because export_loop_open refuses a longer directory. */
 static void export_path_of(const char *dir, const char *name, char path[FS_PATH_CAP])
 {
     int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
@@ -44,9 +44,9 @@ static void export_temp_of(const char *name, char temp[EXPORT_NAME_CAP + 8])
     snprintf(temp, EXPORT_NAME_CAP + 8, ".%s.tmp", name);
 }
 
-/* -- what is there -- */
+/* -- existing exports -- */
 
-/* Only what we made is ever touched: people keep other things beside their backups. */
+/* Only exports are removed, because people may keep other files in the directory. */
 static bool is_export(const char *name)
 {
     for (size_t i = 0; i < STAMP_LEN; i++)
@@ -60,10 +60,10 @@ static bool is_temporary(const char *name)
 }
 
 struct look {
-    const char *newest; /* never the oldest, whatever the clock said; NULL: none */
+    const char *newest; /* never chosen as the oldest, even if the clock was wrong; NULL: none */
     bool (*wanted)(const char *name);
     size_t count;
-    char oldest[EXPORT_NAME_CAP]; /* by name; empty: none */
+    char oldest[EXPORT_NAME_CAP]; /* smallest name; empty: none */
 };
 
 static void export_look_at(void *context, const char *name, enum fs_kind kind)
@@ -77,7 +77,7 @@ static void export_look_at(void *context, const char *name, enum fs_kind kind)
         snprintf(look->oldest, sizeof look->oldest, "%s", name);
 }
 
-/* Its files, then itself; parts of it may be gone already. */
+/* Removes the files, then the directory; some may be gone already. */
 static enum err remove_dir(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     static const char *const files[] = {"meta.json", "state"};
@@ -201,7 +201,7 @@ static enum err swap_latest(struct export_file *file, struct note *note)
 
     export_path_of(file->dir, "latest.tmp", temp);
     export_path_of(file->dir, "latest", latest);
-    err = fs_remove(file->fs, temp); /* of an earlier failure */
+    err = fs_remove(file->fs, temp); /* left by an earlier failure */
     if (!err || err == ERR_NOT_FOUND) err = fs_make_link(file->fs, file->name, temp);
     if (err) return export_note(note, err, "make", temp);
     err = export_note(note, fs_rename(file->fs, temp, latest), "swap", latest);
@@ -228,7 +228,7 @@ enum err export_finish(struct export_file *own_file, char name[EXPORT_NAME_CAP],
         export_abandon(file);
         return err;
     }
-    /* `latest` may lead to it only when its name cannot be lost any more. */
+    /* `latest` may point to the export only after its name is durable. */
     err = export_note(note, fs_sync_dir(file->fs, file->dir), "sync", file->dir);
     if (!err) err = swap_latest(file, note);
     if (!err) memcpy(name, file->name, sizeof file->name);
@@ -242,13 +242,14 @@ void export_abandon(struct export_file *own_file)
 
     if (!own_file) return;
     export_temp_of(own_file->name, temp);
-    (void)remove_dir(own_file->fs, own_file->dir, temp, NULL); /* or swept at the next start */
+    /* after a failure the next start removes it */
+    (void)remove_dir(own_file->fs, own_file->dir, temp, NULL);
     file_free(own_file);
 }
 
 /* -- pruning -- */
 
-/* Under a temporary name first: a half removed one is never taken for a whole. */
+/* Renames the export first, so that a partly removed one is not taken for complete. */
 static enum err remove_export(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     char path[FS_PATH_CAP], aside[FS_PATH_CAP], temp[EXPORT_NAME_CAP + 8];

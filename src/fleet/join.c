@@ -53,7 +53,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         join->ask_at = mono_after(now, join->wait_ms);
         join->wait_ms = min_u64(2 * join->wait_ms, JOIN_WAIT_MAX_MS);
     }
-    /* It had its place: only one that is still a member, and is led, has something to put right. */
+    /* A replica that was in place asks again only if a leader is known and it is still a member. */
     if (join->settled && view->leader_known && view->member && !has_place(view))
         begin_anew(join, now);
     if (!join->settled && has_place(view)) {
@@ -62,7 +62,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         return out;
     }
     if (join->had_place && !view->member) {
-        out.removed = !join->removed; /* said once */
+        out.removed = !join->removed; /* reported once */
         join->removed = join->settled = true;
     }
     if (view->leads && view->ready && !join->led) join->ask_at = now;
@@ -72,7 +72,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         out.wake_at = join->ask_at;
         return out;
     }
-    if (view->leads && !view->ready) { /* in a moment it is, and the view changes */
+    if (view->leads && !view->ready) { /* ready soon, and then the view changes */
         out.wake_at = mono_after(now, JOIN_WAIT_FIRST_MS);
         return out;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fleet tables on the replicated log.
+/* The fleet tables on the replicated log. Runs inside apply, on the loop's thread.
  *
  * Command:  the specification's JSON (fleet/format/command.h)
  * Snapshot: the state's JSON with its seal (fleet/format/state.h), which is one line; then, if
@@ -19,21 +19,22 @@
 
 enum {
     REPLY_HEAD = 20,
-    /* The memory for reading the largest command: twenty times its bytes, when a quota row is all
-     * short names and grew by doubling. So the ceiling is never met, and NULL is the heap's. */
+    /* Decoding the largest command, a quota row of short names that grew by doubling, needs twenty
+     * times its bytes. The limit is above that, so NULL means that the heap is out of memory. */
     MACHINE_ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
-    PART_MAX = 64 << 10, /* of the bytes of answers looked at in one go */
+    PART_MAX = 64 << 10, /* bytes of answers parsed at a time */
 };
 struct fleet_machine {
     struct fleet_machine_options options;
     struct fleet *fleet;
     struct fleet_answers *answers;
-    struct arena arena; /* of the command being applied */
+    struct arena arena; /* for the command being applied */
     struct fleet_state_reader *reader;
     uint64_t restore_index;
-    bool restoring, restore_has_bytes, restore_has_state; /* has_state: its line is over */
-    struct buf part;  /* of an answer whose rest is still to come */
-    struct buf reply; /* the last one made */
+    /* restore_has_state: the state's line is complete */
+    bool restoring, restore_has_bytes, restore_has_state;
+    struct buf part;  /* the beginning of an incomplete answer */
+    struct buf reply; /* the last encoded reply */
 };
 
 enum err fleet_machine_open(const struct fleet_machine_options *options,
@@ -74,7 +75,7 @@ struct fleet *fleet_machine_fleet(struct fleet_machine *machine)
 }
 
 /* -- applying -- */
-/* Empty when memory ended. Valid until the next. */
+/* Empty if memory ran out. Valid until the next call. */
 static struct str reply_make(struct fleet_machine *machine, const struct fleet_result *result)
 {
     struct encoder out = {&machine->reply, ERR_OK};
@@ -111,7 +112,7 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
     return ERR_OK;
 }
 
-/* Of what is asked for, but for the time, which each proposer sets anew. */
+/* Hash of the command's arguments without the time, which each proposer sets anew. */
 static uint64_t command_fingerprint(const struct fleet_command *command)
 {
     const struct fleet_quota *quota = command->kind == FLEET_SET_QUOTA ? &command->set_quota : NULL;
@@ -119,7 +120,7 @@ static uint64_t command_fingerprint(const struct fleet_command *command)
     uint64_t hash = 0;
 
     if (command->kind == FLEET_CLEAR_LEAVING) hash = command->clear_leaving.since;
-    if (command->force) hash = 1; /* 0 without it, as in releases that had no force */
+    if (command->force) hash = 1; /* 0 without force, as in releases that had no force */
     for (size_t i = 0; i < FLEET_TEXTS_MAX; i++)
         hash = str_hash(i < texts ? command->texts[i] : STR_EMPTY, hash);
     for (size_t i = 0; quota && i < quota->slice_count; i++)
@@ -133,8 +134,8 @@ uint32_t fleet_command_version(const struct fleet_command *command)
                                                                   : FLEET_FIRST_VERSION;
 }
 
-/* The request's id and what it asks for: one id may go with several requests of a trace, and each
- * of them is to be done. */
+/* The request id and a fingerprint of the command, because several requests of a trace may share an
+ * id and each must be executed. */
 static struct str answer_id(const struct machine_entry *entry, const struct fleet_command *command,
                             char id[FLEET_ANSWER_ID_MAX])
 {
@@ -158,14 +159,14 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     arena_reset(&machine->arena);
     err = fleet_command_decode(entry->command, &machine->arena, &command, &result, NULL);
     if (err == ERR_NOMEM) abort();
-    /* The kind may be a later release's: refused here and done there, the two would differ. */
+    /* A later release may know the kind. Refusing it here would make the replicas differ. */
     if (err && result.status == FLEET_UNKNOWN_KIND)
         return note_fail(note, ERR_VERSION, "a command of unknown kind %llu",
                          (unsigned long long)result.number);
     if (!err && entry->request_id.len) key = answer_id(entry, &command, id);
-    /* Asked before: the answer it got then; nothing happens, and the service does not see it. */
+    /* A repeat: returns the earlier answer. Nothing is applied, and the service is not notified. */
     if (key.len && fleet_answers_find(machine->answers, (uint8_t)command.kind, key, &answer)) {
-        (void)buf_append(reply, answer); /* no room: no answer */
+        (void)buf_append(reply, answer); /* without memory the reply is empty */
         return ERR_OK;
     }
     if (!err)
@@ -176,10 +177,10 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
     answer = reply_make(machine, &result);
-    (void)buf_append(reply, answer); /* no room: no answer, but it is kept all the same */
+    (void)buf_append(reply, answer); /* without memory no reply is sent, but the answer is stored */
     if (key.len &&
         (!answer.len || fleet_answers_put(machine->answers, (uint8_t)command.kind, key, answer)))
-        abort(); /* out of memory: a replica without it would apply a repeat */
+        abort(); /* no memory: without the answer, this replica would apply a repeat */
     return ERR_OK;
 }
 
@@ -226,7 +227,7 @@ static enum err machine_restore_begin(void *state, uint64_t index, struct note *
     return err;
 }
 
-/* A part of our own snapshot that cannot be read is damage. */
+/* A part of our own snapshot that cannot be parsed is corrupt. */
 static enum err machine_restore_failed(enum err err, struct note *note)
 {
     note_prefix(note, "fleet");

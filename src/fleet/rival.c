@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loop's thread. At most one round of questions at a time, and one in RIVAL_EVERY_MS. */
+/* Runs on the loop's thread. At most one round of queries at a time, and one per RIVAL_EVERY_MS. */
 #include "fleet/rival.h"
 
 #include <inttypes.h>
@@ -17,8 +17,8 @@ struct rival {
     struct survey *survey;
     struct task ask;
     char name[REPLICA_NAME_MAX + 1];
-    mono_time asked;     /* 0: never */
-    uint64_t cluster_id; /* of who said hello */
+    mono_time asked;     /* time of the last round; 0: never */
+    uint64_t cluster_id; /* cluster of the replica that sent the hello */
     bool running, was_found;
 };
 
@@ -52,7 +52,7 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
         return;
     for (size_t i = 0; i < list->n_replicas && !r->was_found; i++) {
         const Muster__V1__Replica *listed = list->replicas[i];
-        /* A learner may have been added by mistake, and need not have heard of it. */
+        /* A learner may have been added by mistake and may not know it. */
         if (!listed->voter) continue;
         if (listed->replica_id != status.id && strcmp(listed->name, r->name) != 0) continue;
         r->was_found = true;
@@ -65,7 +65,7 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
     }
 }
 
-/* Without a message: of a follower, or silent. */
+/* Without a message: the replica is a follower or silent. */
 static void rival_on_answered(void *owner, size_t, const struct rpc_client_call *,
                               const struct rpc_outcome *, const ProtobufCMessage *message)
 {
@@ -121,7 +121,7 @@ void rival_close(struct rival *rival, void (*closed)(void *owner), void *owner)
         task_cancel(&rival->ask);
         survey = rival->survey;
     }
-    /* After this nothing of the survey calls us: its memory outlives ours. */
+    /* The survey makes no further callbacks; its memory is freed later. */
     survey_close(survey, closed, owner);
     free(rival);
 }

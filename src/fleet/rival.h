@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two clusters with one replica: this one belongs to a cluster, and a replica of another cluster
- * dials its Raft port as one of its own members.
+/* Detects two clusters that share a replica: this replica belongs to a cluster, and a replica of
+ * another cluster connects to its Raft port as to a member.
  *
- * The hello alone proves nothing: addresses are reused, and anybody may send it. So the join
- * addresses are asked for their members. When the leader of another cluster lists this replica's
- * name, one of the two clusters was bootstrapped by mistake, and found() is called. */
+ * The hello alone proves nothing, because addresses are reused and any process may send one. The
+ * join addresses are therefore asked for their members. If the leader of another cluster lists this
+ * replica's name, one of the clusters was bootstrapped by mistake, and found() is called. */
 #ifndef FLEET_RIVAL_H
 #define FLEET_RIVAL_H
 #include "fleet/survey.h"
@@ -15,14 +15,14 @@ struct rival_options {
     struct survey_to to;
     const struct log_source *log; /* may be NULL */
     const struct replica *replica;
-    const char *name; /* of this node; copied */
+    const char *name; /* name of this node; copied */
     void (*found)(void *owner, const struct note *note);
     void *owner;
 };
 enum err rival_open(const struct rival_options *options, struct rival **ret_rival,
                     struct note *note);
-/* A replica of cluster `cluster_id`, which is not ours, said hello. Any time, from anywhere. */
-void rival_greeted(struct rival *rival, uint64_t cluster_id); /* NULL rival: nothing */
-/* closed() (may be NULL) when nothing of it is left; at once when rival is NULL. */
+/* A replica of another cluster, `cluster_id`, sent a hello. May be called at any time. */
+void rival_greeted(struct rival *rival, uint64_t cluster_id); /* no effect if rival is NULL */
+/* closed() (may be NULL) is called when everything is freed; at once if rival is NULL. */
 void rival_close(struct rival *rival, void (*closed)(void *owner), void *owner);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the roster, its bytes, and its state machine. Entries are by ascending id and at most
+/* The roster's table, encoding and state machine. Entries are sorted by id, at most
  * ROSTER_ENTRIES_MAX. Runs inside apply, on the loop's thread. */
 #include "fleet/roster.h"
 
@@ -11,7 +11,7 @@
 enum {
     SNAPSHOT_FORMAT = 1,
     SNAPSHOT_FORMAT_TAILS = 2,
-    PUT_WITH_TAIL = 3, /* as it is written: in memory it is a ROSTER_PUT */
+    PUT_WITH_TAIL = 3, /* encoding only; in memory the operation is ROSTER_PUT */
     SNAPSHOT_HEAD = 8,
     SNAPSHOT_MAX = SNAPSHOT_HEAD + ROSTER_ENTRIES_MAX * ROSTER_ENTRY_BYTES_MAX,
 };
@@ -20,13 +20,13 @@ static_assert(REPLICA_NAME_MAX <= UINT8_MAX && REPLICA_ADDRESS_MAX <= UINT8_MAX,
               "each length is one byte");
 
 struct roster {
-    struct roster_entry entries[ROSTER_ENTRIES_MAX]; /* by ascending id */
+    struct roster_entry entries[ROSTER_ENTRIES_MAX]; /* in ascending order of ids */
     size_t count;
-    uint64_t hash;      /* of all entries together, in whatever order they came */
-    struct buf pending; /* of a snapshot that is being restored */
+    uint64_t hash;      /* hash of all entries, independent of their order */
+    struct buf pending; /* bytes of a snapshot that is being restored */
 };
 
-/* -- entries as bytes -- */
+/* -- encoding -- */
 
 static bool text_is_plain(const char *text, size_t max)
 {
@@ -80,7 +80,7 @@ static void write_tail(const struct roster_entry *entry, struct encoder *out)
     encode_bytes(out, entry->etcd, strlen(entry->etcd));
 }
 
-/* Not good: shorter than it says, or longer than a text may be. */
+/* Sets an error if the input is too short, or the text is longer than allowed. */
 static void read_text(struct decoder *in, size_t len, char *to, size_t max)
 {
     if (len > max || len > in->left.len || memchr(in->left.at, '\0', len)) in->good = false;
@@ -109,7 +109,7 @@ static bool read_tail(struct decoder *in, struct roster_entry *entry)
     return in->good && roster_entry_valid(entry);
 }
 
-/* An entry that older releases know, too, has the hash that they give it. */
+/* An entry without newer fields has the same hash as in older releases. */
 static uint64_t entry_hash(const struct roster_entry *entry)
 {
     uint64_t hash = str_hash(str_from(entry->name), entry->id);
@@ -154,7 +154,7 @@ static void roster_forget(struct roster *roster, uint64_t id)
 {
     size_t at = roster_place_of(roster, id);
 
-    if (!roster_is_at(roster, at, id)) return; /* asked for twice */
+    if (!roster_is_at(roster, at, id)) return; /* forgotten already */
     roster->hash -= entry_hash(&roster->entries[at]);
     roster->count--;
     memmove(&roster->entries[at], &roster->entries[at + 1],
@@ -254,7 +254,7 @@ static enum err roster_apply(void *state, const struct machine_entry *entry, str
         code = roster_put(roster, &command.entry);
     else
         roster_forget(roster, command.entry.id);
-    (void)buf_append_byte(reply, (char)code); /* one byte fits every ceiling */
+    (void)buf_append_byte(reply, (char)code); /* one byte fits every limit */
     return ERR_OK;
 }
 
@@ -319,7 +319,7 @@ static enum err roster_restore_bytes(struct roster *roster, struct note *note)
     uint32_t format, count;
     bool tails;
 
-    if (in.left.len == 0) return ERR_OK; /* never in a snapshot */
+    if (in.left.len == 0) return ERR_OK; /* does not occur in snapshots */
     if (in.left.len < SNAPSHOT_HEAD) return roster_corrupt(roster, in.left, note, "cut short");
     format = decode_u32(&in);
     count = decode_u32(&in);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roster: which node an identity of the replicated log is, and where it answers.
+/* The roster: the name and the addresses of each replica identity in the log.
  *
- * A state machine of its own beside the fleet tables, so that every replica can name the leader's
- * gRPC address and people read names, not identities. A member's Raft address is in the
- * configuration of the log and is not repeated here.
+ * A separate state machine beside the fleet tables. Every replica can therefore find the leader's
+ * gRPC address, and people see names instead of identities. A member's Raft address is in the log's
+ * configuration and not repeated here.
  *
- * An entry is made before its replica becomes a member and forgotten after it was removed; two
- * entries of one name are a node that came back with a new identity (a lost disk). The surprising
- * rule: the roster never says who is a member. That is the configuration's.
+ * An entry is made before its replica becomes a member, and removed after the replica was removed.
+ * Two entries with one name are a node that returned with a new identity (a lost disk). The
+ * surprising rule: the roster does not define who is a member; the log's configuration does.
  *
  * Command:   u8 op; 1 PUT: an entry; 2 FORGET: u64 id; 3 PUT (version 3): an entry and its tail
  * Entry:     u64 id, u8 lengths of name, gRPC and HTTP address, then the three texts
  * Tail:      u8 length of the address for etcd's clients, then the text
  * Reply:     u8 0 done, 1 no room, 2 not understood
- * Snapshot:  u32 format (1), u32 count, entries by ascending id; format 2, when one of them has an
- *            address for etcd's clients: each with its tail
+ * Snapshot:  u32 format (1), u32 count, entries by ascending id. Format 2 if an entry has an
+ *            address for etcd's clients: each entry has its tail
  * All little-endian. */
 #ifndef FLEET_ROSTER_H
 #define FLEET_ROSTER_H
@@ -24,7 +24,7 @@
 enum {
     ROSTER_MACHINE_ID = 3, /* part of the log's format */
     ROSTER_FIRST_VERSION = 1,
-    ROSTER_MACHINE_VERSION = 3, /* which has addresses for etcd's clients */
+    ROSTER_MACHINE_VERSION = 3, /* the first version with addresses for etcd's clients */
     ROSTER_ENTRIES_MAX = 2 * REPLICA_MEMBERS_MAX,
     ROSTER_ENTRY_BYTES_MAX = 8 + 4 + REPLICA_NAME_MAX + 3 * REPLICA_ADDRESS_MAX,
     ROSTER_COMMAND_MAX = 1 + ROSTER_ENTRY_BYTES_MAX,
@@ -33,34 +33,33 @@ struct roster_entry {
     uint64_t id;
     char name[REPLICA_NAME_MAX + 1];
     char grpc[REPLICA_ADDRESS_MAX + 1], http[REPLICA_ADDRESS_MAX + 1]; /* "": none */
-    char etcd[REPLICA_ADDRESS_MAX + 1]; /* of a listener for etcd's clients; "": none */
+    char etcd[REPLICA_ADDRESS_MAX + 1]; /* listener for etcd's clients; "": none */
 };
 struct roster;
 enum err roster_open(struct roster **ret_roster); /* ERR_NOMEM */
 void roster_close(struct roster *roster);         /* NULL is fine */
-/* What replica_options takes. */
+/* For replica_options. */
 struct state_machine roster_registration(struct roster *roster);
 
-/* By ascending id; valid until the next entry is applied. */
+/* Entries by ascending id; valid until the next entry is applied. */
 size_t roster_entries(const struct roster *roster, const struct roster_entry **ret_entries);
-const struct roster_entry *roster_find(const struct roster *roster, uint64_t id); /* or NULL */
-const char *roster_grpc(const struct roster *roster, uint64_t id); /* "" when not known */
+const struct roster_entry *roster_find(const struct roster *roster, uint64_t id); /* NULL: none */
+const char *roster_grpc(const struct roster *roster, uint64_t id); /* "" if unknown */
 
 /* -- commands -- */
 enum roster_op { ROSTER_PUT = 1, ROSTER_FORGET = 2 };
 struct roster_command {
     enum roster_op op;
-    struct roster_entry entry; /* FORGET: its id only */
+    struct roster_entry entry; /* for FORGET only the id is used */
 };
-/* A name is 1 to REPLICA_NAME_MAX bytes of visible ASCII; addresses are at most
- * REPLICA_ADDRESS_MAX bytes of the same. */
+/* Names are 1 to REPLICA_NAME_MAX bytes of visible ASCII, addresses up to REPLICA_ADDRESS_MAX. */
 bool roster_entry_valid(const struct roster_entry *entry);
 bool roster_entry_equal(const struct roster_entry *a, const struct roster_entry *b);
-/* What of it every replica of a cluster of this level can read. */
+/* The entry without the fields that replicas of this cluster level cannot read. */
 struct roster_entry roster_entry_at(const struct roster_entry *entry, uint32_t level);
 uint32_t roster_command_version(const struct roster_command *command);
 enum err roster_encode(const struct roster_command *command, struct buf *into); /* ERR_INVALID */
 enum err roster_decode(struct str bytes, struct roster_command *ret_command);   /* ERR_PARSE */
-/* What the reply of a proposal says: ERR_OK, ERR_FULL, ERR_INVALID; ERR_PARSE: it is none. */
+/* Decodes the reply of a proposal: ERR_OK, ERR_FULL, ERR_INVALID; ERR_PARSE: not a reply. */
 enum err roster_reply(struct str reply);
 #endif

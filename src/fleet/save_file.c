@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the file of a stream under a temporary name, and reads it back before it gets its own.
- * Blocking; keeps the stream's order: meta first, then data. */
+/* Writes a stream to a temporary file, and verifies the file before it is renamed. Blocking. Frames
+ * must arrive in order: meta first, then data. */
 #include "fleet/save_file.h"
 
 #include <stdlib.h>
@@ -18,9 +18,9 @@ struct save_file {
     struct fs_file *file;
     enum save_kind kind;
     char path[FS_PATH_CAP], temp[FS_PATH_CAP], dir[FS_PATH_CAP];
-    uint64_t begin, at; /* where the data begin; where the next go */
+    uint64_t begin, at; /* offsets: start of the data; end of the data so far */
     bool has_meta;
-    struct buf meta_json; /* SAVE_SNAPSHOT */
+    struct buf meta_json; /* for SAVE_SNAPSHOT */
 };
 
 static enum err save_say(const struct save_file *file, enum err err, const char *what,
@@ -52,11 +52,11 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
                                SAVE_FILE_FILE_MODE, &file->file),
                        "make", note);
     if (err) {
-        file->temp[0] = '\0'; /* not ours */
+        file->temp[0] = '\0'; /* the file is not this process's */
         save_abandon(file);
         return err;
     }
-    memcpy(file->path, path, strlen(path) + 1); /* the temporary's is longer, and fits */
+    memcpy(file->path, path, strlen(path) + 1); /* fits, because the longer temporary name fits */
     *ret_file = file;
     return ERR_OK;
 }
@@ -65,7 +65,7 @@ enum err save_meta(struct save_file *file, struct str meta_json, struct note *no
 {
     if (file->has_meta) return note_fail(note, ERR_PARSE, "the stream has two beginnings");
     file->has_meta = true;
-    if (file->kind == SAVE_BACKUP) return ERR_OK; /* its head is in the bytes */
+    if (file->kind == SAVE_BACKUP) return ERR_OK; /* the header is part of the bytes */
     file->begin = file->at = 2 * TAR_BLOCK + meta_json.len + tar_padding(meta_json.len);
     return save_say(file, buf_append(&file->meta_json, meta_json), "write", note);
 }
@@ -86,9 +86,9 @@ enum err save_data(struct save_file *file, struct str bytes, struct note *note)
     return err;
 }
 
-/* -- the end -- */
+/* -- finishing -- */
 
-/* The entries' headers, and the zeros behind the state. */
+/* Writes the headers of the entries, and the zeros after the state. */
 static enum err tar_finish(struct save_file *file, struct note *note)
 {
     static const char zeros[TAR_BLOCK + TAR_END_BYTES];
@@ -107,7 +107,7 @@ static enum err tar_finish(struct save_file *file, struct note *note)
     return err;
 }
 
-/* Reads all of it, as a restore would. */
+/* Reads the whole file, as a restore would. */
 static enum err save_check(const struct save_file *file, struct save_facts *facts,
                            struct note *note)
 {
@@ -147,7 +147,7 @@ enum err save_finish(struct save_file *own_file, struct save_facts *ret_facts, s
     if (fs_sync_dir(file->fs, file->dir))
         err = note_fail(note, ERR_UNKNOWN, "%s: in place, but its directory cannot be synced",
                         file->path);
-    file->temp[0] = '\0'; /* has its name: nothing to remove */
+    file->temp[0] = '\0'; /* the file was renamed, so there is nothing to remove */
     save_abandon(file);
     if (!err) *ret_facts = facts;
     return err;

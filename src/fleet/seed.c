@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads --bootstrap-state as rows of its shape (fleet/format/shapes.h), each one a command. Blocking,
- * at the start. */
+/* Reads --bootstrap-state as rows of its shape (fleet/format/shapes.h) and makes a command of each.
+ * Blocking, at the start. */
 #include "fleet/seed.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct seed_reader {
     size_t cap;
 };
 
-/* Texts that each row must have; those of a quota may be empty. */
+/* Texts that each row must have. For a quota they may be empty. */
 static const char *const needed[FLEET_TABLES][FLEET_TEXTS_MAX] = {
     [FLEET_PROVIDERS] = {"name"}, [FLEET_QUOTAS] = {"provider", "region"}};
 
@@ -57,7 +57,7 @@ static enum err seed_row(void *owner, uint8_t slot, struct note *note)
     return err;
 }
 
-/* "line 7: providers.3": where the reading ended. */
+/* Adds the place where reading stopped: "line 7: providers.3". */
 static void seed_name_place(const struct seed_reader *reader, struct str text, struct note *note)
 {
     const struct shape_field *table = reader->record.levels[0].field;

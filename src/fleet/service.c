@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's life, and what it does when the replica changes: terms, events, the tick. Loop's
- * thread. */
+/* Opens and closes the service, and handles changes of the replica and the tick. Loop's thread. */
 #include "fleet/service.h"
 
 #include <inttypes.h>
@@ -14,9 +13,9 @@ enum {
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
     STALL_MS = 60000,
-    LINE_MAX_BYTES = 16 << 10, /* of the journal */
+    LINE_MAX_BYTES = 16 << 10, /* bytes of an event or audit line */
     MEMBERS_BYTES_MAX = 8 << 10,
-    SCRATCH_KEPT = 1 << 20, /* a large answer's memory is not held on to */
+    SCRATCH_KEPT = 1 << 20, /* a larger scratch buffer is freed after use */
 };
 
 int64_t service_wall_ns(const struct fleet_service *service)
@@ -24,7 +23,7 @@ int64_t service_wall_ns(const struct fleet_service *service)
     return (int64_t)(clock_wall(service->io->clock).ms * NS_PER_MS);
 }
 
-/* -- the replica's changes -- */
+/* -- changes of the replica -- */
 
 static void service_log_leadership(struct fleet_service *service, const char *event, uint64_t term)
 {
@@ -184,7 +183,7 @@ void fleet_service_stop(struct fleet_service *service, void (*done)(void *owner)
 void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
-    fleet_service_stop(service, NULL, NULL); /* when opening failed */
+    fleet_service_stop(service, NULL, NULL); /* in case opening failed */
     assert(service->seed_running == 0 && service->clears == 0 && !service->stream.request);
     if (service->options.metrics) service_metrics_close(service);
     leader_close(&service->leader);

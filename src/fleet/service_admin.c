@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writes: arguments to a command of the tables. service_follow.c instructs the shards when
- * the command is applied.
+/* The write methods: turn arguments into commands of the tables. service_follow.c instructs the
+ * shards when a command is applied.
  *
  * The first fields of a request, in the order of their numbers, are the texts of its command. */
 #include "fleet/service_internal.h"
@@ -19,7 +19,7 @@ static bool has_leaving(const struct fleet_service *service)
 
 /* -- arguments -- */
 
-/* The message that has the texts; NULL: it is missing. */
+/* The message with the texts; NULL: missing. */
 static const ProtobufCMessage *texts_of(const struct leader_request *request)
 {
     const upsert_provider_message *m = MESSAGE(request, upsert_provider_message);
@@ -46,7 +46,7 @@ static bool slices_fit(struct leader_request *request)
     return false;
 }
 
-/* The first text that is needed and empty is the answer. */
+/* Refuses the request if a required text is empty, and names the first one. */
 static bool admit_texts(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
@@ -87,7 +87,7 @@ static enum err command_of(struct leader_request *request, struct fleet_command 
         command.texts[i] = str_from(text_at(texts_of(request), i));
     if (command.kind == FLEET_ADD_SHARD)
         command.add_shard.registered_at = fleet_time_from_unix_ns(service_wall_ns(service));
-    /* Below that level no domain is leaving, and there is nothing to force. */
+    /* Below that level no domain is leaving, so there is nothing to force. */
     if (command.kind == FLEET_ASSIGN_DOMAIN)
         command.force =
             MESSAGE(request, assign_domain_message)->force_two_owners && has_leaving(service);
@@ -96,8 +96,8 @@ static enum err command_of(struct leader_request *request, struct fleet_command 
     return err;
 }
 
-/* A shard that lives acts on its machines after it was removed. A leader that has not heard of it
- * yet cannot know whether it lives, until its silence time has passed. */
+/* Whether the shard may be removed. A live shard would act on its machines after its removal. A new
+ * leader that has not heard the shard must wait for the silence time to know. */
 static bool is_removable(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

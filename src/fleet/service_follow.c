@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows applied commands: writes the audit on every replica; on the leader changes the soft state,
- * instructs the owner of a domain, and logs new and removed shards.
+/* Follows applied commands. Every replica writes the audit. The leader also updates the soft state,
+ * instructs the owners of domains, and logs new and removed shards.
  *
- * Here and not where the call is answered, so that it happens once per change, also when the caller
- * has gone away. */
+ * This is done here and not where the call is answered, so that it happens once per change, even if
+ * the caller is gone. */
 #include "fleet/service_internal.h"
 
 /* -- the audit -- */
@@ -60,7 +60,7 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 {
     enum err err = reports_add(service->reports, shard, loop_now(service->io->loop));
 
-    /* It is tried again with the shard's next report, whose answer says what is wrong. */
+    /* Retried at the shard's next report, whose response has the reason. */
     if (err)
         LOG_WARN(&service->log, "a shard's reports cannot be recorded: too many shards",
                  log_str("shard", shard), log_err("err", err));
@@ -93,8 +93,8 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
                                              log_str("actor", entry->actor), LOG_END});
 }
 
-/* The owner is instructed about an assignment again although nothing changed: after a change of
- * leaders a person repeats that way what the old leader may not have sent. */
+/* The owner is instructed even if the assignment did not change. After a change of leaders a person
+ * can thus repeat an instruction that the old leader may not have sent. */
 static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
                            const struct fleet_command *command, const struct fleet_result *result)
 {
@@ -150,7 +150,7 @@ void service_end_term(struct fleet_service *service)
     reports_begin(service->reports, 0);
 }
 
-/* Never on a leader, which has no need of snapshots; but should it be, the reports begin anew. */
+/* Leaders need no snapshots, so this is not expected on a leader. Then the reports start again. */
 void service_restored(void *owner)
 {
     struct fleet_service *service = owner;

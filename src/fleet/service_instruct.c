@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions to shards: stamped with the leader's term and a number of its own, queued
- * in the shard's reports, sent with every answer to a report until acked. */
+/* Instructions to shards. Each gets the leader's term and a sequence number, is queued in the
+ * shard's reports, and is sent with every response to a report until it is acked. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ typedef Muster__V1__QueueInstructionRequest queue_message;
 
 enum { SHARDS_AT_ONCE_MAX = 1024 };
 
-/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which is then in `id`. */
+/* Sets term and sequence. A missing id becomes 16 hexadecimal digits, stored in `id`. */
 static void instruction_stamp(struct fleet_service *service, struct instruction *it,
                               char id[INSTRUCTION_ID_CAP])
 {
@@ -22,7 +22,7 @@ static void instruction_stamp(struct fleet_service *service, struct instruction 
     it->id = str_from(id);
 }
 
-/* A stamped one. Errors as reports_queue. */
+/* Queues a stamped instruction. Errors of reports_queue. */
 static enum err instruction_queue(struct fleet_service *service, struct str shard,
                                   const struct instruction *it)
 {
@@ -32,11 +32,11 @@ static enum err instruction_queue(struct fleet_service *service, struct str shar
     return err;
 }
 
-/* -- domains: what the tables say of them, to their owners -- */
+/* -- instructions about domains, from the tables to the owners -- */
 
 enum { TOPIC_CAP = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 1 };
 
-/* Key and value, with a NUL between them, which no text of a contract holds. */
+/* Key and value, separated by a NUL, which no text of a contract contains. */
 static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_CAP])
 {
     static_assert((int)TOPIC_CAP <= (int)REPORTS_TOPIC_MAX, "every domain is a topic");
@@ -47,7 +47,7 @@ static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_C
     return str_of(topic, domain->key.len + 1 + domain->value.len);
 }
 
-/* With the tag and marks of `it`. */
+/* Uses the tag and flags of `it`. */
 static void instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                            bool assigned, struct instruction it)
 {
@@ -87,7 +87,7 @@ const struct instruction *service_find_pending(const struct fleet_service *servi
     return shard ? reports_about(shard, topic_of(domain, topic)) : NULL;
 }
 
-/* An AssignDomain that waits is replaced: the domain was taken from the shard after it. */
+/* Replaces a pending AssignDomain, because the domain was taken from the shard later. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
@@ -140,7 +140,7 @@ static bool queue_admit(struct leader_request *request)
     return !wrong;
 }
 
-/* All or none: whether there is room for every one of them is known before the first is queued. */
+/* Checks the room for all shards before the first is queued, so that all are queued or none. */
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);
@@ -208,7 +208,7 @@ static void queue_all(struct leader_request *request)
         struct str shard = str_from(m->shard_ids[i]);
 
         if (!err) err = instruction_queue(service, shard, &queued);
-        if (err) { /* no memory; what was queued before stays */
+        if (err) { /* no memory; instructions queued before remain */
             request_refuse(request, err_grpc_status(err), "QueueInstruction: %.*s: %s",
                            STR_ARG(shard), err_text(err));
             return;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two records a coordinator keeps for people: events (what happened to the cluster and its
- * shards) and the audit (who changed what), one JSON object per line.
+/* The coordinator's two records for people: events (what happened to the cluster and its shards)
+ * and the audit (who changed what), one JSON object per line.
  *
  * Events:  {"timestamp":"...","node":"n-0","event":"shard-silent","shard":"shard-a",...}
  * Audit:   {"timestamp":"...","node":"n-0","audit":"AssignDomain","actor":"bigfleet://admin",...}
  *
- * Both are transitions, never samples: kept when the sink is slow (EVENT_KEEP), and a line that
- * finds no room is counted by the sink, which makes the process not ready (obs/events.h). The
- * surprising rule: a change of the tables is written by every replica when it applies it, so that
- * no leader's death loses it; after a restart the lines of the entries that are applied again come
- * again: the same `index` is the same change. */
+ * Both record transitions and must not be lost. They are kept when the sink is slow (EVENT_KEEP).
+ * The sink counts a line without room, which makes the process not ready (obs/events.h). The
+ * surprising rule: every replica writes a change of the tables when it applies the change, so that
+ * the failure of a leader loses none. After a restart, entries that are applied again are written
+ * again; lines with the same `index` are the same change. */
 #include <stdio.h>
 
 #include "fleet/service_internal.h"
@@ -18,7 +18,7 @@
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
-/* A line the sink does not take is the sink's to count, and makes the process not ready. */
+/* A line that the sink refuses is counted by the sink and makes the process not ready. */
 static void journal_write(struct fleet_service *service, const char *kind, const char *what,
                           const struct str *actor, const struct log_field *fields)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of tables that may have a million rows: read from a view, some rows a turn, so that the
- * leader goes on leading meanwhile.
+/* Lists of tables that may have a million rows. They are read from a view, some rows per turn, so
+ * that the leader can do its other work.
  *
- * A call that comes while a list is being made waits for the next list, because this one began
- * before the call; all waiting calls share the next list. So a table is read once at a time. The
- * answer is of the moment the view was opened, which is after each of its callers' proof of
- * leadership. They get it one after the other, some bytes a turn. */
+ * A call that arrives while a list is being built waits for the next list, because the current one
+ * began before the call. All waiting calls share the next list, so a table is read by one list at a
+ * time. The response shows the moment of opening the view, after leadership was confirmed for all
+ * its callers. The callers are sent the response in turn, some bytes per turn. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"
 
 enum {
-    ROWS_A_TURN = 1024,       /* about a millisecond */
-    BYTES_A_TURN = 512 << 10, /* of an answer, copied for its caller: about as long */
+    ROWS_A_TURN = 1024,       /* takes about a millisecond */
+    BYTES_A_TURN = 512 << 10, /* bytes of a response copied per turn; takes about as long */
 };
 
-struct part { /* the rows of one shard, packed, in order; made by map_make */
+struct part { /* the encoded rows of one shard, in order; made by map_make */
     struct list link;
     struct buf bytes;
 };
 
-/* Domains come by key and value and go out by shard, key and value: a part per shard. Shards come
- * before all else, in order. */
+/* Domains are read by key and value but listed by shard, key and value, so each shard has its own
+ * part. Shards are read first, in order. */
 static enum err lister_add_part(struct service_lister *lister, struct str id)
 {
     struct part *part = map_make(&lister->by_shard, id, sizeof *part);
@@ -52,7 +52,7 @@ static enum err lister_take_row(struct service_lister *lister, const struct flee
     return !row.err && lister->total > SERVICE_ANSWER_MAX ? ERR_FULL : row.err;
 }
 
-/* -- from the view to the answer -- */
+/* -- sending the response -- */
 
 static void lister_drop(struct service_lister *lister)
 {
@@ -91,7 +91,7 @@ static void lister_refuse_all(struct service_lister *lister, enum err err)
     lister_end(lister);
 }
 
-/* Some bytes of the answer to one caller; true: it has all of it. */
+/* Sends some bytes of the response to one caller; *ret_done: complete. */
 static enum err lister_answer_some(struct service_lister *lister, struct leader_request *request,
                                    bool *ret_done)
 {
@@ -121,7 +121,7 @@ static enum err lister_answer_some(struct service_lister *lister, struct leader_
     return err;
 }
 
-/* One caller after the other; one that went away meanwhile is no longer the first. */
+/* Serves the first caller. A caller that disconnected is no longer in the list. */
 static void lister_answer_next(struct service_lister *lister)
 {
     struct leader_request *request;
@@ -183,7 +183,7 @@ static void lister_begin(struct service_lister *lister)
     err = fleet_view_open(lister->service->fleet, &lister->view);
     if (!err && lister->table != FLEET_DOMAINS) err = lister_add_part(lister, STR_EMPTY);
     if (err)
-        lister_refuse_all(lister, err); /* all views are taken: try again */
+        lister_refuse_all(lister, err); /* all views are in use; the caller must retry */
     else
         timer_start_in(&lister->timer, 0);
 }

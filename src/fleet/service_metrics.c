@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's metrics. The service only counts, in `numbers`; everything that follows from its
- * state is computed when the metrics are written, on the loop's thread. Three names and their labels
- * are the original's, so that its dashboards work (coordinator.md 16); docs/observability.md has
- * all of them. */
+/* The service's metrics. The service only counts, in `numbers`. Values that follow from its state
+ * are computed when the metrics are written, on the loop's thread. Three names and their labels are
+ * the original's, so that its dashboards work (coordinator.md 16); docs/observability.md lists
+ * all. */
 #include "fleet/service_internal.h"
 
 const char *const service_ack_names[ACK_OUTCOMES] = {
@@ -80,7 +80,7 @@ static const struct metric_field service_metrics_number_rows[] = {
     ROWS("leaving", FLEET_LEAVING),
 };
 
-/* All of them anew, so that a shard that is gone keeps no number. */
+/* Rebuilds the family, so that a removed shard has no value. */
 static void metrics_collect_pending(struct fleet_service *service)
 {
     const struct reported_shard *shard;

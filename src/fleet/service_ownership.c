@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which shard owns a domain while it moves, and shards that own the same machines.
+/* Ownership of domains while they move, and shards that own the same machines.
  *
  * A domain that was taken from a shard stays in the table of leaving domains until that shard
- * acknowledges the UnassignDomain instruction. The instruction lives in the leader's memory, so
- * every leader queues it again when the shard reports, and proposes ClearLeaving when the shard
- * accepted it. A lost proposal needs no repair of its own: the domain is still leaving, and the
- * instruction is queued again with the next report.
+ * acknowledges the UnassignDomain instruction. Instructions are only in the leader's memory. Every
+ * leader therefore queues the instruction again when the shard reports, and proposes ClearLeaving
+ * when the shard has accepted it. A lost proposal needs no repair: the domain is still leaving, and
+ * the instruction is queued again with the next report.
  *
- * Conflicts that no table can exclude are detected from the reports: two processes under one shard
- * id, a shard without domains beside other shards of its provider, and a shard that has a domain
- * which the tables give to another shard, as after a restore. That shard is instructed to give the
- * domain up; the conflict lasts until it accepted the instruction. Nothing here stops a shard. */
+ * Conflicts that the tables cannot exclude are detected from the reports: two processes with one
+ * shard id; a shard without domains beside other shards of its provider; and a shard with a domain
+ * that the tables assign to another shard, as after a restore. The last is instructed to give up
+ * the domain; the conflict lasts until it accepts. Nothing here stops a shard. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"
 
 enum {
-    CLEARS_MAX = 4096, /* proposals in flight; further acknowledgements are asked for again */
+    CLEARS_MAX = 4096, /* proposals in flight; further acknowledgements are requested again later */
     ISSUES_LISTED_MAX = 1024,
     SHARDS_LISTED_MAX = 64,
     UNSCOPED_TICKS = 5,
@@ -52,7 +52,7 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
     if (instruction->stray && shard->strays == 1)
         SERVICE_LOG_EVENT(service, INFO, "shard gave up the domains of other shards",
                           "domain-conflict-over", log_str("shard", shard->id));
-    /* The acknowledgement of one process says nothing of the other. */
+    /* The acknowledgement of one process does not cover the other process. */
     if (!instruction->tag || key == topic.len || shard->conflict) return;
     propose_clear(service, &(struct fleet_leaving){.key = str_of(topic.at, key),
                                                    .value = str_tail(topic, key + 1),
@@ -60,8 +60,8 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
                                                    .since = instruction->tag});
 }
 
-/* A shard without domains refuses to give one up. It never had this one when the AssignDomain was
- * replaced before the shard was sent it: the row ends, and the shard owns everything as before. */
+/* A shard without domains refuses to give one up. It never had the domain if the AssignDomain was
+ * replaced before it was sent. Then the leaving row is cleared, and the shard owns everything. */
 static bool was_never_given(const struct reported_shard *shard,
                             const struct instruction *instruction)
 {
@@ -89,9 +89,9 @@ void service_queue_unassigns(struct fleet_service *service, const struct reporte
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    /* An instruction with a tag is of a domain that is leaving now: are all of them waiting? */
+    /* An instruction with a tag is about a leaving domain. Returns if all such domains have one. */
     if (fleet_count_leaving(service->fleet, shard->id) <= shard->tagged) return;
-    if (service->clears > 0) return; /* some of them were acknowledged a moment ago */
+    if (service->clears > 0) return; /* some were acknowledged a moment ago */
     while (reports_pending(shard) < service->options.limits.pending_max &&
            fleet_next_of(service->fleet, FLEET_LEAVING, &walk, shard->id, &row))
         service_queue_unassign(service, &row.leaving);
@@ -172,7 +172,7 @@ void service_conflict_begun(struct fleet_service *service, const struct reported
         fields[n++] = log_i64(epochs[count++], at[i].epoch);
     }
     fields[n] = LOG_END;
-    assert(count >= 2); /* each overlap is a report of one after another */
+    assert(count >= 2); /* each overlap is a report after one of another process */
     LOG_ERROR(&service->log, "two processes report under one shard id: stop one of them",
               log_str("shard", shard->id), log_u64("processes", count), fields[1], fields[3]);
     service_event(service, "shard-id-conflict", fields);
@@ -189,9 +189,9 @@ static void conflicts_check_ended(struct fleet_service *service)
 
 /* -- shards without domains beside other shards of their provider -- */
 
-struct provider_user { /* borrowed of the reports */
+struct provider_user { /* the texts belong to the reports */
     struct str provider, shard;
-    bool scoped; /* it has domains */
+    bool scoped; /* the shard has domains */
 };
 
 static int user_compare(const void *a, const void *b)
@@ -203,8 +203,8 @@ static int user_compare(const void *a, const void *b)
     return order ? order : str_compare(left->shard, right->shard);
 }
 
-/* Owns machines of a provider. A shard that does not report its scope has no domains when the
- * tables give it none; one whose last domain was taken away owns nothing. */
+/* True if the shard owns machines of a provider. If a shard does not report its scope, it has no
+ * domains when the tables assign none. A shard whose last domain was taken away owns nothing. */
 static bool is_user(const struct fleet_service *service, const struct reported_shard *kept,
                     struct provider_user *ret_user)
 {
@@ -217,7 +217,7 @@ static bool is_user(const struct fleet_service *service, const struct reported_s
     return ret_user->scoped || kept->scope != SCOPE_DOMAINS;
 }
 
-/* The users of one provider, from `at` on. */
+/* The end of the users of one provider that begin at `at`. */
 static size_t users_end(const struct provider_user *list, size_t count, size_t at)
 {
     size_t end = at + 1;
@@ -226,8 +226,8 @@ static size_t users_end(const struct provider_user *list, size_t count, size_t a
     return end;
 }
 
-/* All users of the providers that a shard without domains shares, by provider, those without
- * domains first; free() the list. */
+/* Finds the users of all providers that a shard without domains shares, sorted by provider, shards
+ * without domains first. The caller must free() the list. */
 static size_t find_unscoped(const struct fleet_service *service, struct provider_user **ret_list,
                             size_t *ret_unscoped)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reads: table rows and the leader's soft state, packed in the contract's order.
+/* The read methods: table rows and the leader's soft state, encoded in the contract's order.
  *
- * Each runs once leadership is proved, in one go, so an answer is of one moment. */
+ * Each runs in one turn after leadership is confirmed, so a response shows one moment. */
 #include "fleet/service_internal.h"
 
-/* Each answer is field 1, repeated. */
+/* Every response has its rows in field 1. */
 enum { FIELD_ROWS = 1 };
 
 void service_pack_row(struct fleet_service *service, struct pack *pack, const struct fleet_row *row)
@@ -15,9 +15,9 @@ void service_pack_row(struct fleet_service *service, struct pack *pack, const st
         pack_text(pack, (uint32_t)i + 1, row->texts[i]);
     if (row->table == FLEET_SHARDS) {
         pack_i64(pack, 3, fleet_time_to_unix_ns(row->shard.registered_at));
-        pack_i64(pack, 4, fleet_time_to_unix_ns(row->shard.last_heartbeat)); /* 0: never heard of */
+        pack_i64(pack, 4, fleet_time_to_unix_ns(row->shard.last_heartbeat)); /* 0: never heard */
     }
-    /* A map's entry is a message of key and value; both are written although they may be empty. */
+    /* A map entry is a message of key and value; both are written even if empty. */
     for (size_t i = 0; row->table == FLEET_QUOTAS && i < quota->slice_count && !pack->err; i++) {
         struct pack entry = pack_begin(&service->command);
 
@@ -88,7 +88,8 @@ static void list_shard_reports(struct leader_request *request)
         pack_i64(&row, 2, shard->summary_cycle);
         pack_i64(&row, 3, shard->received_at_ns);
         if (shard->has_summary) pack_bytes(&row, 4, shard->summary);
-        if (!row.err) row.err = buf_append(row.into, shard->shortfalls); /* fields 5 already */
+        /* already encoded as field 5 */
+        if (!row.err) row.err = buf_append(row.into, shard->shortfalls);
         pack_row(&answer, FIELD_ROWS, &row);
     }
     request_reply_packed(request, &answer);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods about the replicas themselves: of muster.v1.Fleet JoinReplica, ListReplicas,
- * RemoveReplica, TransferLeadership, StateHash, PromiseBootstrap and BootstrapReplica, and
- * bigfleet's JoinRaftCluster.
+/* The methods about replicas: JoinReplica, ListReplicas, RemoveReplica, TransferLeadership,
+ * StateHash, PromiseBootstrap and BootstrapReplica of muster.v1.Fleet, and bigfleet's
+ * JoinRaftCluster.
  *
- * JoinRaftCluster names a node and no identity, which our replicas have: the identity is in the
+ * JoinRaftCluster names a node but no identity, which our replicas need. The identity is in the
  * request header x-muster-replica (16 hexadecimal digits); without the header it is the roster's
- * identity of that name. StateHash, PromiseBootstrap and BootstrapReplica are answered by any replica
- * about itself in `admit`; everything else goes on in `begin`, on a leader. */
+ * identity with that name. Every replica answers StateHash, PromiseBootstrap and BootstrapReplica
+ * about itself, in `admit`. The other methods continue in `begin`, on a leader. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +19,15 @@
 
 #define REPLICA_ID_HEADER "x-muster-replica"
 enum {
-    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller gets what it waits for */
-    ANSWER_MARGIN_MS = 500,        /* an answer "not yet" comes before the caller's deadline */
-    SERVICE_REPLICA_AGAIN_MS = 50, /* between two looks at what "not yet" was said of */
+    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller is told what is missing */
+    ANSWER_MARGIN_MS = 500,        /* "not yet" is sent this long before the caller's deadline */
+    SERVICE_REPLICA_AGAIN_MS = 50, /* retry interval of a step that is "not yet" possible */
     HEX_LEN = 16,
 };
 
 /* -- the life of a request -- */
 
-/* Nothing was done, whatever the status: trying again is safe. */
+/* Refuses a request that had no effect, so that a retry is safe with any status. */
 static void replica_refuse(struct leader_request *request, enum err err, const struct note *note)
 {
     const char *why = note && note->text[0] ? note->text : err_text(err);
@@ -54,7 +54,7 @@ static bool replica_call_is_late(const struct leader_request *request)
            mono_due(rpc_call_deadline(request->call), now);
 }
 
-/* Kept, with a timer for another look. False: it is answered. */
+/* Keeps the request, with a timer for retries. False: the request was answered. */
 static bool replica_keep(struct leader_request *request, timer_fn *again)
 {
     enum err err =
@@ -92,7 +92,7 @@ static void replica_audit(struct leader_request *request, const char *what)
 
 /* -- the replica that a request is about -- */
 
-/* Of either case: people write it. */
+/* Accepts either case, because people type ids. */
 static bool replica_parse_id(struct str text, uint64_t *ret_id)
 {
     uint64_t id = 0;
@@ -115,8 +115,8 @@ static bool is_member(const struct fleet_service *service, uint64_t id)
     return false;
 }
 
-/* By name, a member before one that is none, or by identity. While a lost disk is being replaced
- * two members may bear one name: which of them is meant is not for us to guess. */
+/* Finds a replica by name, members first, or by identity. While a lost disk is being replaced two
+ * members may have one name; an ambiguous name is refused. */
 static enum err find_replica(const struct fleet_service *service, struct str text, uint64_t *ret_id,
                              struct note *note)
 {
@@ -180,7 +180,7 @@ static void replica_admit(struct leader_request *request, const struct admit_req
     if (err) replica_refuse(request, err, NULL);
 }
 
-/* Texts longer than a field are refused by what follows: they are copied cut, and marked so. */
+/* Copies a text. One that is too long is truncated and marked, and refused later. */
 static bool text_copy(char *to, size_t cap, const char *from)
 {
     return snprintf(to, cap, "%s", from) < (int)cap;
@@ -242,7 +242,7 @@ static void join_raft_cluster(struct leader_request *request)
         return;
     }
     known = roster_find(service->options.roster, wish.entry.id);
-    if (known) { /* the old contract knows none of them: they stay */
+    if (known) { /* the old contract has no such fields, so they are kept */
         memcpy(wish.entry.grpc, known->grpc, sizeof wish.entry.grpc);
         memcpy(wish.entry.http, known->http, sizeof wish.entry.http);
         memcpy(wish.entry.etcd, known->etcd, sizeof wish.entry.etcd);
@@ -261,7 +261,7 @@ static int replica_by_name(const void *a, const void *b)
     return left->replica_id < right->replica_id ? -1 : 1;
 }
 
-/* Its texts are those of the member and of the roster. */
+/* The texts point into the member and the roster. */
 static void replica_describe(const struct fleet_service *service,
                              const struct replica_member *member, Muster__V1__Replica *out)
 {
@@ -304,7 +304,7 @@ static void list_replicas(struct leader_request *request)
 
 /* -- RemoveReplica -- */
 
-/* The replica is no member any more, as was asked for; an entry that stays in the roster is forgotten
+/* The replica was removed, as requested. If its roster entry remains, the entry is removed later
  * when room is needed. */
 static void replica_forgotten(struct leader_request *request, enum err, struct str)
 {
@@ -400,7 +400,7 @@ static void transfer_leadership(struct leader_request *request)
     struct fleet_request *r = fleet_request_of(request);
 
     if (from->replica[0] && !find_or_refuse(request, from->replica)) return;
-    if (r->id == replica_status(service->leader.replica).id) { /* it leads already */
+    if (r->id == replica_status(service->leader.replica).id) { /* the target leads already */
         request_reply(request, STR_EMPTY);
         return;
     }
@@ -465,7 +465,7 @@ static bool replica_state_hash(struct leader_request *request)
 
 /* -- PromiseBootstrap, BootstrapReplica -- */
 
-/* An empty log that belongs to no cluster, also while its cluster is being written. */
+/* True if the log has entries, or if the replica belongs to a cluster or is writing its identity. */
 static bool replica_has_log(const struct replica_status *status)
 {
     return status->cluster_id != 0 || status->term > 0 || status->last > 0 || status->snapshot > 0;
@@ -498,7 +498,7 @@ static enum err store_promise(const struct fleet_service *service,
     return err;
 }
 
-/* A small file, written on the loop's thread: this replica serves nobody yet. */
+/* Writes a small file on the loop's thread; this replica serves no clients yet. */
 static bool replica_promise_bootstrap(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --bootstrap-state: a leader proposes the rows that are not in the tables yet, a batch at a time.
+/* --bootstrap-state: a leader proposes the rows that the tables lack, in batches.
  *
- * Row by row and not "only when all is empty", so that a leader that dies half-way leaves nothing
- * out: its successor goes on with what is missing. No command removes a quota or a provider, so a
- * row that was ever there is there, and is left as it is. */
+ * Each row is checked by itself, so that after a leader's failure its successor proposes the rest.
+ * No command removes a quota or a provider, so a row that was once added is left unchanged. */
 #include "fleet/service_internal.h"
 
 enum { SEED_BATCH = 64 };
@@ -25,7 +24,7 @@ static void seed_proposed(struct fleet_service *service, enum err err,
 {
     if (err)
         service->seed_failed = true;
-    else if (result->status != FLEET_DONE) /* the row itself is wrong: the others are not */
+    else if (result->status != FLEET_DONE) /* only this row is wrong */
         LOG_WARN(&service->log, "bootstrap state: a row was rejected",
                  log_text("why", fleet_status_text(result->status)));
     assert(service->seed_running > 0);
@@ -37,7 +36,7 @@ static void seed_proposed(struct fleet_service *service, enum err err,
         seed_propose(service);
 }
 
-/* The next batch. Proposals never end from inside. */
+/* Proposes the next batch. Proposals never end from inside. */
 static void seed_propose(struct fleet_service *service)
 {
     const struct fleet_seed *seed = service->options.seed;

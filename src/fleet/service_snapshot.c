@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods that stream the state out: bigfleet.v1alpha1.Coordinator/SnapshotSave, the fleet
- * tables in the original's format, and muster.v1.Fleet/Backup, every machine of the log with the
- * bytes of a snapshot file (log/snapfile.h; fleet/archive.h).
+/* The methods that stream the state: bigfleet.v1alpha1.Coordinator/SnapshotSave, the fleet tables
+ * in the original's format, and muster.v1.Fleet/Backup, every machine of the log with the bytes of
+ * a snapshot file (log/snapfile.h; fleet/archive.h).
  *
- * Leader only, after a leadership round: everything acknowledged before the call is in it, at one
- * index, while writes go on. A slice is made only when the last was taken, so a slow reader costs
- * one chunk of memory; one that takes nothing for stall_ms loses its call. One stream at a time,
- * for a view keeps what is removed meanwhile: the second gets RESOURCE_EXHAUSTED.
+ * Only on the leader, after a leadership round. The stream contains everything acknowledged before
+ * the call, at one index, while writes continue. A slice is encoded after the last was sent, so a
+ * slow reader costs one chunk. A reader that accepts nothing for stall_ms loses its call. One
+ * stream runs at a time, because a view keeps removed rows; a second gets RESOURCE_EXHAUSTED.
  *
- *     called -> leadership proved (src/leader) -> opening the views, until no other snapshot has them
- *            -> measuring -> head -> sending, a slice a turn -> done */
+ *     called -> leadership confirmed (src/leader) -> opening views, once other snapshots are closed
+ *            -> measuring -> head -> sending, a slice per turn -> done */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -19,11 +19,12 @@
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 enum {
-    TURN_MS = 300000, /* a machine gives one view at a time, and the log takes snapshots too */
+    TURN_MS = 300000, /* timeout for the views, which the log's snapshots use, too */
     TURN_EVERY_MS = 50,
-    CHUNK_BYTES = 1 << 20, /* of one frame: wire.md 4.5 */
+    CHUNK_BYTES = 1 << 20, /* bytes of one frame: wire.md 4.5 */
 };
-enum { STREAM_OPENING, STREAM_MEASURING, STREAM_HEAD, STREAM_SENDING, STREAM_SENT }; /* stages */
+/* Values of outflow.stage. */
+enum { STREAM_OPENING, STREAM_MEASURING, STREAM_HEAD, STREAM_SENDING, STREAM_SENT };
 
 static enum stream_kind kind_of(const struct fleet_service *service)
 {
@@ -48,7 +49,7 @@ static void stream_close_views(struct outflow *stream)
     sections_end(&stream->sections);
 }
 
-/* Nothing is kept but the place for the next one. */
+/* Resets the stream; only the slot for the next one remains. */
 static void stream_clear(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -66,7 +67,7 @@ void service_stream_freed(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
 
-    if (service->stream.request != request) return; /* one that was refused */
+    if (service->stream.request != request) return; /* a request that was refused */
     stream_count(service, request,
                  service->stream.stage == STREAM_SENT ? "done"
                  : request->call                      ? "failed"
@@ -74,7 +75,7 @@ void service_stream_freed(struct leader_request *request)
     stream_clear(service);
 }
 
-/* wire.md 4.1: whatever fails half-way is UNAVAILABLE, and asking again is safe. */
+/* wire.md 4.1: a failure during the stream is UNAVAILABLE, and a retry is safe. */
 static void stream_fail(struct fleet_service *service, enum grpc_status status, const char *what)
 {
     struct leader_request *request = service->stream.request;
@@ -98,7 +99,7 @@ static void stream_finish(struct fleet_service *service)
 
 /* -- sending -- */
 
-/* The first frame says what follows: no database of etcd's, but an archive of ours. */
+/* The first frame says that the content is muster's archive, not a database of etcd. */
 static enum err stream_send_etcd(struct fleet_service *service, bool is_head,
                                  ProtobufCBinaryData frame)
 {
@@ -117,7 +118,7 @@ static enum err stream_send_etcd(struct fleet_service *service, bool is_head,
     return rpc_send(service->stream.request->call, &response.base);
 }
 
-/* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
+/* A chunk of a backup has the same encoding as a chunk of a saved snapshot. */
 static enum err stream_send_chunk(struct fleet_service *service, bool is_head,
                                   ProtobufCBinaryData frame)
 {
@@ -133,7 +134,7 @@ static enum err stream_send_chunk(struct fleet_service *service, bool is_head,
     return rpc_send(service->stream.request->call, &chunk.base);
 }
 
-/* ERR_FULL: not now, and the stream is blocked. */
+/* ERR_FULL: the stream is now blocked. */
 static enum err stream_send_frame(struct fleet_service *service, bool is_head, struct str bytes)
 {
     ProtobufCBinaryData frame = {.len = bytes.len, .data = (uint8_t *)bytes.at};
@@ -144,7 +145,7 @@ static enum err stream_send_frame(struct fleet_service *service, bool is_head, s
     return err;
 }
 
-/* Sends what fills a chunk, or all of it at the end. */
+/* Sends full chunks, or everything at the end. */
 static enum err stream_flush(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -161,7 +162,7 @@ static enum err stream_flush(struct fleet_service *service)
     return err;
 }
 
-/* -- making: each step begins the next stage when its own is over -- */
+/* -- encoding: each step starts the next stage when it is done -- */
 
 static enum err stream_measure(struct fleet_service *service)
 {
@@ -210,7 +211,7 @@ static enum err stream_send_head(struct fleet_service *service)
     return err;
 }
 
-/* One slice, and the end behind the last. */
+/* Encodes one slice, and the end after the last slice. */
 static enum err backup_slice(struct outflow *stream)
 {
     struct str rest;
@@ -291,7 +292,7 @@ static enum err backup_open_views(struct fleet_service *service)
     return err;
 }
 
-/* Other snapshots may have the views. */
+/* Opens the views. While other snapshots use them, a timer retries. */
 static enum err stream_open_views(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -311,7 +312,7 @@ static enum err stream_open_views(struct fleet_service *service)
     return ERR_NOT_READY;
 }
 
-/* -- driving -- */
+/* -- control -- */
 
 static void stream_step(struct fleet_service *service)
 {
@@ -326,7 +327,7 @@ static void stream_step(struct fleet_service *service)
     if (stream->is_blocked)
         timer_start_in(&service->stream_timer, service->options.limits.stall_ms);
     else if (err == ERR_NOT_READY || err == ERR_CLOSED)
-        return; /* the timer runs; or the caller is gone, and service_stream_freed follows */
+        return; /* the timer is set; or the caller is gone, and service_stream_freed follows */
     else if (err == ERR_NOT_FOUND)
         stream_fail(service, GRPC_NOT_FOUND, "nothing was ever applied");
     else if (err)
@@ -335,7 +336,7 @@ static void stream_step(struct fleet_service *service)
         stream_finish(service);
     else
         timer_start_in(&service->stream_timer,
-                       0); /* the next turn: others have theirs in between */
+                       0); /* in the next turn, so that other work can run */
 }
 
 static void stream_on_timer(struct timer *timer)
@@ -374,7 +375,7 @@ static bool stream_admit(struct leader_request *request)
     bool etcd = service_method_of(request)->stream == STREAM_ETCD;
     struct note note;
 
-    /* It holds everything, not the store alone. */
+    /* a snapshot contains more than the store */
     if (etcd && rpc_access_check((struct rpc_access){ACCESS_ADMIN},
                                  rpc_call_identity(request->call), &note))
         request_fail(request, GRPC_PERMISSION_DENIED, "etcdserver: permission denied");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps reports and instructions within bytes_max, whatever the shards send. Loop's thread. */
+/* Stores reports and instructions within bytes_max. Runs on the loop's thread. */
 #include "fleet/shard_reports.h"
 
 #include <stdlib.h>
@@ -114,7 +114,7 @@ void reports_begin(struct shard_reports *reports, uint64_t term)
 
 /* -- shards -- */
 
-/* The old bytes are released only after there is room for the new ones. */
+/* Frees the old bytes only after the new bytes fit. */
 static enum err reports_make_room(const struct shard_reports *reports, size_t comes, size_t goes)
 {
     assert(goes <= reports->bytes);
@@ -165,8 +165,9 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 
 /* -- reports -- */
 
-/* One that lost its disk begins with a lower epoch, and nobody is ahead of it any more: who was has
- * been silent for as long as a silent shard. Else it would be late for as long as it ran before. */
+/* Whether the report is older than the kept one. A shard that lost its disk starts with a lower
+ * epoch. Its reports count as new when the process with the higher epoch has been silent for
+ * silent_after_ms; otherwise they would be late for as long as that process ran. */
 static bool report_is_late(const struct shard_reports *reports, const struct reported_shard *shard,
                            const struct shard_report *report)
 {
@@ -187,7 +188,7 @@ static enum err copy_bytes(struct str bytes, struct str *ret_own)
     return ERR_OK;
 }
 
-/* Replaces texts that are held, all or none. */
+/* Replaces the held texts, all or none. */
 static enum err swap_texts(struct shard_reports *reports, struct str *const *held,
                            const struct str *from, size_t count)
 {
@@ -207,7 +208,7 @@ static enum err swap_texts(struct shard_reports *reports, struct str *const *hel
     return err;
 }
 
-/* All that can fail comes before the first change. */
+/* All operations that can fail come before the first change. */
 static enum err reports_keep_texts(struct shard_reports *reports, struct reported_shard *shard,
                                    const struct shard_report *report)
 {
@@ -228,10 +229,10 @@ static enum err reports_keep_texts(struct shard_reports *reports, struct reporte
     return ERR_OK;
 }
 
-/* -- processes under one id -- */
+/* -- processes with one shard id -- */
 
-/* The process that sent the report. When several have the same id, epoch and address, it is the one
- * with the highest cycle before the report's. NULL: a new process. */
+/* The process that sent the report. If several have its id, epoch and address, the one with the
+ * highest cycle below the report's. NULL: a new process. */
 static struct shard_process *sender_of(struct reported_shard *shard,
                                        const struct shard_report *report)
 {
@@ -248,7 +249,7 @@ static struct shard_process *sender_of(struct reported_shard *shard,
     return best;
 }
 
-/* The ones that are silent have ended, or no longer reach us. */
+/* Drops silent processes, which have ended or cannot reach the leader. */
 static size_t drop_silent_processes(struct shard_reports *reports, struct reported_shard *shard)
 {
     struct shard_process *last = NULL;
@@ -269,7 +270,7 @@ static size_t drop_silent_processes(struct shard_reports *reports, struct report
     return left;
 }
 
-/* The place of the one that was heard of longest ago, or a free one. */
+/* Uses a free slot, or the slot of the process heard longest ago. */
 static struct shard_process *add_process(struct shard_reports *reports,
                                          struct reported_shard *shard,
                                          const struct shard_report *report)
@@ -277,7 +278,7 @@ static struct shard_process *add_process(struct shard_reports *reports,
     struct shard_process *oldest = &shard->processes[0];
     struct str address;
 
-    /* An address serves one process at a time: a later start at it replaced the earlier one. */
+    /* An address has one process at a time, so a later start replaces the earlier process. */
     for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
         struct shard_process *process = &shard->processes[i];
         if (process->used && report->address.len && process->epoch < report->epoch &&
@@ -302,7 +303,7 @@ static struct shard_process *add_process(struct shard_reports *reports,
     return oldest;
 }
 
-/* True: from here on there is a conflict. Out of memory or room, the report is of nobody. */
+/* True: a conflict begins. Without memory or room, the report is not attributed to a process. */
 static bool process_reported(struct shard_reports *reports, struct reported_shard *shard,
                              const struct shard_report *report)
 {
@@ -311,7 +312,7 @@ static bool process_reported(struct shard_reports *reports, struct reported_shar
 
     (void)drop_silent_processes(reports, shard);
     process = sender_of(shard, report);
-    if (process && process->cycle >= report->cycle) return false; /* it came twice, or late */
+    if (process && process->cycle >= report->cycle) return false; /* duplicated or delayed */
     if (!process) {
         process = add_process(reports, shard, report);
         if (!process) return false;
@@ -418,7 +419,7 @@ static bool is_before(const struct instruction *a, const struct instruction *b)
     return a->term != b->term ? a->term < b->term : a->sequence < b->sequence;
 }
 
-/* Nearly always the last: the search begins at the end. */
+/* Searches from the end, because the place is nearly always the last. */
 static void put_in_order(struct reported_shard *shard, struct instruction *it)
 {
     struct list *after = shard->queue.prev;
@@ -428,7 +429,7 @@ static void put_in_order(struct reported_shard *shard, struct instruction *it)
     list_prepend(after, &it->link);
 }
 
-/* By hand, so that nothing has changed when the second fails. */
+/* Indexes both keys; if the second fails, the first is undone. */
 static enum err index_instruction(struct reported_shard *shard, struct instruction *it)
 {
     enum err err = map_put(&shard->by_id, it->id, it);
@@ -439,7 +440,7 @@ static enum err index_instruction(struct reported_shard *shard, struct instructi
     return err;
 }
 
-/* But for the room in bytes. */
+/* Checks everything except the room in bytes. */
 static enum err instruction_may_queue(const struct shard_reports *reports,
                                       const struct reported_shard *shard,
                                       const struct instruction *from)
@@ -466,7 +467,8 @@ enum err reports_may_queue(struct shard_reports *reports, const struct str *shar
 
         *ret_at = i;
         err = instruction_may_queue(reports, shard, from);
-        if (err || shard->asked == reports->asked) continue; /* named again: replaces the first */
+        /* a repeated shard replaces the first */
+        if (err || shard->asked == reports->asked) continue;
         shard->asked = reports->asked;
         comes += held_bytes(from);
         goes += held_bytes(reports_instruction(shard, from->id));
@@ -490,7 +492,7 @@ enum err reports_queue(struct shard_reports *reports, struct reported_shard *sha
     if (err) return err;
     it = copy_instruction(from);
     if (!it) return ERR_NOMEM;
-    /* A slot that was just let go is there for the next: only a first entry can fail below. */
+    /* Dropping entries frees index slots, so only a first entry can fail below. */
     if (same_id) drop_instruction(reports, shard, same_id);
     if (same_topic) drop_instruction(reports, shard, same_topic);
     err = index_instruction(shard, it);
@@ -522,7 +524,7 @@ void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
     drop_instruction(reports, shard, own_instruction);
 }
 
-/* Without memory or room the reason before it stays. */
+/* Without memory or room the previous reason is kept. */
 bool reports_refused(struct shard_reports *reports, struct instruction *it, struct str reason)
 {
     bool first = !it->refused;

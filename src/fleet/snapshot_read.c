@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads meta.json and state out of a directory or a tar, into the tables of a fleet. Blocking; the
- * parts come in this order, each once, and must agree with each other. */
+/* Reads meta.json and state from a directory or a tar into the fleet's tables. Blocking. The two
+ * must come in this order, each once, and must match. */
 #include "fleet/snapshot_read.h"
 
 #include <inttypes.h>
@@ -15,9 +15,9 @@ enum { READ_BYTES = 256 << 10 };
 
 struct snapshot_reader {
     struct fs *fs;
-    struct fs_file *file; /* open */
-    uint64_t size;        /* of it */
-    struct fleet *fleet;  /* NULL: the text is only checked */
+    struct fs_file *file; /* the open file */
+    uint64_t size;        /* size of the open file */
+    struct fleet *fleet;  /* NULL: only checks the text */
     struct buf meta_json;
     struct fleet_meta meta;
     struct fleet_state_summary state;
@@ -31,7 +31,7 @@ static enum err wrong(const char *what, struct note *note)
     return note_fail(note, ERR_PARSE, "archive: %s", what);
 }
 
-/* -- bytes of the open file -- */
+/* -- reading the open file -- */
 
 static enum err file_open(struct snapshot_reader *reader, const char *path, struct note *note)
 {
@@ -48,7 +48,7 @@ static void file_close(struct snapshot_reader *reader)
     reader->file = NULL;
 }
 
-/* All of it, into reader->part. */
+/* Reads `len` bytes into reader->part. */
 static enum err part_read(struct snapshot_reader *reader, uint64_t offset, size_t len,
                           struct note *note)
 {
@@ -84,7 +84,7 @@ static enum err meta_take(struct snapshot_reader *reader, uint64_t offset, uint6
     return err;
 }
 
-/* `only`: as in fleet_state_options. */
+/* `only`: see fleet_state_options. */
 static enum err state_read(struct snapshot_reader *reader, uint64_t offset, uint64_t size,
                            uint32_t only, struct fleet_state_summary *ret_summary,
                            struct note *note)
@@ -129,7 +129,7 @@ static const struct {
                      struct note *note);
 } snapshot_parts[] = {{"meta.json", meta_take}, {"state", state_take}};
 
-/* -- a tar -- */
+/* -- tar -- */
 
 static enum err entry_take(struct snapshot_reader *reader, const struct tar_entry *entry,
                            uint64_t offset, struct note *note)
@@ -146,7 +146,7 @@ static enum err tar_entries(struct snapshot_reader *reader, struct note *note)
 {
     struct tar_entry entry = {.names_next = false};
     uint64_t offset = 0;
-    unsigned zeros = 0; /* blocks in a row: two end it */
+    unsigned zeros = 0; /* consecutive zero blocks; two end the tar */
     enum err err = ERR_OK;
 
     while (!err && zeros < 2 && offset < reader->size) {
@@ -180,7 +180,7 @@ static enum err tar_read(struct snapshot_reader *reader, const char *path, struc
     return err;
 }
 
-/* -- a directory -- */
+/* -- directory -- */
 
 static enum err directory_read(struct snapshot_reader *reader, const char *path, struct note *note)
 {
@@ -197,9 +197,9 @@ static enum err directory_read(struct snapshot_reader *reader, const char *path,
     return err;
 }
 
-/* -- the whole -- */
+/* -- consistency -- */
 
-/* Size, index and hash that the files name must be right. */
+/* Checks size, index and hash. */
 static enum err add_up(const struct snapshot_reader *reader, struct note *note)
 {
     const struct fleet_meta *meta = &reader->meta;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a snapshot of the original's kind: meta.json and state, as two files of a directory or as
+/* Reads a snapshot in the original's format: meta.json and state, as two files of a directory or
  * two entries of a tar (coordinator.md 6.4 to 6.6). Blocking. */
 #ifndef FLEET_SNAPSHOT_READ_H
 #define FLEET_SNAPSHOT_READ_H
@@ -7,15 +7,14 @@
 #include "io/fs.h"
 
 struct snapshot_facts {
-    uint64_t index, term; /* of meta.json */
-    uint64_t bytes;       /* of state */
+    uint64_t index, term; /* from meta.json */
+    uint64_t bytes;       /* bytes of the file `state` */
     struct fleet_state_summary state;
 };
-/* The rows go into `fleet`; NULL: the text is only checked. ERR_NOT_FOUND; ERR_PARSE: not a tar,
- * not JSON, state before meta.json, one of them twice or missing, cut short; ERR_INVALID: index 0;
- * ERR_TOO_LARGE: meta.json; ERR_CORRUPT: another size or another hash than the files say. The note
- * names the file and, for a tar and for the state, the offset. Entries of other names are skipped.
- */
+/* Writes the rows into `fleet`; NULL: only checks the text. ERR_NOT_FOUND. ERR_PARSE: not a tar or
+ * not JSON, state before meta.json, one of them twice or missing, or truncated. ERR_INVALID: index
+ * 0. ERR_TOO_LARGE: meta.json. ERR_CORRUPT: the size or hash does not match. The note names the
+ * file and, for a tar and for the state, the offset. Entries with other names are skipped. */
 enum err snapshot_read(struct fs *fs, const char *path, bool is_directory, struct fleet *fleet,
                        struct snapshot_facts *ret_facts, struct note *note);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All on the loop's thread, but for the look-up of a name. A round is over when every channel it
- * opened is closed. */
+/* Runs on the loop's thread, except the name's resolution. A round ends when its channels are
+ * closed. */
 #include "fleet/survey.h"
 
 #include <stdio.h>
@@ -13,24 +13,24 @@
 enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20 };
 static_assert((int)RESOLVE_MAX <= (int)SURVEY_ADDRESSES_MAX, "every address of a name is asked");
 
-struct question { /* to one address, or to the leader */
+struct question { /* a query to one address, or to the leader */
     struct survey *survey;
     struct rpc_channel *channel;
     bool closing;
 };
 struct survey {
     struct survey_options options;
-    char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* as given */
+    char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* as configured */
     size_t address_count;
-    char host[SURVEY_ADDRESS_CAP]; /* of the one name that is looked up */
-    struct loop_worker *worker;    /* looks it up; NULL: nothing is looked up */
+    char host[SURVEY_ADDRESS_CAP]; /* the name that is resolved */
+    struct loop_worker *worker;    /* resolves the name; NULL: nothing is resolved */
     struct job job;
-    struct resolved resolved; /* the job's while it runs */
-    struct task task;         /* begins a round without a look-up */
+    struct resolved resolved; /* used by the job while it runs */
+    struct task task;         /* begins a round without resolution */
     struct question questions[SURVEY_ADDRESSES_MAX];
     size_t count, open;
     struct buf request;
-    bool beginning; /* the task or the job is under way */
+    bool beginning; /* the task or the job is pending */
     bool closing;
     void (*closed)(void *owner);
     void *closed_owner;
@@ -44,7 +44,7 @@ static void survey_free(struct survey *s)
     free(s);
 }
 
-/* -- one question -- */
+/* -- queries -- */
 
 static void question_closed(void *owner)
 {
@@ -109,9 +109,9 @@ static void survey_ask(struct survey *s, const char *const *addresses, const cha
         question_close(question);
 }
 
-/* -- a round -- */
+/* -- rounds -- */
 
-/* tls_name: to verify, or NULL for each address's own. */
+/* tls_name: the name to verify; NULL: each address's own. */
 static void survey_ask_all(struct survey *s, const char *const *list, size_t count,
                            const char *tls_name)
 {
@@ -137,7 +137,8 @@ static void survey_look_up(struct job *job)
     struct survey *s = CONTAINER_OF(job, struct survey, job);
 
     s->resolved.count = 0;
-    (void)address_resolve(s->addresses[0], &s->resolved, NULL); /* none: asked again later */
+    /* no addresses: the next round resolves again */
+    (void)address_resolve(s->addresses[0], &s->resolved, NULL);
 }
 
 static void survey_looked_up(struct job *job, enum err err)
@@ -225,7 +226,7 @@ void survey_close(struct survey *survey, void (*closed)(void *owner), void *owne
     survey->closed = closed;
     survey->closed_owner = owner;
     task_cancel(&survey->task);
-    worker_close(survey->worker); /* a look-up that runs is not answered any more */
+    worker_close(survey->worker); /* the result of a running resolution is discarded */
     for (size_t i = 0; i < survey->count; i++) question_close(&survey->questions[i]);
     survey_free(survey);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One question to the join addresses: a round.
+/* Sends one query to the join addresses: a round.
  *
- * Either to every replica, which speaks for itself: each address has a connection of its own, and
- * no leader is followed. Or to the leader: one connection, at whatever address it is named.
+ * Either to every replica: each address has its own connection, and leaders are not followed. Or to
+ * the leader: one connection, which follows the leader's address.
  *
- * Several join addresses are one replica each and are taken as they are. A single one may be a name
- * of all replicas, ourselves among them; it is looked up anew each time and every
- * address behind it is asked, or the dialer would always meet the first, which may be us. */
+ * Several join addresses stand for one replica each. A single join address may be a name that
+ * resolves to all replicas, including this one. It is resolved for each round, and every resulting
+ * address is queried; otherwise the dialer would always reach the first address, which may be this
+ * replica's own. */
 #ifndef FLEET_SURVEY_H
 #define FLEET_SURVEY_H
 #include "base/note.h"
@@ -18,32 +19,32 @@
 enum { SURVEY_ADDRESSES_MAX = 32, SURVEY_ADDRESS_CAP = 280 };
 
 struct survey;
-struct survey_to { /* the join addresses, and how they are reached */
+struct survey_to { /* the join addresses, and how to reach them */
     struct io *io;
-    const char *const *addresses; /* ends with NULL; copied; NULL or none: nobody to ask */
-    const char *self;             /* our own gRPC address: not asked when there are others */
-    struct tls_context *tls;      /* of a client; NULL: plaintext */
-    bool look_up;                 /* a real resolver is there; the simulator's names are hosts */
+    const char *const *addresses; /* ends with NULL; copied; NULL or empty: no queries */
+    const char *self;             /* this replica's gRPC address; skipped if there are others */
+    struct tls_context *tls;      /* TLS of a client; NULL: plaintext */
+    bool look_up;                 /* resolve the name; the simulator's names are hosts */
 };
 struct survey_options {
     struct survey_to to;
-    bool to_leader;   /* else to every replica */
-    const char *path; /* of the method; static text */
+    bool to_leader;   /* otherwise to every replica */
+    const char *path; /* the method's path; static */
     const ProtobufCMessageDescriptor *answer;
-    uint64_t timeout_ms; /* of one call, dialing included unless it is to the leader */
-    /* A round begins: `address` is number `at`. May be NULL. */
+    uint64_t timeout_ms; /* timeout of one call, including the dial unless to the leader */
+    /* A query is sent: `address` has the index `at`. May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
-    /* `message` is NULL with an error, and when the answer cannot be read. */
+    /* `message` is NULL on an error, and if the response cannot be decoded. */
     void (*answered)(void *owner, size_t at, const struct rpc_client_call *call,
                      const struct rpc_outcome *outcome, const ProtobufCMessage *message);
-    void (*over)(void *owner, size_t count); /* every address was asked and has had its time */
+    void (*over)(void *owner, size_t count); /* every query was answered or has timed out */
     void *owner;
 };
 enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
                      struct note *note); /* ERR_NOMEM, ERR_FULL, ERR_TOO_LARGE */
-/* Not while a round runs. over() follows, never from inside. What message_write answers. */
+/* Must not be called during a round. over() follows, never from inside. Errors of message_write. */
 enum err survey_begin(struct survey *survey, const ProtobufCMessage *request);
-/* Ends a round that runs, without over(). closed() (may be NULL) when nothing of it is left. NULL
- * survey: closed at once. */
+/* Ends a running round without over(). closed() (may be NULL) is called when everything is freed.
+ * NULL survey: closed at once. */
 void survey_close(struct survey *survey, void (*closed)(void *owner), void *owner);
 #endif

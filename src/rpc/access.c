@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules of access, checked against who the peer proved to be. */
+/* Checks a peer's identity against the access rules. Pure. */
 #include "rpc/access.h"
 
 #include "base/ulid.h"
@@ -26,9 +26,9 @@ const char *rpc_access_text(struct rpc_access access)
     return (unsigned)access.kind < ACCESS_KIND_COUNT ? texts[access.kind] : texts[ACCESS_UNSET];
 }
 
-/* -- what is shown -- */
+/* -- identities -- */
 
-/* The one URI of the scheme; empty when there is none or more than one. */
+/* The identity's only URI of the scheme; empty if there is none or more than one. */
 static struct str uri_of(const struct tls_identity *identity, struct str scheme)
 {
     struct str uri;
@@ -108,7 +108,7 @@ enum err rpc_access_check(struct rpc_access access, const struct tls_identity *i
 {
     if (access.kind == ACCESS_UNSET || access.kind >= ACCESS_KIND_COUNT) {
         note_set(note, "no access rule");
-        return ERR_DENIED; /* also without TLS: it fails closed */
+        return ERR_DENIED; /* refused without TLS, too: an unset rule fails closed */
     }
     if (!identity || passes(access.kind, identity)) return ERR_OK;
     return deny(identity, rpc_access_text(access), note);

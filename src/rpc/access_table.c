@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of access: every method of every contract of the product and who may call it, as the
- * specifications say. A test walks the contracts and finds each method here exactly once.
+/* The access table: every method of the product, and who may call it according to the
+ * specifications. A test checks that each method is listed exactly once.
  *
- * Where a rule names an id (shard, cluster, worker), the handler also compares it with the one in
+ * Where a rule names an id (shard, cluster, worker), the handler also compares the id with that in
  * the request. The store maps its callers to key prefixes itself.
  *
- * A plugin is served by a sidecar on a Unix socket of its own, to the worker that started it and
- * without TLS (workers.md 18): there every rule passes. No listener of ours serves it (design.md
- * 8), it is none of the services that a worker's certificate opens (design.md 5: Heartbeat,
- * Control, Work), and the specifications give it no identity. The table has it because the table has
- * every method. Behind TLS it would run code on request, so it would be for administrators. */
+ * Plugin methods are served by a sidecar on its own Unix socket, to the worker that started it and
+ * without TLS (workers.md 18), where every rule passes. No listener of ours serves them (design.md
+ * 8). A worker's certificate opens only Heartbeat, Control and Work (design.md 5), and the
+ * specifications give plugin methods no identity. They are listed because the table lists every
+ * method. With TLS they would run code on request, so their rule is administrators. */
 #include "rpc/access.h"
 
 static const struct rpc_access_row rows[] = {
@@ -157,7 +157,7 @@ size_t rpc_access_table(const struct rpc_access_row **ret_rows)
     return ARRAY_LEN(rows);
 }
 
-/* Asked once per method, when it is registered. */
+/* Called once per method, at registration. */
 struct rpc_access rpc_access_for(struct str path)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

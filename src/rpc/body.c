@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The timeout of request bodies.
  *
- * A unary or server-streaming call holds memory and a place among calls_max from its headers on, so
- * the rest of its request must arrive. A stream may stay silent between its messages for as long as
- * it likes, but a message that has begun must be completed.
+ * A unary or server-streaming call uses memory and counts against calls_max from its headers on, so
+ * the rest of its request must arrive in time. A stream may be silent between messages without a
+ * limit, but a message that has begun must be completed.
  *
- * connection.bodies lists the calls whose request is incomplete, in the order of body_check, which
- * every call enters with now + body_timeout_ms. When a call reaches its check, it must have
- * brought RPC_BODY_RATE_MIN bytes for each second of the period: a long request on a slow line
- * goes on, a trickle does not. A period in which we did not read does not count. */
+ * connection.bodies lists the calls with an incomplete request, in the order of body_check, which
+ * is set to now + body_timeout_ms. At its check a call must have received RPC_BODY_RATE_MIN bytes
+ * for each second of the period. A long request on a slow line therefore continues, while a trickle
+ * is ended. A period in which the server did not read does not count. */
 #include "rpc/server_internal.h"
 
 static void enter(struct rpc_call *call, mono_time now)
@@ -38,7 +38,7 @@ mono_time body_due(const struct connection *c)
                                   : CONTAINER_OF(c->bodies.next, struct rpc_call, body)->body_check;
 }
 
-/* We have not read what the peer sent, or have shut the connection's window: it cannot send. */
+/* True if the peer cannot send: its data is not read, or the connection's window is closed. */
 static bool is_ours(const struct rpc_call *call)
 {
     const struct connection *c = call->connection;

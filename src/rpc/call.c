@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of a call, and what a handler may ask of it.
+/* The life of a call, and the functions for handlers.
  *
- * A call has two ends: for its handler (on_done) and for its stream (on_closed of h2). Either may
- * come first, and its memory goes with the later one. The on_done of a handler that has answered
- * comes at the end of the turn, never from inside rpc_finish. */
+ * A call has two ends: for its handler (on_done) and for its stream (on_closed of h2). They come in
+ * either order, and the later one frees the call. After a handler has answered, its on_done is
+ * called at the end of the turn, never from inside rpc_finish. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ struct rpc_call *call_new(struct connection *c, int32_t stream)
     call->head.max = HEAD_ARENA_MAX;
     call->deadline = MONO_NEVER;
     call->began = c->read_at;
-    buf_init(&call->inbox, SIZE_MAX / 2); /* both bounded by what limits_charge lets in */
+    buf_init(&call->inbox, SIZE_MAX / 2); /* both are bounded by limits_charge */
     buf_init(&call->outbox, SIZE_MAX / 2);
     if (timer_init(&call->timer, s->io->loop, call_on_deadline)) {
         call_free(call);
@@ -154,7 +154,7 @@ static void call_report_done(struct rpc_call *call)
 
     if (call->handler == HANDLER_DONE) return;
     call_handler_to(call, HANDLER_DONE);
-    call_keep_arena(&call->arena); /* the handler needs it no more */
+    call_keep_arena(&call->arena); /* the handler no longer uses the arena */
     if (aware && call->events->on_done) call->events->on_done(call->service, call);
 }
 
@@ -190,7 +190,7 @@ void call_gone(struct rpc_call *call)
 
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text)
 {
-    /* A message that has left in part cannot be followed by a status. */
+    /* No status can follow a message that was sent only in part. */
     bool torn = call->outbox_at > 0;
 
     if (call->response > RESPONSE_DECIDED || call->connection->state == CONNECTION_ENDED) return;
@@ -222,7 +222,7 @@ static void call_on_deadline(struct timer *timer)
         call_abort(call, GRPC_DEADLINE_EXCEEDED, "deadline exceeded");
 }
 
-/* -- what is known of it -- */
+/* -- properties -- */
 
 struct str rpc_call_path(const struct rpc_call *call)
 {
@@ -306,7 +306,7 @@ void rpc_call_mark(struct rpc_call *call, const char *stage)
     call_mark_at(call, stage, clock_mono_ns(call->server->io->clock));
 }
 
-/* -- reading on and off -- */
+/* -- pausing and resuming -- */
 
 void rpc_pause(struct rpc_call *call)
 {

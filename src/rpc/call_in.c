@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From headers to a call, from data to messages.
  *
- * A request is judged in one order: is it gRPC at all, is there room, is there such a method, may
- * this peer call it, are its headers well formed. Bytes are consumed (and so the peer's window
- * opened) when the reader takes them; while nobody reads they wait, unconsumed, in the inbox. */
+ * A request is checked in this order: is it gRPC, is there room, does the method exist, may this
+ * peer call it, are its headers valid. Bytes are consumed (which opens the peer's window) when the
+ * reader takes them. While the call is paused they wait in the inbox, not consumed. */
 #include "rpc/forward.h"
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
 enum {
-    INFLATION = 1032,                    /* the most bytes that deflate makes of one */
-    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* memory kept for the next message */
+    INFLATION = 1032,                    /* the highest compression ratio of deflate */
+    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* capacity kept for the next message */
 };
 
-/* What of the headers is not metadata. */
+/* The headers that are not metadata. */
 struct request {
     struct str method, path, content_type, timeout, encoding;
-    size_t metadata_first, metadata_count, metadata_bytes; /* first: where to begin looking */
+    /* metadata_first: where the search begins */
+    size_t metadata_first, metadata_count, metadata_bytes;
 };
 
 enum grpc_header {
@@ -29,7 +30,7 @@ enum grpc_header {
     HEADER_OTHER
 };
 
-/* What gRPC reserves, but for three that are the user's. */
+/* Names reserved by gRPC, except three that users may set. */
 static enum grpc_header request_grpc_field(struct str name)
 {
     if (str_equal(name, STR("grpc-timeout"))) return HEADER_TIMEOUT;
@@ -40,7 +41,7 @@ static enum grpc_header request_grpc_field(struct str name)
     return HEADER_OTHER;
 }
 
-/* Asked for every field of every request, so the first letter decides where it can. */
+/* Called for every field of every request, so the first letter is checked first. */
 static enum grpc_header request_field(struct str name)
 {
     switch (name.len > 0 ? name.at[0] : ':') {
@@ -83,7 +84,7 @@ static bool request_is_grpc(struct str content_type)
     return rest.len == 0 || rest.at[0] == '+' || rest.at[0] == ';';
 }
 
-/* There is no room for the call. */
+/* Refuses a call when there is no room. */
 static void request_refuse(struct connection *c, int32_t stream)
 {
     const struct h2_header headers[] = {
@@ -98,7 +99,7 @@ static void request_refuse(struct connection *c, int32_t stream)
         h2_reset(c->h2, stream, H2_INTERNAL_ERROR);
 }
 
-/* NULL: the request is gRPC's. */
+/* NULL: the request is gRPC. */
 static const struct plain_answer *request_plain_answer(const struct request *r)
 {
     static const struct plain_answer no_post = {{"405", 3}, {"only POST", 9}};
@@ -116,7 +117,7 @@ static struct str request_keep_text(struct rpc_call *call, struct str s)
     return copy ? str_of(copy, s.len) : STR_EMPTY;
 }
 
-/* ERR_PARSE: a -bin value that is no base64. Decoded, it is shorter. */
+/* ERR_PARSE: a -bin value is not base64. The decoded value is shorter than the encoded one. */
 static enum err metadata_put_value(struct rpc_call *call, char **at, const struct h2_header *header,
                                    struct str *ret_value)
 {
@@ -135,7 +136,7 @@ static enum err metadata_put_value(struct rpc_call *call, char **at, const struc
     return ERR_OK;
 }
 
-/* The table and behind it all texts, in one piece. */
+/* Copies the metadata table and its texts into one block. */
 static enum err metadata_keep(struct rpc_call *call, const struct h2_header *headers,
                               const struct request *r, struct note *note)
 {
@@ -169,7 +170,7 @@ static enum err request_take_timeout(struct rpc_call *call, struct str timeout, 
     if (grpc_timeout_parse(timeout, &us))
         return note_fail(note, ERR_INVALID, "grpc-timeout: not a time");
     /* The handler's deadline is never later than the client's. The timer counts from the nanosecond
-     * in which the call came and is rounded up, so that it never fires early. */
+     * at which the call arrived and is rounded up, so it never fires early. */
     call->deadline = mono_after(loop_now(call->server->io->loop), us / 1000);
     due_us = add_sat_u64(call->began.ns / NS_PER_US + 1, us);
     timer_start(&call->timer, (mono_time){due_us / 1000 + 1});
@@ -180,13 +181,13 @@ static enum err request_take_encoding(struct rpc_call *call, struct str encoding
 {
     call->gzip = str_equal(encoding, STR("gzip"));
     if (call->gzip || encoding.len == 0 || str_equal(encoding, STR("identity"))) return ERR_OK;
-    call->connection->encodings_sent = false; /* this answer has to name them */
+    call->connection->encodings_sent = false; /* this response must list the encodings */
     return note_fail(note, ERR_UNSUPPORTED,
                      "grpc-encoding %.*s: only gzip and identity are understood",
                      (int)min_size(encoding.len, 64), encoding.at);
 }
 
-/* Access is judged by the original caller, which only a replica may name (rpc/forward.h). */
+/* Access is checked for the original caller, whom only a replica may name (rpc/forward.h). */
 static enum err request_take_caller(struct rpc_call *call, struct note *note)
 {
     struct str value;
@@ -203,7 +204,7 @@ static enum err scheme_check_name(struct str name, struct note *note)
                      (int)min_size(name.len, 128), name.at);
 }
 
-/* Names of the fleet's own schemes prove nothing where the authority is not the fleet's. */
+/* Names of the fleet's schemes prove nothing if the certificate authority is not the fleet's. */
 static enum err scheme_check(const struct rpc_call *call, struct note *note)
 {
     const struct tls_identity *identity = call->connection->identity;
@@ -238,7 +239,7 @@ static enum err request_find_method(struct rpc_call *call, struct str path, stru
                      path.at);
 }
 
-/* Everything before the handler hears of it. */
+/* All checks before the handler is involved. */
 static enum err request_open_call(struct rpc_call *call, const struct h2_header *headers,
                                   const struct request *r, struct note *note)
 {
@@ -246,7 +247,7 @@ static enum err request_open_call(struct rpc_call *call, const struct h2_header 
 
     trace_take(call);
     later = request_find_method(call, r->path,
-                                note); /* always, so that it is counted where it belongs */
+                                note); /* always called, to count the call under its method */
     if (err != ERR_OK && !later) return err;
     if (!later) later = request_take_timeout(call, r->timeout, note);
     if (!later) later = request_take_encoding(call, r->encoding, note);
@@ -265,8 +266,8 @@ static bool request_has_hops(const struct h2_header *headers, size_t count)
     return false;
 }
 
-/* What the call keeps of its headers: a peer names a long entry of the header table with one byte,
- * as often as it likes. False: the call was refused. */
+/* Charges the metadata that the call keeps, because a peer can refer to a long entry of the header
+ * table with one byte, any number of times. False: the call was refused. */
 static bool request_charge_metadata(struct rpc_call *call, const struct h2_header *headers,
                                     size_t count, const struct request *r)
 {
@@ -299,7 +300,8 @@ static void request_start(struct rpc_call *call)
     if (call->message.cap > m->request_max) buf_deinit(&call->message);
     call->message.max = m->request_max;
     call->arena.max = m->arena_max;
-    if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return; /* begins with its message */
+    /* the call begins with its message */
+    if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return;
     call_handler_to(call, HANDLER_AWARE);
     if (call->events->on_start) call->events->on_start(call->service, call);
     if (call->server->draining) call_drain(call);
@@ -351,9 +353,9 @@ static void request_fail(struct rpc_call *call, enum grpc_status status, struct 
     rpc_finish(call, status, text, STR_EMPTY);
 }
 
-/* The request cannot be read on. A handler that knows of the call may have acted on what came before,
- * and the status of ERR_NOMEM and ERR_FULL is RESOURCE_EXHAUSTED, which a client reads as "was not
- * applied" (retry.c). */
+/* Fails a request that cannot be read further. The status must be doubtful, because the handler may
+ * have acted on earlier messages. The usual status of ERR_NOMEM and ERR_FULL is RESOURCE_EXHAUSTED,
+ * which a client reads as "not applied" (retry.c). */
 static void request_fail_reading(struct rpc_call *call, enum err err, const struct note *note)
 {
     bool ours = err == ERR_NOMEM || err == ERR_FULL;
@@ -364,7 +366,7 @@ static void request_fail_reading(struct rpc_call *call, enum err err, const stru
         rpc_fail(call, err, note);
 }
 
-/* The bytes of the message that has come, inflated if need be. False: the call has ended. */
+/* The bytes of the complete message, inflated if needed. False: the call has ended. */
 static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
 {
     struct rpc_server *s = call->server;
@@ -388,7 +390,7 @@ static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
     return false;
 }
 
-/* Gives the message that has come to the handler. */
+/* Delivers the complete message to the handler. */
 static void message_deliver(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;
@@ -399,7 +401,7 @@ static void message_deliver(struct rpc_call *call)
 
     if (!message_inflated(call, &bytes)) return;
     call->bytes_in += bytes.len;
-    if (request_is_one(call)) /* the time of its last bytes; "decoded" shows what it waited for */
+    if (request_is_one(call)) /* time of the last bytes; "decoded" shows the wait */
         call_mark_at(call, "received", call->connection->read_at);
     else
         arena_reset(&call->arena);
@@ -432,7 +434,7 @@ static void request_deliver_end(struct rpc_call *call)
         request_fail(call, GRPC_INVALID_ARGUMENT, STR("message was cut off"));
     } else if (request_is_one(call)) {
         request_fail(call, GRPC_UNIMPLEMENTED,
-                     STR("no request message")); /* as gRPC's table of codes says */
+                     STR("no request message")); /* the code that gRPC specifies */
     } else if (call->events->on_half_closed) {
         call->events->on_half_closed(call->service, call);
     }
@@ -448,8 +450,8 @@ static void request_reader_failed(struct rpc_call *call, enum err err)
         request_fail_reading(call, err, &(struct note){"request buffer"});
 }
 
-/* A handler that hears of a message before it is read has agreed to its size: room for all of it is
- * taken at once, or a large one would be copied again and again as it grows. */
+/* Reserves memory for the whole message, if the handler was announced the message and so accepted
+ * its size. Growing step by step would copy a large message repeatedly. */
 static enum err message_make_room(struct rpc_call *call)
 {
     struct grpc_reader *r = &call->reader;
@@ -467,8 +469,8 @@ static void message_announce(struct rpc_call *call)
     call->events->on_announced(call->service, call, (size_t)bytes);
 }
 
-/* Lets the reader take from *bytes up to the end of one message, and keeps the books. The five bytes
- * before a message that is to be announced are taken alone. */
+/* Reads from *bytes up to the end of one message and updates the accounting. The five header bytes
+ * of a message that must be announced are read alone. */
 static enum err request_read_message(struct rpc_call *call, struct str *bytes, bool *ret_whole)
 {
     struct grpc_reader *r = &call->reader;
@@ -503,11 +505,11 @@ static void message_whole(struct rpc_call *call)
     size_t len = call->message.len;
 
     call->whole = request_is_one(call);
-    if (call->whole) return; /* delivered, and given back, with the end */
-    body_over(call);         /* the next message has a time of its own */
+    if (call->whole) return; /* delivered and refunded with the end of the request */
+    body_over(call);         /* the next message has its own timeout */
     message_deliver(call);
     message_forget(call);
-    if (call->paused) buf_deinit(&call->message); /* it may be long until the next */
+    if (call->paused) buf_deinit(&call->message); /* the next message may come much later */
     limits_refund(call, len);
 }
 
@@ -516,7 +518,7 @@ static bool request_is_held(const struct rpc_call *call)
     return call->paused || call->connection->choked;
 }
 
-/* Takes what it can; the rest stays in *bytes. */
+/* Reads what is possible; the rest stays in *bytes. */
 static void request_read(struct rpc_call *call, struct str *bytes)
 {
     while (bytes->len > 0 && !request_is_held(call) && !call_is_decided(call)) {
@@ -543,8 +545,8 @@ static void request_read_inbox(struct rpc_call *call)
     limits_refund(call, before - bytes.len);
     buf_consume(&call->inbox, before - bytes.len);
     if (call->inbox.len == 0) buf_deinit(&call->inbox);
-    /* The handler that resumed the call need not write anything, and a message larger than the window
-     * is complete only after the peer received a window update. */
+    /* A handler that resumed the call may write nothing, and a message larger than the window is
+     * completed only after a window update, so a flush is scheduled. */
     if (bytes.len < before) connection_mark_dirty(call->connection);
 }
 

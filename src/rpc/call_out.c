@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages and status on their way out.
+/* Outgoing messages and statuses.
  *
- * A message goes straight into the stream's queue when it fits there. One that never would, and the
- * one answer of rpc_reply, wait in the call's outbox and follow in pieces as the peer reads; the
- * status goes after them. While a connection's outboxes hold more than output_max its requests are
- * not read (choked): what a peer does not take, it cannot make us produce more of. Each call counts
- * with at most SHARE_MAX there, or one very large answer would hold up all the small ones. */
+ * A message goes directly into the stream's queue if it fits. A message that can never fit, and the
+ * response of rpc_reply, wait in the call's outbox and are sent in pieces as the peer reads; the
+ * status follows. While the outboxes of a connection hold more than output_max, the connection is
+ * choked: its requests are not read. A peer that does not read responses therefore cannot cause
+ * more. Each call counts with at most SHARE_MAX, so that one large response does not block many
+ * small ones. */
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
 enum {
-    PIECE = 16 << 10, /* of an outbox, handed over at a time */
+    PIECE = 16 << 10, /* bytes of an outbox given to h2 at a time */
     SHARE_MAX = 256 << 10,
     FIXED_HEADERS = 8,
 };
@@ -38,7 +39,7 @@ static enum err metadata_add(struct rpc_call *call, struct str name, struct str 
     own_name = arena_dup(&call->head, name);
     own_value = arena_dup(&call->head, value);
     if (!call->added || !own_name || !own_value) return ERR_NOMEM;
-    (void)limits_charge_metadata(call, name.len + value.len); /* the flush looks at the limit */
+    (void)limits_charge_metadata(call, name.len + value.len); /* the flush checks the limit */
     call->added[call->added_count++] = (struct call_metadata){
         .name = str_of(own_name, name.len),
         .value = str_of(own_value, value.len),
@@ -69,8 +70,8 @@ static size_t metadata_put_added(const struct rpc_call *call, bool trailers, str
     return count;
 }
 
-/* The encodings that the server inflates are sent with a connection's first answer, and when a request
- * was refused for its encoding. */
+/* The supported encodings are sent with a connection's first response, and when a request was
+ * refused for its encoding. */
 static size_t response_put_headers(struct connection *c, struct h2_header *into)
 {
     size_t count = 0;
@@ -94,7 +95,7 @@ static struct str status_put_digits(enum grpc_status status, char out[3])
     return str_of(out, len);
 }
 
-/* Appends grpc-status and what goes with it. `full` false: only what always fits. */
+/* Appends grpc-status and related fields. With `full` false, only fields that always fit. */
 static size_t status_put(const struct rpc_call *call, bool full, char digits[3],
                          struct h2_header *into)
 {
@@ -135,7 +136,7 @@ static void status_send(struct rpc_call *call, bool headers_out, enum response_s
     call_response_to(call, end);
 }
 
-/* The status is kept in the call, encoded, for it may have to wait. */
+/* Copies the encoded status into the call, because it may have to wait. */
 static void status_keep_text(struct rpc_call *call, struct str text, struct str details)
 {
     struct buf *scratch = &call->server->message;
@@ -163,7 +164,7 @@ void call_finish(struct rpc_call *call, enum grpc_status status, struct str text
     if (call_is_decided(call)) return;
     if (text.len > 0 || details.len > 0) status_keep_text(call, text, details);
     call_decide(call, status);
-    call_due(call); /* on_done, later in this turn */
+    call_due(call); /* schedules on_done for the end of the turn */
     if (call->connection->state == CONNECTION_ENDED) return;
     if (call->outbox.len == 0) status_send(call, headers_out, end);
     connection_mark_dirty(call->connection);
@@ -208,8 +209,8 @@ static void outbox_choke(struct connection *c)
     if (c->held >= c->server->limits.output_max) c->choked = true;
 }
 
-/* Only the calls whose input waited are looked at, later in this turn: a peer decides how often its
- * connection is choked, so a look must not cost a walk over its open calls. */
+/* Only calls with waiting input are resumed, at the end of the turn. The peer decides how often its
+ * connection is choked, so resuming must not walk over all open calls. */
 static void outbox_unchoke(struct connection *c)
 {
     struct list *node;
@@ -254,7 +255,7 @@ static enum err outbox_append(struct rpc_call *call, const struct str *parts, si
     return ERR_OK;
 }
 
-/* Gives h2 as much of the outbox as the stream takes, then the status if it is decided. */
+/* Gives h2 as much of the outbox as the stream accepts, then the status if it is decided. */
 void call_pump(struct rpc_call *call)
 {
     struct connection *c = call->connection;
@@ -264,7 +265,7 @@ void call_pump(struct rpc_call *call)
                             min_size(PIECE, c->server->limits.stream_output_max));
         struct str piece = str_of(call->outbox.data + call->outbox_at, n);
         enum err err = h2_send(c->h2, call->stream, &piece, 1);
-        if (err == ERR_FULL) return;   /* on_writable is armed */
+        if (err == ERR_FULL) return;   /* on_writable follows */
         if (err == ERR_CLOSED) return; /* on_closed follows */
         if (err) {
             h2_reset(c->h2, call->stream, H2_INTERNAL_ERROR);
@@ -277,13 +278,13 @@ void call_pump(struct rpc_call *call)
     if (call->response == RESPONSE_DECIDED) status_send(call, true, RESPONSE_SENT);
 }
 
-/* The handler gives no more until on_writable. */
+/* The handler must wait for on_writable. */
 static void response_block(struct rpc_call *call)
 {
     if (call->handler != HANDLER_BLOCKED) call_handler_to(call, HANDLER_BLOCKED);
 }
 
-/* `must_take`: the caller has no second try. */
+/* `must_take`: the caller cannot try again. */
 static enum err response_send(struct rpc_call *call, struct str message, bool must_take)
 {
     struct connection *c = call->connection;
@@ -303,7 +304,8 @@ static enum err response_send(struct rpc_call *call, struct str message, bool mu
     err = call->outbox.len > 0 ? ERR_FULL : h2_send(c->h2, call->stream, parts, 2);
     if (err == ERR_TOO_LARGE || (err == ERR_FULL && must_take)) {
         err = outbox_append(call, parts, 2);
-        if (err == ERR_FULL) return ERR_NOMEM; /* the peer's share is used up; no event ends that */
+        /* the peer's share is used up, and no event ends that */
+        if (err == ERR_FULL) return ERR_NOMEM;
         if (!err) call_pump(call);
     }
     if (err == ERR_FULL) response_block(call);
@@ -320,7 +322,7 @@ static enum err response_encode(struct rpc_call *call, const ProtobufCMessage *m
     enum err err;
 
     if (!call_takes_answer(call)) return ERR_CLOSED;
-    if (call->outbox.len > 0 && !must_take) { /* before the work of encoding it */
+    if (call->outbox.len > 0 && !must_take) { /* checked before the message is encoded */
         response_block(call);
         return ERR_FULL;
     }
@@ -348,8 +350,8 @@ enum err rpc_send_kept(struct rpc_call *call, struct str message)
     return err;
 }
 
-/* The handler has acted, so the status must be a doubtful one. The status of most of these errors is
- * RESOURCE_EXHAUSTED, which a client reads as "was not applied" (retry.c). */
+/* Ends a call after its handler has acted, so the status must be doubtful. Most of these errors
+ * would map to RESOURCE_EXHAUSTED, which a client reads as "not applied" (retry.c). */
 static void response_end(struct rpc_call *call, enum err err, const struct note *why)
 {
     struct note note;
@@ -367,7 +369,7 @@ void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct note why;
 
-    why.text[0] = '\0'; /* not all of it: this is every call */
+    why.text[0] = '\0'; /* clears only the first byte, because every call passes here */
     response_end(call, response_encode(call, message, true, &why), &why);
 }
 
@@ -416,5 +418,5 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
 bool rpc_reply_waits(const struct rpc_call *call)
 {
     return call->handler ==
-           HANDLER_BLOCKED; /* not by its outbox: the head of the message waits there for a piece */
+           HANDLER_BLOCKED; /* not while only the message header waits in the outbox for a piece */
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel's life, and the one task in which it does its work: roles, waiting calls, ends. */
+/* Opens and closes channels, and runs the task that does a channel's work: roles, waiting calls,
+ * ends of calls. Runs on the loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,7 @@ static void assign_waiting(struct rpc_channel *c)
     while (c->active && !list_empty(&c->waiting)) {
         struct rpc_client_call *call = CONTAINER_OF(c->waiting.next, struct rpc_client_call, link);
         struct client_connection *n = roles_with_room(c);
-        if (!n) return; /* a stream that closes, or a connection more, brings us here again */
+        if (!n) return; /* called again when a stream closes or a connection is added */
         err = client_call_begin(call, n);
         if (err == ERR_FULL) return;
         if (err == ERR_CLOSED) {
@@ -139,7 +140,7 @@ static void work(struct task *task)
     if (done) done(owner);
 }
 
-/* The turn is over: what it gathered leaves in one piece per connection. */
+/* At the end of the turn, sends the gathered output in one write per connection. */
 static void flush_all(struct turn_hook *hook)
 {
     struct rpc_channel *c = CONTAINER_OF(hook, struct rpc_channel, hook);
@@ -172,7 +173,7 @@ static void settle_options(struct rpc_channel *c, const struct rpc_channel_optio
     struct rpc_channel_options *o = &c->options;
 
     *o = *given;
-    o->addresses = NULL; /* ours are copies */
+    o->addresses = NULL; /* the channel has its own copies */
     o->tls_name = NULL;
     if (!o->backoff_first_ms) o->backoff_first_ms = BACKOFF_FIRST_MS;
     if (!o->backoff_max_ms) o->backoff_max_ms = BACKOFF_MAX_MS;

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which connection gets the calls, and which address is dialed next.
+/* Decides which connection gets the calls, and which address is dialed next.
  *
- *   active   ready; new calls go here                    at most one
- *   next     dialing, to become the active one           only while there is no active one
- *   spare    dialing or ready, to another address        only when a warm second is wanted
- *   extra    dialing or ready, to the active one's       connections_max - 1; only while the
- *            address                                     streams of those there are do not suffice
+ *   active   ready; new calls go here                      at most one
+ *   next     being dialed, to become active                only while there is no active connection
+ *   spare    being dialed or ready, to another address     only with warm_second
+ *   extra    being dialed or ready, to the address of the  at most connections_max - 1; only while
+ *            active connection                             the existing streams do not suffice
  *
- * A spare that is gone after a good life, or that became the active one, is replaced after a random
- * time: a channel with a live connection is in no hurry, and thousands of handshakes in the moment in
- * which a server dies take the cores that the other servers need to elect a leader.
+ * A spare that is lost after a stable time, or that became active, is replaced after a random
+ * delay. A channel with a live connection can wait, and thousands of handshakes at the moment a
+ * server fails would take the CPU time that the other servers need to elect a leader.
  *
- * All others are retiring: they finish the calls they have and end. A round is one dial of every
- * address; after a round without success the next one waits, longer each time, with full jitter. A
- * connection that dies young counts as a failed round too, or a server that accepts and drops us
- * would be dialed without a pause.
+ * All other connections are retiring: they finish their calls and close. A round is one dial of
+ * every address. After a round without success the next round waits, longer each time, with full
+ * jitter. A connection that is lost soon after it became ready counts as a failed round, because a
+ * server that accepts and drops connections would otherwise be dialed without a pause.
  *
- * Following: a "not leader" answer of the active connection names another address. While that is
- * being dialed nothing else is made active, so that the calls wait for the leader instead of asking
- * the same follower again; when it fails, everything is as before. */
+ * Following: a "not leader" response on the active connection names another address. While that
+ * address is dialed, no other connection becomes active, so that calls wait for the leader instead
+ * of asking the same follower again. If the dial fails, the normal order continues. */
 #include <string.h>
 
 #include "rpc/client_internal.h"
 
 enum { SPARE_AGAIN_MIN_MS = 1000, SPARE_AGAIN_SPREAD_MS = 30000 };
 
-/* One failure more in a row: `timer` waits longer than after the last. */
+/* Counts a further failure and restarts `timer` with a longer delay. */
 static void back_off(struct rpc_channel *c, uint32_t *failures, struct timer *timer)
 {
     const struct backoff backoff = {c->options.backoff_first_ms, c->options.backoff_max_ms};
@@ -46,10 +46,9 @@ static void step_past(struct rpc_channel *c, const char *address)
         if (strcmp(c->addresses[i], address) == 0) c->next_address = (i + 1) % c->address_count;
 }
 
-/* -- further connections to the same server -- */
+/* -- extra connections to the same server -- */
 
-/* Where the active one is another now, or none: they are not for its calls. Else those alone that
- * have no call. */
+/* Retires extras of another address than the active connection's. `idle_only`: without calls. */
 static void retire_extras(struct rpc_channel *c, bool idle_only)
 {
     if (c->extra_count == 0) return;
@@ -61,7 +60,7 @@ static void retire_extras(struct rpc_channel *c, bool idle_only)
     }
 }
 
-/* Half of the active one's streams are free: an extra that has no call is not needed. */
+/* Retires extras without calls when half of the active connection's streams are free. */
 static void retire_idle_extras(struct rpc_channel *c)
 {
     if (c->extra_count == 0 || !c->active || !list_empty(&c->waiting)) return;
@@ -100,7 +99,7 @@ struct client_connection *roles_with_room(struct rpc_channel *c)
         if (has_room(n)) return n;
         dialing = dialing || n->state == CLIENT_DIALING;
     }
-    if (!dialing) dial_extra(c); /* one at a time: its room may suffice */
+    if (!dialing) dial_extra(c); /* one dial at a time, because its streams may suffice */
     return NULL;
 }
 
@@ -127,7 +126,7 @@ static void dial_failed(struct rpc_channel *c, const char *address)
         return;
     }
     step_past(c, address);
-    if (++c->tried < c->address_count) return; /* the next one at once */
+    if (++c->tried < c->address_count) return; /* dial the next address at once */
     c->failing = true;
     channel_changed(c);
     count_failed_round(c);
@@ -216,7 +215,7 @@ static void dial_spare(struct rpc_channel *c)
         }
         return;
     }
-    /* Every address is the active one's: nothing to keep warm. */
+    /* Every address is that of the active connection, so there is no spare to dial. */
     timer_start_in(&c->spare_pause.timer, c->options.backoff_max_ms);
 }
 
@@ -262,9 +261,9 @@ void roles_ready(struct client_connection *connection)
     channel_changed(c);
 }
 
-/* -- moving -- */
+/* -- changes of roles -- */
 
-/* The active connection gets no more calls; nothing is wrong with it. */
+/* Takes the healthy active connection out of its role. */
 static void step_down(struct rpc_channel *c, bool keep_warm)
 {
     struct client_connection *old = c->active;
@@ -302,8 +301,9 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
 {
     char address[RPC_ADDRESS_CAP];
 
-    if (from && from->extra && from->state == CLIENT_READY) from = c->active; /* the same server */
-    if (c->closing || !from || from != c->active) return; /* an old answer: we have moved already */
+    if (from && from->extra && from->state == CLIENT_READY) from = c->active; /* same server */
+    /* an outdated response: the active connection has changed already */
+    if (c->closing || !from || from != c->active) return;
     if (leader.len == 0 || leader.len >= sizeof address) {
         rpc_channel_next_address(c);
         return;
@@ -311,7 +311,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
     memcpy(address, leader.at, leader.len);
     address[leader.len] = '\0';
     if (strcmp(address, from->address) == 0) {
-        rpc_channel_next_address(c); /* it says that it is not what it says it is */
+        rpc_channel_next_address(c); /* the server calls itself leader and "not leader" */
         return;
     }
     channel_touch(c);
@@ -329,7 +329,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
     }
     if (client_dial(c, address, &c->next, NULL)) {
         c->next = NULL;
-        rpc_channel_next_address(c); /* no address at all */
+        rpc_channel_next_address(c); /* not an address */
         return;
     }
     CHANNEL_COUNT(c, dials);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes back for a call: headers, messages, and the status that ends it.
+/* Responses of a call: headers, messages, and the status that ends it.
  *
- * An answer that breaks gRPC's rules (no status, another content type, an HTTP error, a message
- * past the limit, a frame that is none) ends the attempt as lost: the server has seen the call, and
- * we do not know what it did. */
+ * A response that breaks gRPC's rules (no status, wrong content type, an HTTP error, a message
+ * beyond the limit, an invalid frame) ends the attempt as lost, because the server has received the
+ * call and its effect is unknown. */
 #include "rpc/client_internal.h"
 
-enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* memory kept for the next message */
+enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* capacity kept for the next message */
 
 /* -- metadata -- */
 
-/* Names the protocol itself uses; what is left is for the caller. */
+/* Names used by the protocol itself; all others are for the caller. */
 static bool is_protocol_name(struct str name)
 {
     return name.len == 0 || name.at[0] == ':' || str_starts(name, STR("grpc-")) ||
@@ -47,7 +47,7 @@ static struct h2_header answer_keep_field(struct rpc_client_call *call, struct h
     return kept;
 }
 
-/* Out of memory: the metadata is left out, the status counts. */
+/* Copies the metadata. Without memory the metadata is dropped, but the status is kept. */
 static size_t answer_keep_metadata(struct rpc_client_call *call, const struct h2_header *fields,
                                    size_t count, const struct h2_header **ret_kept)
 {
@@ -99,7 +99,7 @@ size_t rpc_call_trailers(const struct rpc_client_call *call, const struct h2_hea
 
 /* -- the end of an answer -- */
 
-/* The attempt is known; it is over once the caller has been given what came before. */
+/* Sets the attempt's result; the attempt ends once held data was delivered to the caller. */
 static void answer_conclude(struct rpc_client_call *call, const struct attempt *attempt)
 {
     call->attempt = *attempt;
@@ -111,7 +111,7 @@ static void answer_lose(struct rpc_client_call *call, enum grpc_status status, s
 {
     const struct attempt attempt = {.end = ATTEMPT_LOST, .status = status, .text = text};
 
-    buf_clear(&call->held); /* nothing after the damage is believed, nothing before it is left */
+    buf_clear(&call->held); /* bytes after invalid data are discarded */
     client_call_over(call, &attempt);
 }
 
@@ -124,7 +124,7 @@ static bool answer_parse_status(struct str text, enum grpc_status *ret_status)
     return true;
 }
 
-/* A status came, in trailers or in a trailers-only answer. */
+/* Handles a status, in trailers or in a trailers-only response. */
 static void answer_take_status(struct rpc_client_call *call, const struct h2_header *fields,
                                size_t count, enum grpc_status status)
 {
@@ -149,8 +149,8 @@ static void answer_take_status(struct rpc_client_call *call, const struct h2_hea
     answer_conclude(call, &attempt);
 }
 
-/* HTTP says something gRPC does not: a proxy, or a server that is none of ours. What it turned down
- * itself (4xx) never reached the method. */
+/* Handles an HTTP error, which comes from a proxy or a server that is not gRPC. A request refused
+ * with 4xx did not reach the method. */
 static void answer_take_http(struct rpc_client_call *call, int http_status)
 {
     struct attempt attempt = {
@@ -249,8 +249,8 @@ void answer_closed(struct rpc_client_call *call, uint32_t code)
 
 static void answer_deliver(struct rpc_client_call *call, struct str message)
 {
-    if (call->unary_done) return; /* it stays in call->message until the end */
-    call->replayable = false;     /* what the caller was given cannot be taken back */
+    if (call->unary_done) return; /* kept in call->message until the end */
+    call->replayable = false;     /* the caller has seen data, so the call cannot be retried */
     call->events.on_message(call->owner, call, message);
     buf_clear(&call->message);
     if (call->message.cap > CLIENT_ANSWER_MESSAGE_KEPT_MAX) buf_deinit(&call->message);
@@ -288,7 +288,7 @@ static void answer_piece(struct rpc_client_call *call, struct str piece, bool la
         call->replayable = false;
         call->on_piece(call->owner, call, piece, last);
     } else if (call->unary_done && call->messages > last) {
-        /* more than the one message: judged at the end */
+        /* a further message; on_end reports the error */
     } else if (buf_append(&call->message, piece)) {
         answer_lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
     } else if (last && call->reader.compressed) {
@@ -308,7 +308,7 @@ static bool answer_takes_messages(const struct rpc_client_call *call)
     return answer_is_read(call) && !call->paused && list_empty(&call->resume_link);
 }
 
-/* As far as the caller lets us; what is left stays in *bytes. */
+/* Reads until the caller pauses; the rest stays in *bytes. */
 static void answer_read(struct rpc_client_call *call, struct str *bytes)
 {
     uint32_t attempt = call->attempts;
@@ -337,7 +337,7 @@ void answer_data(struct rpc_client_call *call, struct str bytes)
     }
     if (call->held.len == 0) answer_read(call, &bytes);
     if (bytes.len == 0 || call->state != CALL_RUNNING) return;
-    /* Not consumed: the peer's window bounds it. */
+    /* Held bytes are not consumed, so the peer's window bounds them. */
     if (buf_append(&call->held, bytes))
         answer_lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
 }
@@ -360,7 +360,7 @@ void answer_continue(struct rpc_client_call *call)
 
 void answer_forget(struct rpc_client_call *call)
 {
-    grpc_reader_init(&call->reader, call->response_max); /* it gathers nothing */
+    grpc_reader_init(&call->reader, call->response_max); /* the reader does not allocate */
     buf_clear(&call->held);
     buf_clear(&call->message);
     call->messages = 0;

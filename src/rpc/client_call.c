@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call from its start to its end: what is asked, the attempts, the deadline.
+/* A call from start to end: its options, attempts and deadline.
  *
- * Requests are framed into `output` and handed to h2 as far as it has room. As long as `output`
- * still begins with the first byte and the caller has seen no message, another attempt can begin
- * from the start; a stream that has sent more than CALL_REPLAY_MAX, or has received something, has
- * only one life. */
+ * Requests are framed into `output` and given to h2 as far as there is room. A retry is possible
+ * while `output` contains the whole request and the caller has received no message. A stream that
+ * has sent more than CALL_REPLAY_MAX, or received a message, is not retried. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +20,7 @@ enum {
     US_PER_MS = 1000,
 };
 
-/* -- checking and copying what was asked -- */
+/* -- checking and copying the options -- */
 
 static bool is_metadata_name(struct str name)
 {
@@ -49,7 +48,7 @@ static size_t base64_len(size_t len)
     return (len * 4 + 2) / 3;
 }
 
-/* Checks it all and counts the bytes a copy takes. */
+/* Checks the options and counts the bytes of a copy. */
 static enum err check_options(const struct rpc_call_options *o, size_t *ret_bytes)
 {
     size_t bytes = 0;
@@ -108,7 +107,8 @@ static void settle_trace(struct rpc_client_call *call, struct str trace)
     if (trace.len == CLIENT_TRACE_LEN) {
         memcpy(call->trace, trace.at, CLIENT_TRACE_LEN);
     } else {
-        put_hex(call->trace, prng_u64(&call->channel->prng) | 1); /* all zeros would be no trace */
+        /* all zeros would be an invalid trace id */
+        put_hex(call->trace, prng_u64(&call->channel->prng) | 1);
         put_hex(call->trace + 16, prng_u64(&call->channel->prng));
     }
 }
@@ -218,9 +218,9 @@ void client_call_to(struct rpc_client_call *call, enum call_state to, struct lis
     call->state = to;
 }
 
-/* -- an attempt -- */
+/* -- attempts -- */
 
-/* "00-<trace>-<span>-01", of 55 characters and no NUL. */
+/* "00-<trace>-<span>-01": 55 characters, no NUL. */
 static void put_traceparent(struct rpc_client_call *call, char into[TRACEPARENT_LEN])
 {
     char *at = into;
@@ -295,7 +295,7 @@ enum err client_call_begin(struct rpc_client_call *call, struct client_connectio
     return ERR_OK;
 }
 
-/* Bytes leave with the first flush after the request was handed over, at the earliest. */
+/* True once a flush followed after the request was given to h2; before that no byte was sent. */
 bool client_call_was_sent(const struct rpc_client_call *call)
 {
     return call->state == CALL_ANSWERED ||
@@ -309,18 +309,18 @@ static size_t unsent(const struct rpc_client_call *call)
     return call->output.len - call->output_at;
 }
 
-/* What was handed over is forgotten when there can be no other attempt. */
+/* Discards sent bytes when the call can no longer be retried. */
 static void trim(struct rpc_client_call *call)
 {
     if (call->replayable && !call->unary_done && call->output_at > CALL_REPLAY_MAX)
         call->replayable = false;
     if (call->attempts >= call->attempts_max) call->replayable = false;
     if (call->replayable || call->output_at == 0) return;
-    /* Moving what is left up costs as much as it is long: only when that is the smaller part. */
+    /* Moving the rest costs its length, so only a rest shorter than the discarded part is moved. */
     if (call->output_at < unsent(call)) return;
     buf_consume(&call->output, call->output_at);
     call->output_at = 0;
-    /* Tens of thousands may wait for their answers: none of them keeps its request. */
+    /* Tens of thousands of calls may wait for responses, so a sent request is freed. */
     if (call->outgoing != OUTGOING_OPEN && call->output.len == 0) buf_deinit(&call->output);
 }
 
@@ -337,7 +337,7 @@ void client_call_pump(struct rpc_client_call *call)
     enum err err = ERR_OK;
 
     while (!err && unsent(call) > 0) {
-        /* Asking for one byte more than there is room for is how on_writable is ordered. */
+        /* Offering one byte more than there is room for makes h2 call on_writable. */
         size_t n = max_size(1, min_size(h2_send_room(h2, call->stream), unsent(call)));
         struct str part = str_of(call->output.data + call->output_at, n);
         err = h2_send(h2, call->stream, &part, 1);
@@ -351,7 +351,7 @@ void client_call_pump(struct rpc_client_call *call)
         client_call_stop(call, ERR_NOMEM, GRPC_RESOURCE_EXHAUSTED, err_text(ERR_NOMEM));
         return;
     }
-    trim(call); /* ERR_FULL, ERR_CLOSED: an event follows */
+    trim(call); /* after ERR_FULL or ERR_CLOSED an event follows */
     report_writable(call);
 }
 
@@ -388,7 +388,7 @@ void rpc_call_end(struct rpc_client_call *call)
 
 /* -- the end of an attempt -- */
 
-/* A stream that still lives is reset: nobody will read it. */
+/* Resets a stream that is still open, because its data is not needed. */
 static void leave_stream(struct rpc_client_call *call)
 {
     struct client_connection *n = call->connection;
@@ -432,7 +432,8 @@ static void try_again(struct rpc_client_call *call, bool at_once)
     answer_forget(call);
     CHANNEL_COUNT(c, retries);
     if (at_once) {
-        client_call_to(call, CALL_WAITING, c->waiting.next); /* it was there before the others */
+        /* keeps its place before the other calls */
+        client_call_to(call, CALL_WAITING, c->waiting.next);
         channel_touch(c);
         return;
     }
@@ -467,7 +468,8 @@ void client_call_over(struct rpc_client_call *call, const struct attempt *attemp
     verdict = retry_decide(&facts);
     if (attempt->end == ATTEMPT_NOT_LEADER && facts.follows) {
         rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader);
-        if (leader.len == 0) verdict.at_once = false; /* there is an election: let it end */
+        /* an election is in progress, so back off first */
+        if (leader.len == 0) verdict.at_once = false;
         roles_follow(call->channel, call->connection, leader);
     }
     call->doubt |= verdict.doubt;
@@ -522,7 +524,7 @@ static void unary_on_end(void *owner, struct rpc_client_call *call,
     if (!judged.err && call->messages != 1) {
         judged.err = ERR_UNKNOWN;
         judged.status = GRPC_INTERNAL;
-        judged.answered = false; /* it said OK; that this is none is our word */
+        judged.answered = false; /* the server said OK; the error is this client's judgement */
         judged.text = call->messages == 0 ? STR("answered OK, but without a message")
                                           : STR("answered OK, but with more than one message");
     }
@@ -544,7 +546,7 @@ enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *o
     call->unary_done = done;
     err = rpc_call_send(call, request);
     if (err) {
-        list_remove(&call->link); /* the caller has not heard of it */
+        list_remove(&call->link); /* the caller was not given the call */
         channel->calls_count--;
         client_call_free(call);
         return err;

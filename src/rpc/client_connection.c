@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection: bytes between a stream and an h2, and whom they are for.
+/* One connection: passes bytes between a stream and an h2, and events to calls.
  *
- * Its timer has three uses, one after the other: the server must speak in time; then silence is
- * broken by pings; then an orderly end must come in time. */
+ * The timer has three uses in turn: the dial timeout until the server's first bytes, then the ping
+ * interval and timeout, then the timeout of an orderly close. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rpc/client_internal.h"
 
-/* A client counts no abuse of its server, but what costs memory is bounded. */
+/* A client does not count abuse by its server, but memory is bounded. */
 static const struct h2_limits connection_limits = {
     .streams_max = 1u << 16,
     .memory_max = 64u << 20,
@@ -36,7 +36,7 @@ void client_remove_call(struct client_connection *n, struct rpc_client_call *cal
     call->stream = 0;
     assert(n->calls_count > 0);
     n->calls_count--;
-    /* A stream less: a waiting call may fit, or a retiring connection has nothing left to do. */
+    /* A stream was freed: a waiting call may start, or a retiring connection may be done. */
     if (!list_empty(&n->channel->waiting) || n->state == CLIENT_RETIRING ||
         n->channel->extra_count > 0)
         channel_touch(n->channel);
@@ -86,7 +86,7 @@ static void client_on_data(void *owner, int32_t stream, struct str bytes)
     if (call)
         answer_data(call, bytes);
     else
-        h2_consume(n->h2, stream, bytes.len); /* nobody waits for it any more */
+        h2_consume(n->h2, stream, bytes.len); /* the call is gone */
 }
 
 static void client_on_stream_end(void *owner, int32_t stream)
@@ -110,12 +110,12 @@ static void client_on_stream_closed(void *owner, int32_t stream, uint32_t code)
     if (!list_empty(&n->channel->waiting)) channel_touch(n->channel);
 }
 
-/* h2 closes the streams above the last one as refused. */
+/* h2 closes the streams above the last accepted one as refused. */
 static void client_on_goaway(void *owner, int32_t, uint32_t code)
 {
     struct client_connection *n = owner;
 
-    /* Once per connection: a server that repeats itself would switch our pings off. */
+    /* Once per connection, because a server that repeats the code would otherwise disable pings. */
     if (code == H2_ENHANCE_YOUR_CALM && !n->goaway && n->channel->options.ping_after_ms)
         n->channel->options.ping_after_ms =
             add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);
@@ -162,7 +162,7 @@ static void client_on_timer(struct timer *timer)
     } else if (mono_elapsed_ms(n->heard, now) < options->ping_after_ms) {
         client_watch_silence(n);
     } else if (n->calls_count > 0 || n == n->channel->spare) {
-        /* A spare of which nobody knows whether it lives is not warm. */
+        /* A spare counts as ready only while its server answers. */
         n->ping_waits = true;
         if (h2_ping(n->h2, prng_u64(&n->channel->prng))) client_cut(n);
         timer_start_in(&n->timer, options->ping_timeout_ms);
@@ -213,8 +213,7 @@ static void client_on_bytes(void *owner, struct str bytes)
 
     if (n->state == CLIENT_CLOSING) return;
     n->heard = now;
-    if (!client_has_spoken(n) &&
-        str_starts(bytes, STR("HTTP/"))) { /* no HTTP/2 frame begins like this */
+    if (!client_has_spoken(n) && str_starts(bytes, STR("HTTP/"))) { /* not a frame of HTTP/2 */
         client_cut_because(n, "the server speaks HTTP/1.1, not gRPC; is this the port of its "
                               "dashboard and metrics?");
         return;
@@ -285,7 +284,7 @@ static void client_on_closed(void *owner, enum err why, const struct note *note)
 static void client_on_drained(void *owner)
 {
     channel_touch(
-        ((struct client_connection *)owner)->channel); /* more goes out as the turn ends */
+        ((struct client_connection *)owner)->channel); /* flushed at the end of the turn */
 }
 
 static const struct stream_events client_connection_stream_events = {.on_open = client_on_open,
@@ -295,7 +294,7 @@ static const struct stream_events client_connection_stream_events = {.on_open = 
                                                                      .on_end = client_on_end,
                                                                      .on_closed = client_on_closed};
 
-/* -- verbs -- */
+/* -- actions -- */
 
 enum err client_dial(struct rpc_channel *c, const char *address,
                      struct client_connection **ret_connection, struct note *note)
@@ -350,7 +349,7 @@ void client_retire(struct client_connection *n)
         client_to(n, CLIENT_RETIRING);
 }
 
-/* The last call of a retiring connection is over. */
+/* Closes a retiring connection after its last call. */
 static void client_end_in_order(struct client_connection *n)
 {
     client_to(n, CLIENT_CLOSING);
@@ -358,8 +357,8 @@ static void client_end_in_order(struct client_connection *n)
     timer_start_in(&n->timer, CONNECTION_LINGER_MS);
 }
 
-/* While not more than half of the bound waits, as much again always fits; above it, client_on_drained
- * comes and with it the next turn. */
+/* Writes while at most half of the output bound is pending, because then as much again fits. Above
+ * that, client_on_drained triggers the next flush. */
 void client_flush(struct client_connection *n)
 {
     struct str bytes;
@@ -376,7 +375,7 @@ void client_flush(struct client_connection *n)
         err = h2_take_output(n->h2, CONNECTION_OUTPUT_MAX / 2, &n->output);
         bytes = buf_peek(&n->output);
         if (bytes.len == 0) break;
-        if (stream_write(n->stream, &bytes, 1)) break; /* closed; on_closed is on its way */
+        if (stream_write(n->stream, &bytes, 1)) break; /* the stream is closed; on_closed follows */
         buf_clear(&n->output);
     }
     if (ending) {

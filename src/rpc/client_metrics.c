@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counters all channels of a process share. */
+/* Counters shared by all channels of a process. */
 #include <stdlib.h>
 
 #include "rpc/client_internal.h"

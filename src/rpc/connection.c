@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection: bytes in and out between a stream and its h2, and its clock.
+/* One connection: passes bytes between a stream and its h2, and runs its timer.
  *
- * Input is fed as it comes. Output is gathered once per turn, by connection_flush: as much as the
- * socket's bound leaves room for, in one write, so that TLS makes full records of it and the kernel
- * is asked once. When the socket is full the rest stays in h2 until on_drained.
+ * Input is processed as it arrives. Output is gathered once per turn by connection_flush: as much
+ * as the socket's bound allows, in one write, for full TLS records and few system calls. If the
+ * socket is full the rest stays in h2 until on_drained.
  *
- * One timer serves every deadline of the connection. It is never moved back: when it fires early it
- * looks at what is due and starts again, so a busy connection does not touch the heap per read. */
+ * One timer serves all deadlines of the connection. It is never postponed: when it fires early it
+ * checks what is due and restarts, so a busy connection does not change the timer heap per read. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +14,11 @@
 #include "rpc/server_internal.h"
 
 enum {
-    ROOM_MIN = 16 << 10, /* of the socket's output; less is not worth a gathering */
-    TOKEN_DRAIN = 1,     /* of the ping between two GOAWAYs */
+    ROOM_MIN = 16 << 10, /* smallest room in the socket's output that is worth a flush */
+    TOKEN_DRAIN = 1,     /* token of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
-    TOKEN_STALL = 3,                      /* of the ping to a peer that keeps its windows shut */
-    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* of a replica, whose clients they are */
+    TOKEN_STALL = 3,                      /* token of the ping to a peer with closed windows */
+    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* for a replica, which forwards many clients' resets */
 };
 
 /* -- its calls -- */
@@ -39,8 +39,8 @@ void connection_remove(struct connection *c, struct rpc_call *call)
 
 /* -- the end -- */
 
-/* From here on no call of it takes an answer, so what a handler does to a call of this
- * connection is answered with ERR_CLOSED; teardown.c ends the calls. */
+/* From here on no call of the connection can be answered: functions for handlers return ERR_CLOSED.
+ * teardown.c ends the calls. */
 static void connection_drop_h2(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -50,7 +50,7 @@ static void connection_drop_h2(struct connection *c)
     teardown_begin(c);
 }
 
-/* What was written still leaves, and the peer has a moment to read it. */
+/* Closes in order: written output is still sent, and the peer gets time to read it. */
 void connection_end(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -66,7 +66,7 @@ void connection_cut(struct connection *c)
     if (c->stream) stream_close(c->stream);
 }
 
-/* From inside h2's events, too: the next flush says what is left to say and ends it. */
+/* May be called inside h2's events. The next flush sends the rest and closes the connection. */
 static void connection_fail(struct connection *c)
 {
     if (c->state != CONNECTION_OPEN) return;
@@ -96,7 +96,7 @@ void connection_too_much(struct connection *c)
     connection_fail_because(c, REFUSED_MEMORY, "metadata of open calls");
 }
 
-/* -- the clock -- */
+/* -- the timer -- */
 
 void connection_wake_by(struct connection *c, mono_time due)
 {
@@ -139,7 +139,7 @@ static mono_time connection_write_due(const struct connection *c)
                                          : MONO_NEVER;
 }
 
-/* Whether the kernel took something since we last looked. */
+/* Notes whether the kernel has accepted output since the last check. */
 static void connection_note_written(struct connection *c, mono_time now)
 {
     uint64_t taken = c->written - stream_pending(c->stream);
@@ -149,9 +149,9 @@ static void connection_note_written(struct connection *c, mono_time now)
     c->moved = now;
 }
 
-/* Answers wait and the peer's windows let none of them go. That may last as long as it likes, if
- * the peer still reads: each time it takes as long as a write may, it is asked, and only the answer
- * to that counts. One that goes on asking and never reads would look alive otherwise. */
+/* When the stall ping is due: responses wait, and the peer's windows allow no output. A stall may
+ * last as long as the peer still reads. After each write timeout a ping is sent, and only its reply
+ * counts, because a peer that sends requests and never reads would seem alive. */
 static mono_time connection_stall_due(const struct connection *c)
 {
     if (c->stall_asked.ms != MONO_NEVER.ms)
@@ -169,7 +169,7 @@ static void connection_note_data(struct connection *c, mono_time now)
     c->stall_since = now;
 }
 
-/* Asks the peer by a ping, or gives it up when the last one was not answered in time. */
+/* Sends a ping, or closes the connection if the last ping was not answered in time. */
 static void connection_ping_or_cut(struct connection *c, mono_time *asked, uint64_t token,
                                    mono_time now)
 {
@@ -230,7 +230,7 @@ static void connection_on_timer(struct timer *timer)
 {
     struct connection *c = CONTAINER_OF(timer, struct connection, timer);
 
-    if (c->state == CONNECTION_ENDED) { /* it has lingered */
+    if (c->state == CONNECTION_ENDED) { /* the linger time is over */
         stream_close(c->stream);
         return;
     }
@@ -260,7 +260,7 @@ static void connection_on_data(void *owner, int32_t stream, struct str bytes)
         call_data(call, bytes);
         return;
     }
-    h2_consume(c->h2, stream, bytes.len); /* of a request that was refused */
+    h2_consume(c->h2, stream, bytes.len); /* data of a refused request */
 }
 
 static void connection_on_stream_end(void *owner, int32_t stream)
@@ -316,8 +316,8 @@ static const struct h2_events connection_h2_events = {
 
 /* -- bytes -- */
 
-/* Data for streams that are gone costs only its reading, and some of it crosses the ends of calls
- * by right. Looked at before more is read, when what the last bytes led to has been answered. */
+/* Data for streams that are gone costs only reading time, and some of it legitimately crosses the
+ * end of a call. Checked after the responses to earlier input were sent. */
 static void connection_check_late_data(struct connection *c)
 {
     uint64_t late = h2_data_late(c->h2);
@@ -337,9 +337,10 @@ static void connection_on_bytes(void *owner, struct str bytes)
     enum err err;
 
     if (c->state == CONNECTION_OPEN) connection_check_late_data(c);
-    if (c->state != CONNECTION_OPEN) return; /* for nobody any more */
+    if (c->state != CONNECTION_OPEN) return; /* the input is ignored */
     c->heard = now;
-    c->read_at = clock_mono_ns(c->server->io->clock); /* once for all calls that begin in it */
+    /* one clock reading for all calls that begin in these bytes */
+    c->read_at = clock_mono_ns(c->server->io->clock);
     c->ping_sent = MONO_NEVER;
     if (page_is_http1(c, bytes)) {
         page_feed(c, bytes);
@@ -362,7 +363,8 @@ static void connection_on_drained(void *owner)
     if (c->state != CONNECTION_ENDED) connection_mark_dirty(c);
 }
 
-/* The peer sends no more. A gRPC client that is still there would; nobody waits for answers. */
+/* The peer has ended its output. A gRPC client keeps its side open while it waits for responses, so
+ * the connection is closed. */
 static void connection_on_end(void *owner)
 {
     connection_end(owner);
@@ -375,7 +377,8 @@ static void connection_on_closed(void *owner, enum err, const struct note *)
     c->stream = NULL;
     timer_stop(&c->timer);
     connection_drop_h2(c);
-    if (list_empty(&c->ended)) server_connection_gone(c->server, c); /* else teardown.c does */
+    /* otherwise teardown.c frees it */
+    if (list_empty(&c->ended)) server_connection_gone(c->server, c);
 }
 
 static const struct stream_events connection_stream_events = {
@@ -392,7 +395,7 @@ void connection_mark_dirty(struct connection *c)
     server_wake(c->server);
 }
 
-/* Nothing is left that anybody waits for: a protocol error was answered, or it has drained. */
+/* True if nothing is left to send: the connection failed, or has drained. */
 static bool connection_is_over(const struct connection *c)
 {
     if (c->state == CONNECTION_FAILED || h2_is_over(c->h2)) return true;
@@ -400,8 +403,8 @@ static bool connection_is_over(const struct connection *c)
            h2_streams(c->h2) == 0 && !h2_has_output(c->h2);
 }
 
-/* Answers without a body are held by no window, so a peer that asks and never reads would make us
- * keep one for each request. While many wait, we do not read what else it asks. */
+/* Pauses input while the peer has many unread responses. Responses without a body are not bounded
+ * by windows, so a peer that sends requests and never reads would otherwise fill the memory. */
 static void connection_check_unread(struct connection *c)
 {
     size_t waiting, most = c->server->limits.socket_output_max;
@@ -433,7 +436,7 @@ void connection_flush(struct connection *c)
     if (bound - min_size(bound, pending) < min_size(ROOM_MIN, bound / 2)) {
         if (c->state == CONNECTION_FAILED) connection_end(c);
         connection_check_unread(c);
-        return; /* on_drained comes back to it */
+        return; /* on_drained flushes again */
     }
     buf_clear(output);
     err = h2_take_output(c->h2, bound - pending, output);
@@ -444,7 +447,7 @@ void connection_flush(struct connection *c)
         connection_note_written(c, loop_now(c->server->io->loop));
         connection_note_data(c, loop_now(c->server->io->loop));
         connection_wake_by(c, connection_write_due(c));
-        /* There may be more, and a kernel that took it at once owes us no on_drained. */
+        /* There may be more output, and without pending output on_drained does not follow. */
         if (bytes.len == bound - pending && stream_pending(c->stream) <= bound / 2)
             connection_mark_dirty(c);
     }
@@ -457,11 +460,11 @@ void connection_flush(struct connection *c)
     connection_check_unread(c);
 }
 
-/* -- the beginning -- */
+/* -- accepting -- */
 
-static const struct tls_identity nobody; /* let in without a certificate */
+static const struct tls_identity nobody; /* a peer without a certificate */
 
-/* The stream's own are gone with on_closed; calls may be ended later. */
+/* Copies identity and address: the stream frees its own at on_closed, before calls end. */
 static enum err connection_copy_peer(const struct listening *l, struct connection *c)
 {
     const struct tls_identity *identity = stream_peer_identity(c->stream);
@@ -527,7 +530,8 @@ void connection_accept(void *owner, struct stream *own_stream)
 {
     struct listening *l = owner;
     struct rpc_server *s = l->server;
-    bool no_alpn = l->tls && s->page && !stream_alpn(own_stream)[0]; /* pages only: page.c */
+    /* serves only pages, see page.c */
+    bool no_alpn = l->tls && s->page && !stream_alpn(own_stream)[0];
     struct connection *c;
     enum err err;
 
@@ -549,10 +553,11 @@ void connection_accept(void *owner, struct stream *own_stream)
     meter_connections(s, 1);
     stream_start(own_stream, &connection_stream_events, c);
     connection_wake_by(c, connection_next_due(c));
-    if (!s->page) connection_mark_dirty(c); /* our SETTINGS; else after the first byte: page.c */
+    /* Sends our SETTINGS; with pages, after the first byte, see page.c. */
+    if (!s->page) connection_mark_dirty(c);
 }
 
-/* First "no new streams please", then, when the peer has heard it, the last word. */
+/* Sends a GOAWAY that announces the shutdown, and after the reply to a ping the final GOAWAY. */
 void connection_drain(struct connection *c)
 {
     mono_time now = loop_now(c->server->io->loop);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forwarded calls: each is a server's call and a client's call tied together.
+/* Forwarded calls: each connects a server's call with a client's call. Runs on the loop's thread.
  *
- * The gate decides at the first event of a call, and redirects the call: to the service's own
- * handler, or to passing_handler. A `passing` lives from that event to the later of two ends:
- * on_done of the server's call, on_end of the client's. A request message that the leader does not
- * take yet waits here, at most one; answers wait in the server's call. The other side is paused
- * meanwhile. All on the loop's thread. */
+ * The gate decides at the first event of a call and redirects the call to the service's own handler
+ * or to passing_handler. A `passing` exists from that event until both calls have ended: on_done of
+ * the server's call and on_end of the client's. At most one request message waits here while the
+ * leader does not accept it; responses wait in the server's call. Meanwhile the other side is
+ * paused. */
 #include "rpc/forward.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PASSING_MAX = 10000, /* at once; more get UNAVAILABLE */
-    /* Calls that wait at the leader (locks, watches) hold their streams; those behind them must not
-     * wait. Enough for PASSING_MAX calls at the 1,000 streams our servers allow. */
+    PASSING_MAX = 10000, /* forwarded calls at once; further calls get UNAVAILABLE */
+    /* Calls that wait at the leader (locks, watches) occupy streams that other calls need. Enough
+     * for PASSING_MAX calls at the 1,000 streams that our servers allow. */
     LEADER_CONNECTIONS_MAX = 12,
-    LEADERS_MAX = 4, /* the one there is, and old ones that still have calls */
+    LEADERS_MAX = 4, /* the current leader, and old leaders that still have calls */
     MESSAGE_MAX = 1024 * 1024 * 1024,
     CALLER_MAX = 16 * 1024,
     OWN_METADATA = 2,
 };
 
 struct leader {
-    struct list link; /* forwarder.leaders */
+    struct list link; /* in forwarder.leaders */
     struct rpc_forwarder *forwarder;
     struct rpc_channel *channel;
     char address[RPC_ADDRESS_CAP];
@@ -34,19 +34,19 @@ struct passing {
     struct rpc_forwarder *forwarder;
     struct leader *leader;
     const struct rpc_forward_gate *gate;
-    struct rpc_call *call;          /* the server's; NULL after on_done */
-    struct rpc_client_call *onward; /* the client's; NULL after on_end */
-    struct buf request;             /* that the leader does not take yet */
-    enum err broken;                /* why the request cannot be passed on; ERR_OK: it can */
-    bool request_waits;             /* in `request`: the server's call is paused */
+    struct rpc_call *call;          /* the server's call; NULL after on_done */
+    struct rpc_client_call *onward; /* the client's call; NULL after on_end */
+    struct buf request;             /* the message that the leader has not accepted yet */
+    enum err broken;                /* why the request cannot be forwarded; ERR_OK: none */
+    bool request_waits;             /* a message is in `request`, and the server's call is paused */
     bool headers_given;
-    bool cut_short; /* its time is the gate's, not its caller's */
+    bool cut_short; /* the gate's timeout is shorter than the caller's */
 };
 struct rpc_forwarder {
     struct rpc_forwarder_options options;
-    struct list leaders; /* until their channels are closed, the oldest first */
+    struct list leaders; /* oldest first, until their channels are closed */
     size_t leader_count;
-    struct leader *leader; /* NULL: not known */
+    struct leader *leader; /* NULL: unknown */
     struct buf scratch;
     size_t running;
     bool closing;
@@ -121,7 +121,7 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
     err = address_split(address, &parts, NULL);
     if (err) return err;
     if (strlen(address) >= RPC_ADDRESS_CAP) return ERR_INVALID;
-    if (f->leader_count == LEADERS_MAX) { /* the calls of the oldest end, each with its outcome */
+    if (f->leader_count == LEADERS_MAX) { /* ends the oldest leader's calls */
         leader_close(CONTAINER_OF(f->leaders.next, struct leader, link));
         return ERR_FULL;
     }
@@ -179,7 +179,7 @@ void rpc_forwarder_close(struct rpc_forwarder *f, void (*done)(void *owner), voi
     forwarder_free_if_over(f);
 }
 
-/* -- a call on its way -- */
+/* -- forwarded calls -- */
 
 static void passing_free(struct passing *p)
 {
@@ -204,7 +204,7 @@ static void passing_add_headers(struct passing *p)
         (void)rpc_add_header(p->call, headers[i].name, headers[i].value); /* best effort */
 }
 
-/* An answer that the caller cannot be given: too large here, or no memory. It was applied. */
+/* The response cannot be passed to the caller: too large, or no memory. The call was applied. */
 static void passing_fail_answer(struct passing *p, enum err err)
 {
     struct note note;
@@ -239,12 +239,13 @@ static void passing_add_trailers(struct passing *p, const struct rpc_client_call
     size_t count = rpc_call_trailers(onward, &trailers);
 
     for (size_t i = 0; i < count; i++) {
-        if (str_equal(trailers[i].name, STR("x-muster-trace"))) continue; /* our server says it */
+        /* this server adds its own */
+        if (str_equal(trailers[i].name, STR("x-muster-trace"))) continue;
         (void)rpc_add_trailer(p->call, trailers[i].name, trailers[i].value);
     }
 }
 
-/* No answer of the leader's, and certainly not applied. */
+/* The leader did not respond, and the call was certainly not applied. */
 static void passing_end_not_applied(struct passing *p, const struct rpc_outcome *outcome)
 {
     (void)rpc_add_trailer(p->call, STR(RPC_APPLIED_TRAILER), STR("no"));
@@ -274,8 +275,8 @@ static void onward_on_end(void *owner, struct rpc_client_call *onward,
 {
     struct passing *p = owner;
 
-    /* A forwarded call is repeated only after attempts that certainly were not applied, so what the
-     * leader answered is about all of them. */
+    /* A forwarded call is retried only after attempts that were certainly not applied, so the
+     * leader's response covers all attempts. */
     assert(!outcome->doubted || outcome->err == ERR_UNKNOWN);
     if (p->call) {
         passing_add_headers(p);
@@ -296,11 +297,11 @@ static void onward_on_end(void *owner, struct rpc_client_call *onward,
 
 /* -- from the caller to the leader -- */
 
-/* A part of the request cannot be had or kept here. What went before it may have reached the
- * leader: only the client's call knows, so the answer waits for on_end. */
+/* A part of the request cannot be read or kept here. Earlier parts may have reached the leader.
+ * Only the client's call knows, so the answer waits for on_end. */
 static void passing_break_off(struct passing *p, enum err err)
 {
-    if (err == ERR_CLOSED) return; /* on_end is on its way already */
+    if (err == ERR_CLOSED) return; /* on_end follows */
     p->broken = err;
     rpc_call_cancel(p->onward);
 }
@@ -332,7 +333,8 @@ static void passing_send_request(struct passing *p, const ProtobufCMessage *mess
     if (message) {
         buf_clear(scratch);
         err = message_write(message, scratch, NULL);
-        if (err == ERR_FULL) err = ERR_TOO_LARGE; /* not the leader's: no event ends that */
+        /* not the leader's queue: no event would follow */
+        if (err == ERR_FULL) err = ERR_TOO_LARGE;
         bytes = buf_peek(scratch);
     }
     if (!err) err = rpc_call_send(p->onward, bytes);
@@ -372,7 +374,7 @@ static enum err passing_start(struct passing *p, const struct rpc_forward_gate *
     size_t count = 0, cursor = 0;
     mono_time deadline = rpc_call_deadline(call);
     struct rpc_call_options options = {
-        .path = rpc_call_path(call).at, /* of a method: it ends with a NUL */
+        .path = rpc_call_path(call).at, /* the path of a method has a final NUL */
         .trace = rpc_call_trace(call),
         .request_id = STR_EMPTY,
         .response_max = gate->response_max,
@@ -435,7 +437,7 @@ void rpc_fail_not_leader(struct rpc_call *call, const char *leader)
     rpc_finish(call, GRPC_FAILED_PRECONDITION, STR("not the leader"), STR_EMPTY);
 }
 
-/* -- events of the server for a call that is forwarded -- */
+/* -- events of a forwarded server's call -- */
 
 static void passing_on_message(void *service, struct rpc_call *, const ProtobufCMessage *message,
                                struct str bytes)
@@ -463,7 +465,7 @@ static void passing_on_done(void *service, struct rpc_call *)
     struct passing *p = service;
 
     p->call = NULL;
-    if (p->onward) rpc_call_cancel(p->onward); /* nobody waits for the answer any more */
+    if (p->onward) rpc_call_cancel(p->onward); /* the caller is gone */
     passing_free_if_over(p);
 }
 
@@ -476,7 +478,7 @@ static const struct rpc_handler passing_handler = {
 
 /* -- the gate: the first event of each call -- */
 
-/* The gate has answered the call itself: no handler hears of it. */
+/* The gate has answered the call itself, so no handler gets events. */
 static const struct rpc_handler gate_answered;
 
 /* NULL: the gate has answered the call itself. */
@@ -519,7 +521,7 @@ static void gate_on_start(void *service, struct rpc_call *call)
     if (gate->handler->on_start) gate->handler->on_start(gate->service, call);
 }
 
-/* The first event of a call that begins with its message; streams were redirected at their start. */
+/* The first event of a call that begins with its message. Streams were redirected in on_start. */
 static void gate_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                             struct str bytes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who really called, as text between replicas.
+/* The original caller's identity, as text between replicas.
  *
- * Layout: lines, each a letter, a space, a value and a newline:
+ * Layout: lines of a letter, a space, a value and a newline:
  *   u <URI>   d <DNS name>   c <common name>   s <serial>   e <not after, ms since 1970>
- * No value holds a control byte: a certificate with one was refused in the handshake (io/tls.h), so
- * the lines cannot be mistaken. No line at all is nobody: a caller without a certificate. */
+ * Values contain no control bytes, because the handshake refuses such certificates (io/tls.h), so
+ * lines are unambiguous. No lines at all mean a caller without a certificate. */
 #include <inttypes.h>
 
 #include "rpc/forward.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of header names and values that a user may choose. Pure; run for each header of each call,
- * so they take no branch that random input could mispredict often. */
+/* Checks of header names and values that a user may choose. Pure. They run for each header of each
+ * call, so they avoid branches that are hard to predict. */
 #include "rpc/headers.h"
 
 bool header_name_is_free(struct str name)
@@ -23,7 +23,7 @@ bool header_value_is_printable(struct str value)
     return true;
 }
 
-/* Without a branch per letter: ids are random, and so would be its guess. */
+/* No branch per digit, because trace ids are random and would defeat branch prediction. */
 bool header_is_hex(struct str s)
 {
     unsigned bad = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What client and server both ask of names and values in headers. Pure. */
+/* Checks of header names and values, shared by client and server. Pure. */
 #ifndef RPC_HEADERS_H
 #define RPC_HEADERS_H
 #include "base/str.h"
 
-/* Lower case, and none of the names that gRPC keeps for itself: the user's to choose. */
+/* True if a user may choose this name: lower case, and not reserved by gRPC. */
 bool header_name_is_free(struct str name);
 bool header_value_is_printable(struct str value);
-bool header_is_hex(struct str s); /* digits in lower case alone, as trace ids are */
+bool header_is_hex(struct str s); /* lower-case digits only, as in trace ids */
 #endif

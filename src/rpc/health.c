@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.health.v1: Check answers at once, Watch sends now and at every change.
+/* grpc.health.v1: Check answers at once; Watch sends the current state and every change. Runs on
+ * the loop's thread.
  *
- * A watcher that does not read misses states in between but never the last one: the status it was
- * sent last is kept, and the present one is looked up when it can be written to again. Loop's
- * thread. */
+ * A watcher that does not read may miss intermediate states but never the last one: the watcher
+ * keeps the state it was last sent, and is compared with the current state when it is writable
+ * again. */
 #include "rpc/health.h"
 
 #include <stdlib.h>
@@ -27,8 +28,8 @@ struct service {
 struct watcher {
     struct list link;
     struct rpc_call *call;
-    serving_status sent; /* UNKNOWN: none yet */
-    struct str name;     /* in the request, which lives as long as the call */
+    serving_status sent; /* last state sent; UNKNOWN: none */
+    struct str name;     /* in the request, which is valid as long as the call */
 };
 struct rpc_health {
     struct map services;
@@ -63,7 +64,7 @@ static const struct rpc_handler check_handler = {.on_message = health_on_check};
 
 /* -- Watch -- */
 
-/* Nothing is sent when the watcher has it already, or takes nothing now: on_writable comes back. */
+/* Sends the current state if it is new to the watcher. If not writable, on_writable calls again. */
 static void watcher_send(const struct rpc_health *h, struct watcher *w)
 {
     check_response response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
@@ -109,7 +110,7 @@ static void health_on_watch_done(void *, struct rpc_call *call)
 {
     struct watcher *w = rpc_call_data(call);
 
-    if (!w) return; /* it was refused */
+    if (!w) return; /* the call was refused */
     list_remove(&w->link);
     free(w);
 }
@@ -169,7 +170,8 @@ enum err rpc_health_open(struct rpc_server *server, struct rpc_health **ret_heal
     enum err err;
 
     if (!h) return ERR_NOMEM;
-    map_init(&h->services, RPC_HEALTH_SERVICES_MAX, 0); /* its keys are ours */
+    /* keys are chosen by us, so a fixed seed is safe */
+    map_init(&h->services, RPC_HEALTH_SERVICES_MAX, 0);
     list_init(&h->watchers);
     err = rpc_health_set(h, STR_EMPTY, RPC_NOT_SERVING);
     if (!err) err = health_add_methods(server, h, note);
@@ -184,7 +186,7 @@ enum err rpc_health_open(struct rpc_server *server, struct rpc_health **ret_heal
 void rpc_health_close(struct rpc_health *health)
 {
     if (!health) return;
-    assert(list_empty(&health->watchers)); /* the server is gone, and with it every call */
+    assert(list_empty(&health->watchers)); /* the server is closed, so all calls have ended */
     map_free(&health->services);
     free(health);
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a server holds for its peers at most: defaults, and the books per identity.
+/* Limits of what a server keeps for its peers: defaults, and accounting per identity.
  *
- * Buffered bytes are those a peer makes us keep beyond one connection's windows and queues:
- * requests that are half read or wait, answers it has not taken. Metadata is charged apart, because
- * a peer can make much of it with few bytes: one byte names an entry of the header table. */
+ * Buffered bytes are memory beyond the windows and queues of a connection: incomplete or waiting
+ * requests, and unread responses. Metadata is charged separately, because a peer can cause much of
+ * it with few bytes: one byte refers to an entry of the header table. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rpc/server_internal.h"
 
 enum {
-    KEY_MAX = 512,            /* of an identity; more is cut, and shares the books */
-    H2_OVERHEAD = 3 << 20,    /* nghttp2's own state: header tables, control frames */
-    STREAMS_RECKONED = 65536, /* that a limit raised by hand may add to it, 1 KiB each */
+    KEY_MAX = 512,            /* bytes of an identity; longer identities are cut and share one
+                               * account */
+    H2_OVERHEAD = 3 << 20,    /* nghttp2's own memory: header tables, control frames */
+    STREAMS_RECKONED = 65536, /* streams that a raised limit may add to the overhead, 1 KiB each */
 };
 
 #define DEFAULT(field, value)                                                                      \
@@ -69,7 +70,7 @@ struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
 
 /* -- identities -- */
 
-/* Any name the certificate proves will do here: it only has to be the same for the same peer. */
+/* Any name that the certificate proves is suitable, if it is the same for the same peer. */
 static struct str identity_key(const struct tls_identity *identity)
 {
     if (identity->uri_count > 0) return identity->uris[0];
@@ -94,7 +95,7 @@ struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *id
     key.len = min_size(key.len, KEY_MAX);
     peer = map_make(&s->peers, key, sizeof *peer);
     if (!peer || peer->connections >= s->limits.connections_per_identity_max) return NULL;
-    peer->key = str_of(peer + 1, key.len); /* map_make put it there */
+    peer->key = str_of(peer + 1, key.len); /* map_make stored the key there */
     peer->connections++;
     return peer;
 }
@@ -145,7 +146,7 @@ enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct connection *c = call->connection;
-    bool replica = c->passes_on && c->own_identity; /* in plaintext anybody may say so */
+    bool replica = c->passes_on && c->own_identity; /* in plaintext any peer could claim this */
 
     if (!c->passes_on && !limits_fit(c->metadata, s->limits.metadata_per_connection_max, bytes))
         return ERR_TOO_LARGE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting calls, the slow-request log, trace ids. */
+/* Call metrics, the slow-request log and trace ids. */
 #include "rpc/meter.h"
 
 #include <stdlib.h>
@@ -147,7 +147,8 @@ void meter_late_data(struct rpc_server *s, uint64_t bytes)
 
 void meter_connections(struct rpc_server *s, int change)
 {
-    if (s->meter) gauge_add(s->meter->connections, change); /* the servers of a process share it */
+    /* the gauge is shared by the servers of a process */
+    if (s->meter) gauge_add(s->meter->connections, change);
 }
 
 /* "received=0.02ms decoded=0.31ms applied=1204.10ms" */
@@ -195,7 +196,7 @@ void meter_call_ended(struct rpc_call *call)
 
 /* -- trace ids -- */
 
-/* The client's id, if it is one: traceparent is "00-<32 hex>-<16 hex>-<2 hex>". */
+/* The client's trace id, if valid: traceparent is "00-<32 hex>-<16 hex>-<2 hex>". */
 static bool trace_given(const struct rpc_call *call, struct str *ret_trace)
 {
     struct str value;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is counted of calls, per method: calls by status, time, bytes.
+/* Metrics of calls, per method.
  *
  *   muster_rpc_server_calls_total{method,code}     ended calls
  *   muster_rpc_server_seconds{method}              from the request's headers to its status
  *   muster_rpc_server_bytes_total{method,direction}    messages, without framing
- *   muster_rpc_server_running                      calls under way
+ *   muster_rpc_server_running                      running calls
  *   muster_rpc_server_connections                  open connections
- *   muster_rpc_server_refused_total{reason}        connections and calls turned away
+ *   muster_rpc_server_refused_total{reason}        refused connections and calls
  *
- * Methods are those that were registered; every other path counts as "unknown". One meter serves
- * all servers of a process and is closed after them. */
+ * Calls of unregistered paths count under the method "unknown". One meter serves all servers of a
+ * process and is closed after them. */
 #ifndef RPC_METER_H
 #define RPC_METER_H
 #include "base/note.h"
 #include "obs/metrics.h"
 
 struct rpc_meter;
-/* ERR_EXISTS (there is one on these metrics), ERR_FULL, ERR_NOMEM. `metrics` outlives it. */
+/* ERR_EXISTS (a second meter on these metrics), ERR_FULL, ERR_NOMEM. `metrics` must outlive it. */
 enum err rpc_meter_open(struct metrics *metrics, struct rpc_meter **ret_meter, struct note *note);
 void rpc_meter_close(struct rpc_meter *meter); /* NULL is fine */
 #endif

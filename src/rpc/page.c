@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that are no gRPC: pages for probes, /health and the like, and answers to the others.
+/* Requests that are not gRPC: pages for probes, such as /health, and responses to all others.
  *
- * By HTTP/2 a GET is a request among others. HTTP/1.1 is recognised by the first bytes of a
+ * Over HTTP/2 a GET is an ordinary request. HTTP/1.1 is recognised by the first bytes of a
  * connection: a gRPC client begins with "PRI", a probe with "GET" or "HEAD". Such a connection gets
- * one answer and ends. The server sends nothing before the first byte, because a peer that speaks
- * HTTP/1.1 could not read its SETTINGS.
+ * one response and is closed. The server sends nothing before the first byte, because an HTTP/1.1
+ * peer could not parse its SETTINGS.
  *
- * Any other request that is no gRPC, of a browser or a judge of HTTP/2, is a call without a method.
- * Its answer says so in words, because such a peer does not look at trailers; a gRPC client finds its
- * status there all the same. The answer waits for the end of the request, so that h2 still judges the
- * rest of the request. The wait is bounded in bytes and by the time that headers may take. */
+ * Any other request that is not gRPC, for example of a browser or an HTTP/2 conformance test,
+ * becomes a call without a method. Its response contains a text, because such a peer ignores
+ * trailers; a gRPC client also finds its status. The response waits for the end of the request, so
+ * that h2 still checks the rest of the request. The wait is bounded in bytes and by the header
+ * timeout. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@
 enum {
     HEAD_MAX = 8 << 10,
     ANSWER_HEAD_MAX = 256,
-    BODY_PATIENCE = 64 << 10, /* bytes of a request's body that are let pass */
+    BODY_PATIENCE = 64 << 10, /* most bytes of a request's body that are discarded */
 };
 
 void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner)
@@ -29,7 +30,7 @@ void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner)
     server->page_owner = owner;
 }
 
-/* False: there is no such page. */
+/* False: no such page. */
 static bool page_find(const struct rpc_server *s, struct str path, struct rpc_page *page)
 {
     struct str query = path;
@@ -39,7 +40,7 @@ static bool page_find(const struct rpc_server *s, struct str path, struct rpc_pa
     return s->page(s->page_owner, path, page);
 }
 
-/* A whole answer by HTTP/2; `head`: without its body. */
+/* Sends a complete response over HTTP/2; `head`: without its body. */
 static void plain_answer_send(struct h2 *h2, int32_t stream, const struct h2_header headers[2],
                               struct str body, const struct h2_header *trailers,
                               size_t trailer_count, bool head)
@@ -65,7 +66,7 @@ bool page_answer(struct connection *c, int32_t stream, struct str path, bool hea
     return true;
 }
 
-/* -- strangers -- */
+/* -- requests that are not gRPC -- */
 
 void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head)
 {

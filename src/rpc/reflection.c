@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server reflection from the embedded descriptors.
+/* Server reflection from the embedded descriptors. Runs on the loop's thread.
  *
- * One handler, typed as v1, serves both versions: their messages have the same fields and
- * numbers. A question about a file or symbol is answered with the file and everything it imports,
- * so that a tool needs one round trip; a stream that asks again gets them again. Answers are packed
- * by hand, because all they carry is views of the descriptors and of paths. Loop's thread. */
+ * One handler, typed as v1, serves both versions, because their messages have the same fields and
+ * numbers. A query for a file or symbol is answered with the file and all its imports, so that a
+ * tool needs one round trip; repeated queries on a stream get them again. Responses are encoded by
+ * hand, because they contain only views of descriptors and paths. */
 #include "rpc/reflection.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ typedef Grpc__Reflection__V1__ServerReflectionRequest reflection_request;
 #define ASKS(name) GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##name
 
 enum {
-    FILES_MAX = 128, /* in one answer; the product has two dozen */
+    FILES_MAX = 128, /* files in one response; the product has two dozen */
     ANSWER_MAX = 4 << 20,
 };
 /* Fields of ServerReflectionResponse. */
@@ -44,7 +44,7 @@ static bool files_have(const struct files *files, struct str file)
     return false;
 }
 
-/* The file, then breadth first what it imports. */
+/* Adds the file, then its imports breadth first. */
 static void files_with_imports(struct str set, struct str file, struct files *files)
 {
     files->at[0] = file;
@@ -58,7 +58,7 @@ static void files_with_imports(struct str set, struct str file, struct files *fi
     }
 }
 
-/* These pack the body of an answer, and say which field of the answer it is. */
+/* These functions encode the body of a response and return the response's field number. */
 static uint32_t pack_files(struct pack *body, struct str set, struct str file)
 {
     struct files files;
@@ -85,7 +85,7 @@ static struct str method_service(const struct rpc_method *m)
     return str_of(rest.at, str_find(rest, '/'));
 }
 
-/* A service is listed with the first of its methods. */
+/* A service is listed at its first method. */
 static bool method_is_first(const struct rpc_server *server, size_t index)
 {
     struct str name = method_service(rpc_server_method(server, index));
@@ -131,7 +131,7 @@ static uint32_t pack_answer(const struct rpc_reflection *r, const reflection_req
         if (descriptors_find_symbol(r->descriptors, str_from(q->all_extension_numbers_of_type),
                                     &file))
             return pack_error(body, GRPC_NOT_FOUND, "no such type");
-        /* Our contracts have no extensions (proto3): every type has an empty list of them. */
+        /* The product's contracts have no extensions (proto3), so every type has an empty list. */
         pack_text(body, 1, str_from(q->all_extension_numbers_of_type));
         return EXTENSIONS;
     case ASKS(FILE_CONTAINING_EXTENSION):
@@ -157,7 +157,7 @@ static void reflection_on_message(void *owner, struct rpc_call *call,
     pack_row(&answer, REQUEST, &request);
     pack_row(&answer, field, &body);
     if (!answer.err) answer.err = rpc_send_bytes(call, buf_peek(answer.into));
-    if (answer.err == ERR_FULL) /* the peer asks and does not read what it is sent */
+    if (answer.err == ERR_FULL) /* the peer sends queries without reading responses */
         rpc_fail(call, ERR_FULL, &(struct note){"read the answers first"});
     else if (answer.err && answer.err != ERR_CLOSED)
         rpc_fail(call, answer.err, NULL);

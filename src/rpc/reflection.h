@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server reflection, v1 and v1alpha: tools such as grpcurl need no .proto files.
+/* Server reflection, v1 and v1alpha, so that tools such as grpcurl need no .proto files.
  *
- * Lists the services that are registered with the server, and returns descriptors as protoc made
- * them, unchanged. The two versions are the same on the wire and share one handler. */
+ * Lists the registered services and returns protoc's descriptors unchanged. The two versions have
+ * the same encoding and share one handler. */
 #ifndef RPC_REFLECTION_H
 #define RPC_REFLECTION_H
 #include "rpc/server.h"
 
 struct rpc_reflection;
-/* `descriptors` is an encoded FileDescriptorSet (wire/descriptors.h) that outlives the server.
- * ERR_NOMEM, and what rpc_server_add says. */
+/* `descriptors` is an encoded FileDescriptorSet (wire/descriptors.h) that must outlive the server.
+ * ERR_NOMEM, and the errors of rpc_server_add. */
 enum err rpc_reflection_open(struct rpc_server *server, struct str descriptors,
                              struct rpc_reflection **ret_reflection, struct note *note);
-void rpc_reflection_close(struct rpc_reflection *reflection); /* after the server; NULL is fine */
+/* call after the server is closed; NULL is fine */
+void rpc_reflection_close(struct rpc_reflection *reflection);
 #endif

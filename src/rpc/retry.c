@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of retry.h, and the meaning of an answered status. Pure; any thread. */
+/* The table of retry.h, and the meaning of each status. Pure; any thread. */
 #include "rpc/retry.h"
 
 static const struct {
@@ -21,8 +21,8 @@ bool retry_status_is_doubtful(enum grpc_status status)
     return meanings[grpc_status_defined(status)].doubtful;
 }
 
-/* A "no" that may have come from a layer in front of the method (limits, access, routing), which
- * has not asked whether it saw this request id before. */
+/* True for a refusal that may come from a layer before the method (limits, access, routing), which
+ * has not looked up the request id. */
 static bool retry_may_precede_method(enum grpc_status status)
 {
     return status == GRPC_RESOURCE_EXHAUSTED || status == GRPC_PERMISSION_DENIED ||
@@ -45,7 +45,7 @@ static bool retry_leaves_doubt(const struct retry_facts *f)
     }
 }
 
-/* Whether this end is one that another attempt could turn into something better. */
+/* Whether a retry could improve this outcome. */
 static bool retry_is_worth_another(const struct retry_facts *f)
 {
     bool repeatable = f->repeat != RETRY_REPEAT_UNSAFE;
@@ -68,7 +68,7 @@ struct retry_verdict retry_decide(const struct retry_facts *f)
     if (!f->stopped && f->replayable && f->attempts < f->attempts_max &&
         retry_is_worth_another(f)) {
         verdict.again = true;
-        /* The first refusal is usually a connection that is going away; the next one is ready. */
+        /* The first refusal usually comes from a closing connection, and another is ready. */
         verdict.at_once = f->attempts <= 1 && f->end != ATTEMPT_ANSWERED;
         return verdict;
     }
@@ -78,7 +78,7 @@ struct retry_verdict retry_decide(const struct retry_facts *f)
         verdict.err = ERR_NOT_LEADER;
     else
         verdict.err = retry_err_from_status(f->status);
-    /* "Unknown, but not applied": the peer is sure of the half that ERR_UNKNOWN is about. */
+    /* The peer returned UNKNOWN but also "not applied", so ERR_UNKNOWN would be wrong. */
     if (verdict.err == ERR_UNKNOWN && !verdict.doubt) verdict.err = ERR_INTERNAL;
     return verdict;
 }

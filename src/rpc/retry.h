@@ -1,64 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What to do when an attempt at a call is over: pure, a function of what happened.
+/* Decides what follows an attempt of a call. Pure.
  *
- *   how it ended        certain not applied   then
- *   UNSENT, REFUSED,            yes           again, while attempts are left and what was sent is
- *   NOT_APPLIED                               still held; else the status, as "was not"
- *   NOT_LEADER                  yes           again where the channel follows; else ERR_NOT_LEADER
+ *   how it ended        certainly not applied  then
+ *   UNSENT, REFUSED,            yes           retry, while attempts are left and the request is
+ *   NOT_APPLIED                               still kept; else the status, as "not applied"
+ *   NOT_LEADER                  yes           retry if the channel follows; else ERR_NOT_LEADER
  *   ANSWERED, OK                 -            ERR_OK
- *   ANSWERED, a plain no        yes           the status, as "was not"
- *   ANSWERED, a doubtful one    no            UNAVAILABLE and UNKNOWN: again where a repeat does no
- *                                             harm; else ERR_UNKNOWN
- *   LOST                        no            again where a repeat does no harm; else ERR_UNKNOWN
+ *   ANSWERED, a definite no     yes           the status, as "not applied"
+ *   ANSWERED, a doubtful one    no            UNAVAILABLE, UNKNOWN: retry if a repeat is harmless;
+ *                                             else ERR_UNKNOWN
+ *   LOST                        no            retry if a repeat is harmless; else ERR_UNKNOWN
  *
- * The surprising rule: doubt stays. Once an attempt may have been applied, a later attempt that was
- * refused proves nothing about the earlier one, and the call can only end well or as ERR_UNKNOWN;
- * except by an answer of the method itself, which knows the repeat by its request id (or does not
- * mind). That a request carries an id allows nothing: only the method can say what the id is worth
- * there. */
+ * The surprising rule: doubt persists. Once an attempt may have been applied, the refusal of a
+ * later attempt proves nothing about the earlier attempt. The call can then only succeed or end as
+ * ERR_UNKNOWN. The exception is a response of the method itself, if the method recognises the
+ * repeat by its request id or a repeat is harmless. A request id alone allows no retry, because
+ * only the method knows whether it deduplicates. */
 #ifndef RPC_RETRY_H
 #define RPC_RETRY_H
 #include "base/err.h"
 
 enum attempt_end {
-    ATTEMPT_UNSENT,  /* no byte of it left this process */
-    ATTEMPT_REFUSED, /* REFUSED_STREAM, or GOAWAY below its stream: the peer did not look at it */
-    ATTEMPT_NOT_LEADER,  /* answered so, with the leader's name or without */
-    ATTEMPT_NOT_APPLIED, /* answered with a status, and with "x-muster-applied: no" */
-    ATTEMPT_ANSWERED,    /* a status came */
-    ATTEMPT_LOST,        /* sent, and no status came: reset, broken, silent, unreadable */
+    ATTEMPT_UNSENT,      /* no byte was sent */
+    ATTEMPT_REFUSED,     /* REFUSED_STREAM, or GOAWAY below its stream: not processed */
+    ATTEMPT_NOT_LEADER,  /* answered "not leader", with or without the leader's address */
+    ATTEMPT_NOT_APPLIED, /* answered with a status and "x-muster-applied: no" */
+    ATTEMPT_ANSWERED,    /* answered with a status */
+    ATTEMPT_LOST,        /* sent, but not answered: reset, broken, timed out or unreadable */
     ATTEMPT_END_COUNT
 };
 enum retry_repeat {
     RETRY_REPEAT_UNSAFE,
-    RETRY_REPEAT_KNOWN,    /* the method answers a repeat as the first, by its request id */
-    RETRY_REPEAT_HARMLESS, /* it may be applied twice */
+    RETRY_REPEAT_KNOWN,    /* the method answers a repeat like the first, by its request id */
+    RETRY_REPEAT_HARMLESS, /* the call may be applied twice */
 };
 struct retry_facts {
     enum attempt_end end;
-    enum grpc_status status; /* the peer's, or one for the failure */
-    bool stopped;            /* the caller or the deadline ended it: there is no next attempt */
+    enum grpc_status status; /* the peer's, or the status that matches the failure */
+    bool stopped;            /* the caller or the deadline ended the call, so there is no retry */
     bool doubt;              /* an earlier attempt may have been applied */
     enum retry_repeat repeat;
-    bool replayable; /* all that was sent is still held, and nothing was handed to the caller */
-    bool follows;    /* the channel follows leaders */
-    uint32_t attempts, attempts_max; /* this one included */
+    bool replayable; /* the whole request is still kept, and the caller was given nothing yet */
+    bool follows;    /* the channel follows the leader */
+    uint32_t attempts, attempts_max; /* including this attempt */
 };
 struct retry_verdict {
     bool again;
-    bool at_once; /* again: without a pause */
-    bool doubt;   /* again: to be carried into the next attempt's facts */
-    enum err err; /* not again: how the call ends */
+    bool at_once; /* with `again`: retry without back-off */
+    bool doubt;   /* with `again`: the value of `doubt` for the next attempt */
+    enum err err; /* without `again`: the call's outcome */
 };
 struct retry_verdict retry_decide(const struct retry_facts *facts);
 
-/* The error for a status that says that nothing was done. */
+/* The error for a status that means "not applied". */
 enum err retry_err_from_status(enum grpc_status status);
-/* True when a status alone does not say whether the call was applied. */
+/* True if the status alone does not tell whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);
 
-/* Full jitter: somewhere in 0..min(max, first * 2^(failures - 1)), by `random`; 0 for no
- * failure. */
+/* Full jitter: 0 to min(max, first * 2^(failures - 1)), by `random`; 0 without failures. */
 struct backoff {
     uint64_t first_ms, max_ms;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Methods, listeners, the turn, draining and the end. */
+/* Methods, listeners, turns, draining and closing. Runs on the loop's thread. */
 #include "rpc/server.h"
 
 #include <stdlib.h>
@@ -7,17 +7,17 @@
 
 #include "rpc/server_internal.h"
 
-#define REQUEST_LIMIT_MOST ((size_t)INT32_MAX) /* protobuf's own */
+#define REQUEST_LIMIT_MOST ((size_t)INT32_MAX) /* protobuf's own limit */
 
-/* -- the turn -- */
+/* -- turns -- */
 
 static void scratch_trim(struct buf *scratch)
 {
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
-/* Reports what had to wait for the end of the turn, and sends what the turn gathered. Each may bring
- * more of the other; it ends because sockets are bounded and a handler hears of each end once. */
+/* Runs deferred work and sends gathered output at the end of the turn. Each may cause more of the
+ * other. The loop ends because sockets are bounded and a handler gets each event once. */
 static void server_on_turn(struct turn_hook *hook)
 {
     struct rpc_server *s = CONTAINER_OF(hook, struct rpc_server, hook);
@@ -36,7 +36,7 @@ static void server_on_turn(struct turn_hook *hook)
     scratch_trim(&s->inflated);
 }
 
-/* Only so that a turn, and with it the hook, follows. */
+/* The task only ensures another turn, and so a run of the hook. */
 static void server_on_wake(struct task *) {}
 
 void server_wake(struct rpc_server *s)
@@ -126,7 +126,8 @@ enum err rpc_server_listen(struct rpc_server *server, const char *address, struc
     struct listen_options options = {
         .address = address,
         .tls = tls,
-        .streams_max = (size_t)server->limits.connections_max + 1, /* we say no ourselves */
+        /* the server refuses further connections itself */
+        .streams_max = (size_t)server->limits.connections_max + 1,
         .handshake_timeout_ms = server->limits.handshake_timeout_ms,
         .output_max = server->limits.socket_output_max,
         .on_accept = connection_accept,
@@ -173,8 +174,7 @@ static void server_on_drain_timer(struct timer *timer)
     server_report_drained(CONTAINER_OF(timer, struct rpc_server, drain_timer));
 }
 
-/* Handlers may end calls of any connection from inside; a call's memory stays until the turn
- * ends. */
+/* Handlers may end any calls from inside; a call's memory is kept until the end of the turn. */
 static void server_drain_calls(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -195,7 +195,7 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
         connection_drain(c);
         server_drain_calls(c);
     }
-    /* Without connections the timer reports it, too: never from inside. */
+    /* The timer also reports a drain without connections, so done() is never called from inside. */
     timer_start_in(&server->drain_timer, list_empty(&server->connections) ? 0 : within_ms);
 }
 
@@ -206,7 +206,7 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
     connection_free(c);
     s->stats.connections--;
     meter_connections(s, -1);
-    /* Deferred: a caller still holds the server. */
+    /* Deferred, because a caller still uses the server. */
     if (s->closing && list_empty(&s->connections))
         loop_defer(s->io->loop, &s->end);
     else if (s->draining && list_empty(&s->connections))
@@ -264,7 +264,7 @@ void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void
     server->closing = true;
     server->closed = done;
     server->closed_owner = owner;
-    timer_stop(&server->drain_timer); /* an unfinished drain is not reported any more */
+    timer_stop(&server->drain_timer); /* an unfinished drain is not reported */
     server_close_listeners(server);
     loop_defer(server->io->loop, &server->end);
 }

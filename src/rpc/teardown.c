@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends the calls of connections that are over, in slices.
+/* Ends the calls of closed connections, in slices.
  *
- * A peer that hangs up may leave as many open calls as its connections allow, and each of them
- * costs its handler's on_done. The loop's turn also carries Raft, so a turn ends at most
- * TEARDOWN_PER_TURN calls, whatever number of connections ended. The rest waits for the next turn.
- * Until a call is ended it counts: against calls_max, buffered bytes and metadata.
+ * A peer that disconnects may leave as many open calls as its connections allow, and each costs its
+ * handler's on_done. The loop's turn also runs Raft, so a turn ends at most TEARDOWN_PER_TURN
+ * calls. The rest follows in later turns. Until a call is ended it counts against calls_max,
+ * buffered bytes and metadata.
  *
  * Invariants: a connection in server.ended has the state CONNECTION_ENDED, so no handler can answer
- * a call of it and no call is added to it. A connection is freed when its calls are ended, its h2
- * is closed and on_closed has come, in whichever order. */
+ * its calls and no call is added to it. A connection is freed when its calls are ended, its h2 is
+ * closed and on_closed was called, in any order. */
 #include "rpc/server_internal.h"
 
 enum {
-    STREAMS_PER_STEP = 8, /* freeing a stream of an h2 costs far less than ending a call */
-    PER_SLICE = TEARDOWN_PER_TURN / 16, /* a turn runs a task that defers itself up to 16 times */
+    STREAMS_PER_STEP = 8,               /* freeing a stream costs far less than ending a call */
+    PER_SLICE = TEARDOWN_PER_TURN / 16, /* a task that defers itself runs up to 16 times per turn */
 };
 
 void teardown_begin(struct connection *c)
@@ -23,7 +23,7 @@ void teardown_begin(struct connection *c)
     loop_defer(c->server->io->loop, &c->server->teardown);
 }
 
-/* Ends at most `max` calls; returns how many it ended. */
+/* Ends at most `max` calls; returns the number. */
 static size_t teardown_end_calls(struct connection *c, size_t max)
 {
     size_t count = 0;
@@ -36,7 +36,7 @@ static size_t teardown_end_calls(struct connection *c, size_t max)
     return count;
 }
 
-/* An h2 is freed in one piece, so one whose streams pass the budget gets a slice to itself. */
+/* An h2 is freed at once, so an h2 with more streams than the budget gets a slice of its own. */
 static size_t teardown_close_h2(struct connection *c, size_t left)
 {
     size_t cost = 1 + h2_streams(c->h2) / STREAMS_PER_STEP;
@@ -57,7 +57,7 @@ void teardown_run(struct task *task)
         size_t count = teardown_end_calls(c, left);
         left -= count;
         if (c->call_count == 0) left -= teardown_close_h2(c, left);
-        if (c->h2) break; /* the rest of it is for the next slice */
+        if (c->h2) break; /* continued in the next slice */
         list_remove(&c->ended);
         if (!c->stream) server_connection_gone(s, c);
     }

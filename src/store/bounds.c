@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of arguments and of commands. Pure: the answer depends on the argument alone, so every
+/* Checks of arguments and of commands. Pure: the result depends on the argument alone, so every
  * replica refuses the same commands. */
 #include "store/bounds.h"
 
@@ -8,7 +8,7 @@
 
 #include "store/machine.h"
 
-/* Of every command but a transaction: a claim's with its prefix. */
+/* Longest key of a command other than a transaction: a claim with its prefix. */
 enum { COMMAND_KEY_MAX = STORE_CLAIM_KEY_MAX + sizeof STORE_CLAIMS - 1 };
 
 static bool is_reserved(struct str segment)
@@ -16,7 +16,7 @@ static bool is_reserved(struct str segment)
     return str_equal(segment, STR(".group"));
 }
 
-/* What is wrong with the name, or NULL. `leaf`: its last segment. */
+/* Returns what is wrong with the name, or NULL. */
 static const char *fault_of(struct str name, size_t max)
 {
     struct str rest = name, segment = STR_EMPTY;
@@ -45,7 +45,7 @@ int store_check_claim_key(struct str key, struct note *note)
                      key.len, fault, STORE_CLAIM_KEY_MAX, STORE_DEPTH_MAX);
 }
 
-/* "slot-0000" to "slot-9999": the keys of a group's slots, which the group alone writes. */
+/* "slot-0000" to "slot-9999" are the keys of a group's slots. Only the group writes them. */
 static bool is_slot(struct str key)
 {
     struct str leaf = str_tail(key, key.len > 9 ? key.len - 9 : 0);
@@ -117,7 +117,7 @@ int store_check_plain_key(struct str key, struct note *note)
 
 int store_check_plain_range(struct str key, struct str end, struct note *note)
 {
-    static const struct str after = {"muster0", 7}; /* the first key behind all claims */
+    static const struct str after = {"muster0", 7}; /* the first key after all claims */
 
     if (end.len == 0) return store_check_plain_key(key, note);
     if (key.len > STORE_CLAIM_KEY_MAX || end.len > STORE_CLAIM_KEY_MAX)
@@ -136,7 +136,7 @@ int64_t store_granted_ttl(int64_t ttl_ms)
     return (ttl_ms + STORE_TTL_STEP_MS - 1) / STORE_TTL_STEP_MS * STORE_TTL_STEP_MS;
 }
 
-/* A claim's key, or a group's: with its prefix, long enough to have a name. */
+/* A key of a claim or group, with its prefix and at least one more byte. */
 static bool is_claim(struct str key)
 {
     return key.len > 7 && key.len <= COMMAND_KEY_MAX && str_starts(key, STR(STORE_CLAIMS));
@@ -176,7 +176,7 @@ static const char *command_fault(const struct store_command *c)
         if (!store_lease_is_plain(&c->lease)) return "not the id of a plain lease";
         if (c->kind == STORE_LEASE_REVOKE) return NULL;
         return c->ttl_ms < 1 || c->ttl_ms > STORE_PLAIN_TTL_MAX_MS ? "a TTL out of range" : NULL;
-    case STORE_TXN: /* txn_check */
+    case STORE_TXN: /* checked by txn_check */
     case STORE_TICK:
     case STORE_CANCEL_WAIT:
     case STORE_RELEASE:
@@ -191,7 +191,7 @@ enum err store_check_command(const struct store_command *command, struct note *n
     enum txn_refusal refusal = command->kind == STORE_TXN ? txn_check(command->txn) : TXN_TAKEN;
     const char *fault = refusal ? "a transaction past its limits" : command_fault(command);
 
-    if (refusal == TXN_NO_MEMORY) return ERR_NOMEM; /* says nothing about the command */
+    if (refusal == TXN_NO_MEMORY) return ERR_NOMEM; /* no verdict about the command */
     if (!fault) return ERR_OK;
     return note_fail(note, ERR_INVALID, "%s", fault);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One key of the store as the message Entry. */
+/* Encodes a key of the store as the message Entry. */
 #ifndef STORE_ENTRY_H
 #define STORE_ENTRY_H
 #include "store/core/store.h"
@@ -7,7 +7,7 @@
 
 enum store_entry_part { STORE_ENTRY_WHOLE, STORE_ENTRY_KEYS };
 
-/* `cut`: bytes of the key's front that the caller does not see. `claim` may be NULL. */
+/* `cut`: leading bytes of the key that the caller does not see. `claim` may be NULL. */
 static inline void store_entry_pack(struct pack *pack, const struct key_value *value, size_t cut,
                                     const struct store_claim *claim, enum store_entry_part part)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of the newest changes' claims, by number of the change. */
+/* A ring of the claims of the newest changes, indexed by the change's number. */
 #include "store/watch_engine.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 enum { CLAIMS_NOTED = 4096 };
 
 struct claim_fact {
-    uint64_t revision; /* of the change; 0: none is noted here */
+    uint64_t revision; /* revision of the change; 0: this place is empty */
     uint32_t sub;
     struct store_claim claim;
     char owner[STORE_OWNER_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of lookers by shared prefix. Invariants: a scope has at least one looker, and lengths[n]
- * counts the prefixes of n bytes, so a change looks up only lengths that exist. Loop's thread. */
+/* The index of lookers by shared prefix. Runs on the loop's thread. Invariants: a scope has at
+ * least one looker. lengths[n] counts the prefixes of n bytes, so that a change looks up only
+ * lengths that exist. */
 #include "store/interest.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@ void interest_deinit(struct interest *interest)
 
 /* -- ranges -- */
 
-/* What all keys of the range begin with. */
+/* The longest common prefix of all keys in the range. */
 static struct str shared_prefix(struct key_range range)
 {
     size_t len = 0;
@@ -77,7 +78,7 @@ enum err interest_join(struct interest *interest, struct key_range range, struct
 {
     struct str prefix = shared_prefix(range);
 
-    /* No key has so long a prefix: as a name it is never found either. */
+    /* No key has such a long prefix; stored as a name, the scope never matches. */
     looker->scope =
         scope_get(interest, prefix, key_range_is_one(range) || prefix.len > STORE_KEY_MAX);
     if (!looker->scope) return ERR_NOMEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One key of the store as the message mvccpb.KeyValue, which etcd's clients read. */
+/* Encodes a key of the store as the message mvccpb.KeyValue, which etcd's clients read. */
 #ifndef STORE_KEYVALUE_H
 #define STORE_KEYVALUE_H
 #include "store/core/keys.h"
@@ -17,14 +17,14 @@ static inline size_t keyvalue_text(struct str text)
 {
     return text.len ? 1 + keyvalue_varint(text.len) + text.len : 0;
 }
-/* Bytes of the message alone. */
+/* Size of the message without the field tag and length. */
 static inline size_t keyvalue_size(const struct key_value *pair)
 {
     return keyvalue_text(pair->key) + keyvalue_number(pair->create) + keyvalue_number(pair->mod) +
            keyvalue_number(pair->version) + keyvalue_text(pair->value) +
            keyvalue_number(pair->lease);
 }
-/* As the field of another message: packed at once, without a row of its own. */
+/* Appends the message as a field of another message, without an intermediate copy. */
 static inline void keyvalue_pack(struct pack *pack, uint32_t field, const struct key_value *pair)
 {
     pack_varint(pack, field << 3 | 2);

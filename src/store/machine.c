@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store on the replicated log. */
+/* The store as a state machine of the replicated log. Decodes each entry, applies the command to
+ * the core, encodes the reply, and reports events and changes. Runs on the loop's thread. */
 #include "store/machine.h"
 
 #include <muster/coord.h>
@@ -14,22 +15,22 @@
 #include "wire/pack.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
-enum { ARENA_MAX = 256 << 20 }; /* what reading the worst command takes */
+enum { ARENA_MAX = 256 << 20 }; /* memory to decode the largest command */
 
 struct store_machine {
     struct store_machine_options options;
     struct store *store;
-    struct arena arena; /* of the command being applied */
+    struct arena arena; /* memory of the command being applied */
     struct store_command command;
-    bool unread; /* the command could not be read, and a tick is applied instead */
+    bool unread; /* the command could not be decoded, so a tick is applied instead */
     struct store_renewal renewals[STORE_RENEW_MAX];
-    struct txn_writer writer; /* of the transaction being applied */
+    struct txn_writer writer; /* for the transaction being applied */
     struct store_restore *restore;
     uint64_t index;
     struct {               /* the entry being applied */
-        bool on;           /* it takes more turns */
-        uint64_t reported; /* changes that were, of it or before it */
-        uint64_t hash;     /* the state before it */
+        bool on;           /* the command takes more turns */
+        uint64_t reported; /* number after the last reported change */
+        uint64_t hash;     /* the state hash before the entry */
     } part;
 };
 
@@ -112,7 +113,7 @@ static bool take_id(ProtobufCBinaryData bytes, struct store_id *ret_id)
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note)
 {
-    /* A transaction of a call is one level deeper here. */
+    /* A transaction is nested one level deeper in a StoreCommand than in a client's request. */
     static const struct message_limits limits = {.depth_max = MESSAGE_DEPTH_USUAL + 1};
     struct store_id *renew = NULL;
     ProtobufCMessage *message;
@@ -201,7 +202,7 @@ enum err store_outcome_write(const struct store_result *result, struct str text,
     return pack.err;
 }
 
-/* No room: no answer, and the caller does not know. */
+/* Without memory the reply stays empty, and the caller treats the outcome as unknown. */
 static void reply_write(const struct store_result *result, struct buf *reply)
 {
     char *head;
@@ -232,7 +233,7 @@ size_t store_renewals_parse(struct str reply, struct store_renewal *ret_renewals
     return count;
 }
 
-/* The head is written when the rest is known. */
+/* The head is written at the end, when its values are known. */
 static struct txn_sink *txn_reply_begin(struct txn_writer *writer,
                                         const struct store_command *command, struct buf *reply)
 {
@@ -247,7 +248,7 @@ static struct txn_sink *txn_reply_begin(struct txn_writer *writer,
 static void txn_reply_end(const struct txn_writer *writer, const struct store_result *result,
                           struct buf *reply)
 {
-    if (writer->pack.err) { /* no answer: the caller is in doubt */
+    if (writer->pack.err) { /* without a reply the caller treats the outcome as unknown */
         buf_clear(reply);
         return;
     }
@@ -307,7 +308,7 @@ bool store_machine_restoring(const struct store_machine *machine)
 }
 
 /* -- applying -- */
-/* Reports what was added and not reported. */
+/* Reports the changes that were not reported yet. */
 static void machine_report(struct store_machine *machine)
 {
     const struct store_machine_options *options = &machine->options;
@@ -332,8 +333,8 @@ static void machine_finish(struct store_machine *machine, const struct store_res
     if (machine->unread)
         reply_write(&not_read, reply);
     else if (command->kind == STORE_RENEW)
-        (void)buf_append(reply, str_of(machine->renewals, command->renew_count *
-                                                              STORE_RENEWAL_BYTES)); /* or none */
+        (void)buf_append(reply, str_of(machine->renewals,
+                                       command->renew_count * STORE_RENEWAL_BYTES)); /* or none */
     else if (command->kind == STORE_TXN)
         txn_reply_end(&machine->writer, result, reply);
     else
@@ -341,16 +342,16 @@ static void machine_finish(struct store_machine *machine, const struct store_res
     machine_report(machine);
 }
 
-/* The command takes more turns. Leases that ended before it, in the same entry, can be seen in them,
- * and are reported now. Else a watch that begins meanwhile would be sent them twice, or progress past
- * what was reported. */
+/* For a command that takes more turns. Reports the ends of leases before the command, because reads
+ * can see them in the following turns. Otherwise a watch that begins now would be sent these
+ * changes twice, or progress beyond the reported changes. */
 static void report_so_far(struct store_machine *machine)
 {
     if (machine->part.reported < keys_changes(store_keys(machine->store)).end)
         machine_report(machine);
 }
 
-/* What cannot be read still moves the clock, everywhere alike. */
+/* A command that cannot be decoded still moves the clock, on every replica alike. */
 static enum err machine_read_command(struct store_machine *machine, struct str bytes,
                                      struct note *note)
 {
@@ -358,7 +359,7 @@ static enum err machine_read_command(struct store_machine *machine, struct str b
 
     arena_reset(&machine->arena);
     err = store_command_read(bytes, &machine->arena, &machine->command, note);
-    if (err == ERR_NOMEM) abort(); /* rather than differ from the others */
+    if (err == ERR_NOMEM) abort(); /* rather than diverge from the other replicas */
     machine->unread = err != ERR_OK;
     if (err) machine->command = (struct store_command){.kind = STORE_TICK};
     return err == ERR_VERSION ? err : ERR_OK;
@@ -441,7 +442,7 @@ static enum err machine_restore_end(void *state, struct note *note)
     machine->restore = NULL;
     if (err) return err;
     machine->part.on = false;
-    store_close(machine->store); /* the reader of an open view gets an error */
+    store_close(machine->store); /* an open view fails on its next read */
     machine->store = fresh;
     if (machine->options.restored) machine->options.restored(machine->options.owner);
     return ERR_OK;

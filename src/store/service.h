@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's methods: muster.v1.Coordination (proto/muster/v1/coordination.proto).
+/* The methods of the store's service muster.v1.Coordination (proto/muster/v1/coordination.proto).
  *
- * It checks limits before anything is proposed, and answers: writes through the log,
- * linearizable reads behind rounds that many share, serializable ones from what is applied here;
- * calls that wait for a slot, renewals gathered into one entry, watches (store/watch_engine.h). On
- * the leader it
- * also drives the lease clock and compacts history.
+ * The service checks limits before it proposes a command. Writes go through the log. Linearizable
+ * reads share read index rounds; serializable reads use the state that this replica has applied.
+ * The service also keeps calls that wait for a slot, gathers renewals into one entry, and serves
+ * watches (store/watch_engine.h). On the leader it drives the lease clock and compacts history.
  *
- * The surprising rules. An answer that a limit was passed comes from any replica: it depends on
- * nothing. A call that waits for a slot is answered by another entry's effect; when leadership is
- * lost it ends as UNAVAILABLE, and the same request id takes its place in the queue up again.
+ * Two rules may surprise. Every replica refuses a request that breaks a limit, because the check
+ * needs no state. A call that waits for a slot is answered by the effect of a later entry; when
+ * leadership is lost the call ends as UNAVAILABLE, and a retry with the same request id resumes its
+ * place in the queue.
  *
- * Order of life, all on the loop's thread:
+ * Order of calls, all on the loop's thread:
  *     store_service_open -> replica_open with store_machine_registration(store_service_machine())
  *     -> store_service_attach -> store_service_methods -> rpc_server_listen
  *     ... store_service_on_change from replica_events.on_change ...
@@ -26,15 +26,15 @@
 #include "store/machine.h"
 
 struct store_service;
-struct store_service_limits {   /* 0: the default behind it */
-    uint64_t quota_bytes;       /* 2 GiB; the same on every replica */
-    uint64_t wait_ms;           /* 5,000: a write or a read without an answer of a majority */
-    uint32_t requests_max;      /* 65,536 calls at once; more get RESOURCE_EXHAUSTED */
+struct store_service_limits {   /* 0 selects the default given behind each field */
+    uint64_t quota_bytes;       /* 2 GiB; must be the same on every replica */
+    uint64_t wait_ms;           /* 5,000: how long a write or a read waits for a majority */
+    uint32_t requests_max;      /* 65,536 calls at once; further calls get RESOURCE_EXHAUSTED */
     uint32_t watchers_max;      /* 65,536 */
-    uint32_t watch_events_max;  /* 16,384 wait for one watcher; then it gets RESYNC */
-    uint64_t watch_bytes_max;   /* 64 MiB of their keys and values */
-    uint64_t history_ms;        /* 300,000: changes older than that are compacted; the most: none */
-    uint64_t history_revisions; /* revisions of the past that are kept at most; 0: any number */
+    uint32_t watch_events_max;  /* 16,384 events queued per watch; beyond that RESYNC */
+    uint64_t watch_bytes_max;   /* 64 MiB of keys and values queued for one watch */
+    uint64_t history_ms;        /* 300,000: compacts older changes; UINT64_MAX: never by age */
+    uint64_t history_revisions; /* most revisions that history keeps; 0: no limit */
 };
 struct store_service_options {
     struct io *io;
@@ -45,24 +45,24 @@ struct store_service_options {
     void *owner;
     struct store_service_limits limits;
 };
-/* ERR_NOMEM, ERR_FULL (timers), and what metrics_add answers. */
+/* ERR_NOMEM, ERR_FULL (timers), or an error of metrics_add. */
 enum err store_service_open(const struct store_service_options *options,
                             struct store_service **ret_service, struct note *note);
-/* After the server and the replica are closed. NULL is fine. */
+/* Call after the server and the replica are closed. NULL is fine. */
 void store_service_close(struct store_service *service);
 struct store_machine *store_service_machine(struct store_service *service);
 void store_service_attach(struct store_service *service, struct replica *replica);
-/* Registers every method; what rpc_server_add answers. */
+/* Registers every method. Returns the error of rpc_server_add, if any. */
 enum err store_service_methods(struct store_service *service, struct rpc_server *server,
                                struct note *note);
 void store_service_on_change(struct store_service *service, const struct replica_status *status);
 
-/* Another API over the same store (store/etcd), called after the service's own parts. One; any of
- * them may be NULL. */
+/* Callbacks for one other API over the same store (store/etcd), made after the service's own work.
+ * Any of them may be NULL. */
 struct store_follower {
     void (*applied)(void *owner);
     void (*restored)(void *owner);
-    void (*second)(void *owner); /* once a second */
+    void (*second)(void *owner); /* called once a second */
     void *owner;
 };
 void store_service_follow(struct store_service *service, const struct store_follower *follower);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's duties: the lease clock and the length of history.
+/* The leader's duties: the lease clock and the compaction of history.
  *
- * T moves with every entry of the log, and only then. So a tick is proposed when something is due
- * and no client writes: at the moment of the next deadline, once a second while there are leases
- * (so that what remains of them is known), and LEFT_OVER_MS after the last while ends or freeing
- * are left over, which the core paces at STORE_EXPIRE_MAX an entry. */
+ * T moves only when the log gets an entry. When no client writes, the leader therefore proposes
+ * ticks: at the next deadline, once a second while there are leases (so that remaining times are
+ * known), and LEFT_OVER_MS after the last entry while due leases or history are left over. The core
+ * bounds that work to STORE_EXPIRE_MAX per entry. */
 #include <stdlib.h>
 
 #include "store/service_internal.h"
@@ -12,12 +12,12 @@
 enum {
     LEFT_OVER_MS = 2,
     IDLE_MS = 1000,
-    REFUSED_MS = 100, /* a full disk, or a cluster whose level has no store yet: ask again */
+    REFUSED_MS = 100, /* retry pause after a full disk, or while the cluster level has no store */
     HISTORY_MS = 300000,
-    HISTORY_SHARE = 4, /* history may take this part of the quota */
+    HISTORY_SHARE = 4, /* history may use this part of the quota: one in HISTORY_SHARE */
 };
 
-/* -- entries of our own -- */
+/* -- entries proposed by the service -- */
 
 static void tick_in(struct store_service *service, uint64_t ms)
 {
@@ -36,7 +36,7 @@ static void on_own(struct proposal *proposal, enum err err, struct str)
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "an internal entry of the store was not committed",
                   log_err("err", err));
-    /* What was refused is as due as before: asked at once, it would be refused for ever. */
+    /* After a refusal the tick is still due, so a retry without a pause would loop. */
     if (service->leader.ready && err && !service->tick_running)
         tick_in(service, REFUSED_MS);
     else if (service->leader.ready)
@@ -64,7 +64,7 @@ bool own_propose(struct store_service *service, const struct store_command *comm
 
 /* -- ticks -- */
 
-/* How long from now until something is due; UINT64_MAX: nothing will be. */
+/* Time until the next tick is due; UINT64_MAX: none is due. */
 static uint64_t next_tick_ms(const struct store_service *service)
 {
     const struct store *store = service_store(service);
@@ -100,7 +100,7 @@ void clock_tick(struct timer *timer)
     struct store_id id = store_identity(service_store(service));
 
     if (!service->leader.ready || service->tick_running) return;
-    if (next_tick_ms(service) > LEFT_OVER_MS) { /* others wrote meanwhile */
+    if (next_tick_ms(service) > LEFT_OVER_MS) { /* a client's entry came first */
         clock_set(service);
         return;
     }
@@ -119,7 +119,7 @@ void clock_applied(struct store_service *service)
 
     service->applied_at = loop_now(service->io->loop);
     if (!service->leader.ready || service->tick_running) return;
-    /* A later tick is found when the timer fires; only an earlier one must be set. */
+    /* The timer checks for later ticks when it fires, so only an earlier tick needs a new timer. */
     ms = timer_running(&service->tick) ? next_tick_ms(service) : 0;
     if (!timer_running(&service->tick) ||
         mono_after(service->applied_at, ms).ms < service->tick_at.ms)
@@ -134,7 +134,7 @@ void clock_forget(struct store_service *service)
     service->mark_count = 0;
 }
 
-/* The revision in the middle of what is kept. */
+/* The revision in the middle of the kept history. */
 static uint64_t middle_revision(const struct keys *keys)
 {
     struct key_changes changes = keys_changes(keys);
@@ -160,7 +160,7 @@ static void mark(struct store_service *service, mono_time now, uint64_t history_
     service->marks[(*count)++].revision = keys_revision(store_keys(service_store(service)));
 }
 
-/* The newest mark that is old enough. */
+/* Revision of the newest mark that is older than history_ms. */
 static uint64_t old_revision(const struct store_service *service, mono_time now,
                              uint64_t history_ms)
 {
@@ -172,7 +172,8 @@ static uint64_t old_revision(const struct store_service *service, mono_time now,
     return revision;
 }
 
-/* What is more than so many revisions back; in steps, for a compaction is an entry of the log. */
+/* The revision that keeps history_revisions. Advances in steps, because a compaction is an
+ * entry. */
 static uint64_t old_by_count(const struct store_service *service)
 {
     const struct keys *keys = store_keys(service_store(service));
@@ -182,8 +183,9 @@ static uint64_t old_by_count(const struct store_service *service)
     return newest - kept;
 }
 
-/* Too much of what the newest change replaced: a compaction to it keeps that, for a watch may begin
- * there; and if the store is full nothing that adds could be written to make a newer one. */
+/* True if the version that the newest change replaced uses too much space. A normal compaction
+ * keeps that version, because a watch may begin there, and a full store accepts no write that would
+ * create a newer revision. */
 static bool is_stuck(const struct store *store)
 {
     const struct keys *keys = store_keys(store);

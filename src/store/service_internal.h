@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's parts and their calls.
+/* The files of the service and the calls between them.
  *
  *     call -> leader/leader.h -> service_request.c (limits -> leader?)
- *          -> once ready: method's `read`, or method's `command` and what was applied
- *     Acquire that waits -> service_wait.c until an event of a later entry answers it
+ *          -> once ready: the method's `read`, or the method's `command` and the applied result
+ *     Acquire that waits -> service_wait.c until an event of a later entry answers the call
  *     Renew -> service_renew.c: many calls, one entry
  *     Watch -> kept -> service_watch.c, watch_engine.c
  *     applied entries -> service.c -> waiters, watches; service_clock.c: ticks and compaction
  *
- * When its client goes away, a call that waits for a slot leaves the queue. */
+ * A call that waits for a slot leaves the queue when its client disconnects. */
 #ifndef STORE_SERVICE_INTERNAL_H
 #define STORE_SERVICE_INTERNAL_H
 #include <muster/coord.h> /* codes and reasons only */
@@ -26,58 +26,59 @@
 struct hub;
 struct store_method {
     struct leader_method base;
-    /* The reason of COORD_INVALID with a note, or 0. May be NULL. */
+    /* Returns 0, or the reason of COORD_INVALID with a note. May be NULL. */
     int (*check)(const ProtobufCMessage *message, struct note *note);
-    /* Reads: true when any replica may answer. */
+    /* For reads: true if any replica may answer. */
     bool (*serializable)(const ProtobufCMessage *message);
-    void (*read)(struct leader_request *request); /* answers */
-    enum store_kind kind;                         /* of writes */
-    /* Writes: the fields of the message but its request. The key is the caller's, without a prefix. */
+    void (*read)(struct leader_request *request); /* answers a read */
+    enum store_kind kind;                         /* for writes */
+    /* For writes: fills in the command without the request id. The key is without a prefix. */
     void (*command)(const ProtobufCMessage *message, struct store_command *command);
-    void (*begin)(
-        struct leader_request *request); /* neither: it has a way of its own, on the leader */
+    void (*begin)(struct leader_request *request); /* neither read nor write; runs on the leader */
 };
 extern const struct store_method store_write_methods[], store_read_methods[];
-bool store_always(const ProtobufCMessage *message); /* any replica may answer it */
-/* The reason of COORD_INVALID with a note, or 0. */
+bool store_always(const ProtobufCMessage *message); /* for methods that any replica may answer */
+/* Returns 0, or the reason of COORD_INVALID with a note. */
 int store_check_request(const ProtobufCMessage *message, struct note *note);
 enum err store_write_command(const struct store_method *method, const ProtobufCMessage *message,
                              struct arena *arena, struct store_command *ret_command);
 
-enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 /* number of `store_id` in requests */ };
+/* STORE_ID_FIELD: field number of `store_id` in requests. */
+enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 };
 enum store_kept {
     KEPT_NOT,
-    KEPT_RENEWS, /* in a batch */
-    KEPT_QUEUES, /* for a slot */
-    KEPT_LEAVES, /* the queue: its time is up */
+    KEPT_RENEWS, /* its ids are in a batch */
+    KEPT_QUEUES, /* waits for a slot */
+    KEPT_LEAVES, /* leaves the queue because its wait time is over */
     KEPT_WATCHES,
 };
-/* Who has ids in a batch; `done` comes once, never from inside renew_add. ERR_OK: with what became
- * of the ids. Else it is known that nothing was done, but for ERR_UNKNOWN. */
+/* A caller whose ids are in a batch. `done` is called once, after renew_add() has returned. ERR_OK:
+ * `renewals` contains the result of each id. ERR_UNKNOWN: the batch may or may not have applied.
+ * Any other error: nothing was applied. */
 struct renew_asker {
     struct list link;
-    uint32_t at; /* of its first id */
+    uint32_t at; /* index of its first id in the batch */
     void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewals);
 };
 struct store_request {
     struct leader_request base;
     enum store_kept kept;
-    /* Acquire that may wait */
-    struct store_id lease; /* its key in service.waits */
+    /* for an Acquire that may wait */
+    struct store_id lease; /* the request's key in service.waits */
     bool in_waits;
-    struct timer timer; /* renews its lease; ends its time */
+    struct timer timer; /* renews the lease; also ends the wait */
     mono_time wait_until, renew_at;
     int64_t ttl_ms;
-    struct store_id wait_client; /* of the request */
+    struct store_id wait_client; /* client id of the request */
     uint64_t wait_sequence;
-    uint8_t wait_id[24];        /* both: its key in service.attempts */
-    struct str wait_group;      /* with its prefix, in the call's arena */
-    bool has_early, lost_early; /* granted, or out of the queue, before its own reply was here */
+    uint8_t wait_id[24];        /* client and sequence: the request's key in service.attempts */
+    struct str wait_group;      /* name of the group with its prefix, in the call's arena */
+    bool has_early, lost_early; /* granted, or out of the queue, before the reply arrived */
     struct store_result early;
-    struct renew_asker asker; /* Renew */
-    struct watcher *watcher;  /* Watch: NULL before it begins */
+    struct renew_asker asker; /* for Renew */
+    struct watcher *watcher;  /* for Watch; NULL until the watch begins */
 };
-/* An entry of the service's own: a tick, a compaction, a cancelled wait. */
+/* An entry that the service proposes itself: a tick, a compaction, a cancelled wait. */
 struct own_proposal {
     struct store_service *service;
     struct proposal proposal;
@@ -85,7 +86,7 @@ struct own_proposal {
 };
 
 enum { STORE_CODES = 8, HISTORY_MARKS = 16 };
-struct store_numbers { /* as metrics show them */
+struct store_numbers { /* values of the metrics */
     uint64_t revision, compacted, keys, bytes, quota, leases, groups, waiters, watchers, clients,
         clock_ns, requests, lock_waiters;
     uint64_t outcomes[STORE_CODES], renewals, renew_batches, expired, ticks, compactions, resyncs,
@@ -99,27 +100,27 @@ struct store_service {
     struct leader leader;
     struct store_machine *machine;
     struct store_follower follower;
-    struct watch_engine *watches; /* of every API */
+    struct watch_engine *watches; /* shared by all APIs */
     struct store_numbers numbers;
     struct metric_fields *metrics; /* NULL: no registry */
-    struct list kept;              /* requests; see enum store_kept */
-    struct list watchers;          /* of muster.v1 */
+    struct list kept;              /* kept requests; see enum store_kept */
+    struct list watchers;          /* watches of muster.v1 */
     uint32_t watcher_count, watch_seconds;
-    struct map waits;    /* requests by the lease they wait with */
-    struct map attempts; /* the newest of those that may wait, by client and sequence */
+    struct map waits;    /* waiting requests, by their lease */
+    struct map attempts; /* newest attempt of each Acquire that may wait, by client and sequence */
     struct timer second;
     struct buf answer, row, command; /* scratch of one call */
     /* renewals */
-    struct renew_batch *batch; /* being gathered, or NULL */
+    struct renew_batch *batch; /* the batch that collects ids, or NULL */
     uint32_t batches_running;
     struct timer batch_due;
     struct task batch_now;
     /* the clock: service_clock.c */
     struct timer tick;
     bool tick_running, compact_running;
-    uint32_t own_running; /* entries of our own on their way */
-    mono_time applied_at; /* when T was what it is */
-    mono_time tick_at;    /* what the timer is set to */
+    uint32_t own_running; /* entries proposed by the service itself that are not applied yet */
+    mono_time applied_at; /* when the lease clock T last changed */
+    mono_time tick_at;    /* when the timer expires */
     struct {
         mono_time at;
         uint64_t revision;
@@ -131,12 +132,12 @@ static inline struct store *service_store(const struct store_service *service)
 {
     return store_machine_store(service->machine);
 }
-/* A replica of a lower level would stop at a command with tokens. */
+/* True if the cluster level allows tokens. A replica of a lower level would stop at a token. */
 static inline bool store_checks_tokens(const struct store_service *service)
 {
     return replica_status(service->leader.replica).level >= STORE_TOKENS_LEVEL;
 }
-/* Of the command in the scratch, without an actor. */
+/* A proposal of the command in the scratch buffer, without an actor. */
 static inline struct proposal store_proposal(const struct store_service *service,
                                              enum store_kind kind, proposal_fn *done)
 {
@@ -158,50 +159,50 @@ static inline struct store_request *store_request_of(struct leader_request *requ
 
 /* -- service_request.c -- */
 extern const struct leader_rules store_rules;
-/* Answers with an Outcome, and the request is gone. */
+/* Answers with an Outcome and frees the request. */
 void store_reply_result(struct leader_request *request, const struct store_result *result,
                         struct str text);
 
 /* -- service_wait.c: Acquire -- */
-/* Before it is proposed: an event may be first. */
+/* Call before the command is proposed, because an event may arrive before the reply. */
 void wait_propose(struct store_request *wait, const struct store_command *command);
 void wait_begin(struct store_request *wait,
-                const struct store_id *lease); /* the lease of its reply */
+                const struct store_id *lease); /* `lease`: the lease of the reply */
 void wait_event(struct store_service *service, const struct store_event *event);
-void wait_gone(struct store_request *wait); /* its call is over */
+void wait_gone(struct store_request *wait); /* the call has ended */
 void wait_forget(struct store_request *wait);
-void wait_attempt_over(struct store_request *wait); /* before it is freed */
-void waits_end(struct store_service *service);      /* leadership is lost */
+void wait_attempt_over(struct store_request *wait); /* call before the request is freed */
+void waits_end(struct store_service *service);      /* leadership was lost */
 
 /* -- service_renew.c -- */
 void renew_begin(struct leader_request *request);
-/* All in one batch, STORE_RENEW_MAX at most; `asker` may be NULL. False: no memory, and `done` does
- * not come. */
+/* Adds all ids to one batch; at most STORE_RENEW_MAX. `asker` may be NULL. False: no memory, no
+ * `done`. */
 bool renew_add(struct store_service *service, const struct store_id *ids, size_t count,
                struct renew_asker *asker);
-void renew_drop(struct renew_batch *own_batch); /* it will never be proposed; fine with NULL */
+void renew_drop(struct renew_batch *own_batch); /* never proposed; NULL is fine */
 void renew_overdue(struct timer *timer);
 void renew_now(struct task *task);
 
 /* -- service_clock.c -- */
 void clock_applied(struct store_service *service);
 void clock_tick(struct timer *timer);
-void clock_set(struct store_service *service);    /* when the next tick is due */
-void clock_second(struct store_service *service); /* once a second, on the leader */
-void clock_forget(struct store_service *service); /* a term is over */
-/* Proposes a command of the service itself; false: no memory. */
+void clock_set(struct store_service *service);    /* sets the timer for the next tick */
+void clock_second(struct store_service *service); /* called once a second on the leader */
+void clock_forget(struct store_service *service); /* the leader's term is over */
+/* Proposes a command of the service itself. False: no memory. */
 bool own_propose(struct store_service *service, const struct store_command *command);
 
 /* -- service_watch.c -- */
 int watch_check(const ProtobufCMessage *message, struct note *note);
 void watch_begin(struct leader_request *request);
 void watcher_writable(struct watcher *watcher);
-void watcher_free(struct watcher *watcher); /* its request goes; NULL is fine */
+void watcher_free(struct watcher *watcher); /* called when the request is freed; NULL is fine */
 void watchers_second(struct store_service *service);
 void watchers_leadership_lost(struct store_service *service);
 
 /* -- service_metrics.c -- */
 enum err store_metrics_open(struct store_service *service, struct metrics *metrics,
                             struct note *note);
-void store_numbers_take(struct store_service *service); /* those that are not counted */
+void store_numbers_take(struct store_service *service); /* sets the gauges */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's numbers; docs/observability.md has them all. They are counted on the loop's thread and
- * shown once a second. */
+/* The store's metrics (docs/observability.md). Values are counted on the loop's thread and
+ * published once a second. */
 #include "store/service_internal.h"
 
 #define NUMBER(kind_, member, name_, help_)                                                        \

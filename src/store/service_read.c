@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reads. Each runs in one go, so an answer is of one moment. */
+/* The read methods. Each runs in one turn, so an answer shows one state of the store. */
 #include <stdio.h>
 
 #include "store/entry.h"
@@ -8,11 +8,11 @@
 enum {
     RANGE_LIMIT = 1000,
     RANGE_LIMIT_MAX = 10000,
-    RANGE_BYTES = 1 << 20, /* then the rest is for the next call; one more value fits always */
-    PAST_ROWS_MAX = 65536, /* of the past: rows looked at, those among them that were not there */
+    RANGE_BYTES = 1 << 20, /* then the answer ends; one more value always fits */
+    PAST_ROWS_MAX = 65536, /* rows visited by a read of the past, existing or not */
 };
 
-/* "muster/" and the name, in `key`. */
+/* Writes "muster/" and the name to `key`. */
 static struct str service_read_claim_key(struct str name, char key[STORE_KEY_MAX])
 {
     struct str front = STR(STORE_CLAIMS);
@@ -22,8 +22,7 @@ static struct str service_read_claim_key(struct str name, char key[STORE_KEY_MAX
     return str_of(key, front.len + name.len);
 }
 
-/* The lease clock stops at the last entry. What remains of a lease does not include the time since
- * then. */
+/* The lease clock stops at the last entry, so the time since then is subtracted here. */
 static void age(const struct store_service *service, struct store_claim *claim)
 {
     uint64_t since_ms = mono_elapsed_ms(service->applied_at, loop_now(service->io->loop));
@@ -61,7 +60,7 @@ static void get(struct leader_request *request)
         bool leased = store_claim_of(store, name, store_clock_ns(store), &claim);
 
         if (leased) age(service, &claim);
-        if (leased || !value.lease) { /* an expired claim is absent, also before its end */
+        if (leased || !value.lease) { /* expired claims are missing */
             store_entry_pack(&row, &value, sizeof STORE_CLAIMS - 1, leased ? &claim : NULL,
                              STORE_ENTRY_WHOLE);
             pack_u64(&answer, 1, 1);
@@ -91,7 +90,7 @@ static void pack_holder(struct pack *row, const struct key_value *value,
     pack_text(row, 7, value->value);
 }
 
-/* True: there are more rows than one answer has room for. */
+/* True: more rows follow than fit one answer. */
 static bool pack_holders(struct store_service *service, struct str group, uint32_t first,
                          struct pack *answer)
 {
@@ -209,7 +208,7 @@ static void range(struct leader_request *request)
                      (unsigned long long)m->revision, PAST_ROWS_MAX);
         return;
     }
-    /* Of now it is two ways down a tree; of the past a walk, which pages of a list must not pay. */
+    /* Counting now is cheap. Counting the past is a walk, so later pages leave it out. */
     pack_u64(&answer, 2, at ? count : keys_count_range(keys, scope, 0));
     pack_u64(&answer, 3, more || cursor.next.len > 0);
     pack_u64(&answer, 4, keys_revision(keys));

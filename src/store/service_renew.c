@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Renewals: those of a few milliseconds are one entry of the log.
+/* Renewals: the ids of several calls share one entry of the log.
  *
- * A batch is proposed when it is full, when 10 ms have passed since its first id, or at the end of
- * the turn while no other batch is on its way: a lone renewal waits for nothing, and under load an
- * entry carries as many as come while the last one is written. */
+ * A batch is proposed when it is full, 10 ms after its first id, or at the end of the turn if no
+ * other batch is in flight. A single renewal therefore does not wait, and under load each entry
+ * carries the ids that arrived while the previous entry was written. */
 #include <stdlib.h>
 
 #include "store/service_internal.h"
@@ -12,14 +12,14 @@ enum { GATHER_MS = 10 };
 struct renew_batch {
     struct store_service *service;
     struct proposal proposal;
-    struct list askers; /* in the order they came */
+    struct list askers; /* in order of arrival */
     uint32_t count;
     bool has_tokens;
     struct store_id ids[STORE_RENEW_MAX];
-    uint64_t tokens[STORE_RENEW_MAX]; /* 0: none was given */
+    uint64_t tokens[STORE_RENEW_MAX]; /* 0: no token was given */
 };
 
-/* `renewals`: of all ids of the batch; NULL with an error. */
+/* `renewals`: the results of all ids; NULL with an error. */
 static void batch_finish(struct renew_batch *own_batch, enum err err,
                          const struct store_renewal *renewals)
 {
@@ -84,7 +84,7 @@ void renew_now(struct task *task)
     if (service->batches_running == 0) batch_propose(service);
 }
 
-/* NULL: no memory. Has room for `count` more ids. */
+/* A batch with room for `count` more ids. NULL: no memory. */
 static struct renew_batch *batch_with_room(struct store_service *service, size_t count)
 {
     if (service->batch && service->batch->count + count > STORE_RENEW_MAX) batch_propose(service);

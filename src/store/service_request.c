@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the leader does for a call: its limits, a read of the tables, or a command of the log and
- * what it was answered. */
+/* Handles a call on the leader: checks the limits, then reads the tables, or proposes a command and
+ * answers with its result. */
 #include "store/service_internal.h"
 
 static const struct store_method *store_method_of(const struct leader_request *request)
@@ -19,9 +19,9 @@ void store_reply_result(struct leader_request *request, const struct store_resul
     request_reply_packed(request, &pack);
 }
 
-/* -- may it be asked at all -- */
+/* -- refusals -- */
 
-/* An Outcome has the code INVALID; other responses have no field for it. */
+/* An Outcome carries the code INVALID; other responses have no field for a code. */
 static void refuse_invalid(struct leader_request *request, int reason, enum grpc_status status,
                            const struct note *note)
 {
@@ -33,8 +33,7 @@ static void refuse_invalid(struct leader_request *request, int reason, enum grpc
         request_refuse(request, status, "%s: %s", request->method->name, note->text);
 }
 
-/* R5: a request that names another store must not be served as if that store were here. True: it
- * was answered so. */
+/* R5: a request that names another store must not be served. True: the request was refused. */
 static bool refuse_other_store(struct leader_request *request)
 {
     const struct store_service *service = service_of(request);
@@ -51,7 +50,7 @@ static bool refuse_other_store(struct leader_request *request)
         refuse_invalid(request, COORD_R_OTHER_STORE, GRPC_NOT_FOUND, &note);
         return true;
     }
-    /* The first leader of a new store names it; a follower does not judge before it knows. */
+    /* The first leader of a new store sets the identity. A follower cannot compare before that. */
     if (!service->leader.ready) return false;
     request_refuse(request, GRPC_UNAVAILABLE, "%s: the store has no identity yet",
                    request->method->name);
@@ -94,7 +93,7 @@ static void store_written(struct leader_request *request, enum err err, struct s
     struct store_request *mine = store_request_of(request);
     struct store_reply answer;
 
-    /* No memory for the answer: it was applied, but how it went is not known. */
+    /* No memory for the reply: the command was applied, but its result is not known. */
     if (!err && store_reply_parse(reply, &answer)) err = ERR_UNKNOWN;
     if (!request->call) {
         if (!err && answer.waiting) {
@@ -154,18 +153,18 @@ static void store_begin(struct leader_request *request)
         store_propose(request);
 }
 
-/* -- those that are kept -- */
+/* -- kept requests -- */
 
 static void store_gone(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
-    if (mine->kept == KEPT_RENEWS || mine->kept == KEPT_LEAVES) return; /* end by themselves */
+    if (mine->kept == KEPT_RENEWS || mine->kept == KEPT_LEAVES) return; /* these end on their own */
     if (mine->kept == KEPT_QUEUES) wait_gone(mine);
     request_free(request);
 }
 
-/* A call that waits keeps its place in the queue. */
+/* On drain a waiting call ends but keeps its place in the queue. */
 static void store_drain(struct leader_request *request)
 {
     if (store_request_of(request)->kept == KEPT_WATCHES)

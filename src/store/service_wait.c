@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acquire that waits: from the entry that put it in the queue to the entry that gives it a slot.
+/* Acquire that waits: from the entry that queues the request to the entry that grants a slot.
  *
- * While the call is open its lease is renewed here, so that its place does not run out; the slot is
- * then held for the whole TTL from the moment it is given. The answer comes as an event of another
- * entry. A call that ends (cancelled, connection lost, time up) leaves the queue by an entry of its
- * own, which frees a slot that was granted meanwhile: no client knows of that grant.
+ * While the call is open, the service renews its lease to keep the place in the queue. From the
+ * grant on, the slot is held for the whole TTL. The answer is an event of another entry. A call
+ * that ends (cancelled, connection lost, timeout) proposes CANCEL_WAIT to leave the queue. That
+ * also frees a slot granted meanwhile, because no client knows of the grant.
  *
- * A repeat under the same request id finds the place of the first, and takes it over: then the
- * end of the first takes nothing away. That holds from the moment the repeat is proposed, and also when
- * it drew another lease id: the first's CANCEL would be behind it in the log, and free a slot
- * that the repeat was granted meanwhile. */
+ * A retry with the same request id takes over the place of the first attempt; the end of the first
+ * attempt then proposes no CANCEL_WAIT. The takeover happens when the retry is proposed, even if
+ * the retry has another lease id. Otherwise the first attempt's CANCEL_WAIT could follow in the log
+ * and free a slot that was granted to the retry. */
 #include "store/service_internal.h"
 
 static void wait_refuse_repeated(struct store_request *wait)
@@ -36,7 +36,7 @@ static struct str attempt_text(const struct store_request *wait)
     return str_of(wait->wait_id, sizeof wait->wait_id);
 }
 
-/* Another attempt of the same request came after it. */
+/* A later attempt of the same request exists. */
 static bool wait_is_overtaken(const struct store_request *wait)
 {
     const struct store_request *newest =
@@ -51,8 +51,8 @@ void wait_attempt_over(struct store_request *wait)
         (void)map_remove(&service_of(&wait->base)->attempts, attempt_text(wait));
 }
 
-/* Without memory the place is not taken over: the end of the first may cost the repeat its place,
- * and the repeat is answered so. */
+/* Without memory the attempt is not registered. The end of the first attempt may then cost the
+ * retry its place, and the retry is answered so. */
 static void attempt_register(struct store_request *wait)
 {
     if (store_id_none(&wait->wait_client)) return;
@@ -68,7 +68,7 @@ static void wait_register(struct store_request *wait)
     struct store_service *service = service_of(&wait->base);
     struct store_request *other = map_get(&service->waits, store_id_text(&wait->lease));
 
-    if (other) { /* it is this one's business from now on */
+    if (other) { /* the place now belongs to `wait` */
         wait_forget(other);
         if (other->kept == KEPT_QUEUES) wait_refuse_repeated(other);
     }
@@ -100,8 +100,9 @@ void wait_gone(struct store_request *wait)
         map_get(&service_of(&wait->base)->waits, store_id_text(&wait->lease));
     struct store_command command = wait_cancel(wait);
 
-    if ((other && other != wait) || wait_is_overtaken(wait)) return; /* a repeat of it waits */
-    /* Without it the lease, which is not renewed any more, expires. */
+    /* a retry waits in its place */
+    if ((other && other != wait) || wait_is_overtaken(wait)) return;
+    /* If this fails, the lease expires because it is no longer renewed. */
     if (leader_leads(wait->base.leader)) (void)own_propose(service_of(&wait->base), &command);
 }
 
@@ -175,7 +176,7 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     const Muster__V1__AcquireRequest *m = (const Muster__V1__AcquireRequest *)wait->base.message;
     mono_time now = loop_now(service->io->loop);
 
-    if (!store_id_equal(lease, &wait->lease)) { /* the first of its id drew another */
+    if (!store_id_equal(lease, &wait->lease)) { /* the first attempt drew another lease id */
         wait_forget(wait);
         wait->lease = *lease;
         wait_register(wait);
@@ -207,8 +208,9 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     wait_start_timer(wait);
 }
 
-/* An event of its lease before its own entry belongs to an earlier attempt, and an entry between the
- * two, the CANCEL of that attempt, may undo it. The reply of its own entry decides. */
+/* An event of the lease before this request's own entry belongs to an earlier attempt. The
+ * CANCEL_WAIT of that attempt may be between the two entries and undo the event. So the reply of
+ * this request's own entry decides. */
 static bool is_of_earlier_attempt(const struct store_service *service,
                                   const struct store_request *wait)
 {
@@ -227,7 +229,7 @@ void wait_event(struct store_service *service, const struct store_event *event)
     }
     wait = map_get(&service->waits, store_id_text(&event->lease));
     if (!wait) return;
-    if (wait->base.step == REQUEST_WRITES) { /* its own reply is still on its way */
+    if (wait->base.step == REQUEST_WRITES) { /* the reply to this request has not arrived */
         if (is_of_earlier_attempt(service, wait)) return;
         wait->has_early = event->kind == STORE_GRANTED;
         wait->lost_early = !wait->has_early;
@@ -245,7 +247,7 @@ void waits_end(struct store_service *service)
     {
         struct store_request *wait = CONTAINER_OF(node, struct store_request, base.link);
 
-        /* The place stays in the queue, and a repeat with the same id finds it. */
+        /* The request stays in the queue, and a retry with the same id finds the place. */
         if (wait->kept == KEPT_QUEUES)
             request_fail(&wait->base, GRPC_UNAVAILABLE,
                          "%s: leadership was lost while it waited; ask again with the same request",

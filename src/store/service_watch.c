@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watch of muster.v1: calls, snapshots and messages, over the watch engine.
+/* muster.v1's Watch: calls, snapshots and messages, on top of the watch engine.
  *
- * A watch is sent a snapshot at one revision (or nothing, when it names the revision to start at),
- * then every change after it, in order, each once. A watch that lets more wait than the limits
- * allow, or for longer than history is kept, is sent RESYNC and a new snapshot. On the leader a
- * watch begins after a leadership round, so that its snapshot contains everything acknowledged
- * before the call. It ends when that leadership is lost.
+ * A watch is sent a snapshot at one revision, unless the request names a start revision. Then it is
+ * sent every later change once, in order. A watch that falls behind the limits or the kept history
+ * is sent RESYNC and a new snapshot. On the leader a watch begins after a leadership round, so that
+ * its snapshot contains everything acknowledged before the call. The watch ends when that
+ * leadership is lost.
  *
- * A deletion is sent as EXPIRED when the deadline of a lease caused it. */
+ * A deletion is sent as EXPIRED if the expiry of a lease caused the deletion. */
 #include <stdlib.h>
 
 #include "store/entry.h"
@@ -17,28 +17,28 @@
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
 enum {
-    CHANGES_BYTES = 64 << 10,   /* of a message, unless it is one event */
-    SNAPSHOT_BYTES = 256 << 10, /* then a message ends; one more event always fits */
-    SNAPSHOT_WALK = 4096,       /* keys looked at for one message */
+    CHANGES_BYTES = 64 << 10,   /* most bytes of a message, unless it has a single event */
+    SNAPSHOT_BYTES = 256 << 10, /* then a message ends; one more entry always fits */
+    SNAPSHOT_WALK = 4096,       /* most keys read for one message */
     PROGRESS_SECONDS = 10,
 };
 enum phase { PHASE_SNAPSHOT, PHASE_CHANGES };
 
 struct watcher {
     struct watch_stream stream;
-    struct watch watch; /* the only one of its stream */
+    struct watch watch; /* the stream's only watch */
     struct store_service *service;
     struct leader_request *request;
-    struct list link; /* service.watchers */
+    struct list link; /* in service.watchers */
     enum phase phase;
     bool needs_leader, resync, progress;
-    bool sent_live; /* it was sent something since it follows changes */
+    bool sent_live; /* a change was sent since the snapshot */
     uint64_t start_revision;
-    /* PHASE_SNAPSHOT: at this revision, from this key on */
+    /* for PHASE_SNAPSHOT: the snapshot's revision and the next key */
     uint64_t snapshot;
     size_t at_len;
     char at[STORE_KEY_MAX + 1];
-    char range[]; /* its beginning, then its end */
+    char range[]; /* start and end of the range */
 };
 
 static struct watcher *watcher_of(const struct watch *watch)
@@ -76,7 +76,7 @@ static void watcher_end_without_leader(struct watch *watch)
 
 static void watcher_broken(struct watch_stream *stream, enum err err)
 {
-    /* A call that is closed is about to be done. */
+    /* the call is already closed, and its done callback follows */
     if (err != ERR_CLOSED)
         watcher_end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
                     "a message could not be sent");
@@ -84,7 +84,7 @@ static void watcher_broken(struct watch_stream *stream, enum err err)
 
 /* -- messages -- */
 
-/* What the caller does not see of the front of a key. */
+/* How many leading bytes of a key the client does not see. */
 static size_t cut_of(const struct watch *watch)
 {
     return watch->form == WATCH_CLAIM ? sizeof STORE_CLAIMS - 1 : 0;
@@ -141,7 +141,7 @@ static enum err watcher_send_bytes(struct watch_stream *stream, struct str messa
     return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->request->call, message);
 }
 
-/* False: the watch is woken once there is room, or it is gone. */
+/* False: the stream is full, and the watch is woken when there is room; or the watch is gone. */
 static bool watcher_send(struct watcher *watcher, const struct pack *message)
 {
     enum err err = watch_send(&watcher->stream, message);
@@ -182,7 +182,7 @@ static void watcher_lost(struct watch *watch)
     snapshot_begin(watcher);
 }
 
-/* Appends the entries from `at` on; `cursor.next` says where it stopped. */
+/* Appends entries from `at` on. Afterwards `cursor.next` is the next key. */
 static void snapshot_fill(struct watcher *watcher, struct pack *message, struct keys_cursor *cursor)
 {
     struct key_range range = watcher->watch.range;
@@ -230,9 +230,9 @@ static void snapshot_send(struct watcher *watcher)
     watch_wake(&watcher->watch);
 }
 
-/* -- turns without changes -- */
+/* -- progress without changes -- */
 
-/* Once when it has caught up, later only when others made revisions. */
+/* Sends progress once when the watch has caught up, later only after unrelated revisions. */
 static void service_watch_progress_send(struct watcher *watcher)
 {
     uint64_t revision = keys_revision(watcher_keys(watcher));
@@ -319,7 +319,7 @@ static void watcher_begin(struct watcher *watcher)
     }
 }
 
-/* The name as keys have it: the callers of claims leave out "muster/". */
+/* The key as stored: requests for claims leave out "muster/". */
 static struct str full_name(const Muster__V1__WatchRequest *m, char name[STORE_KEY_MAX + 2])
 {
     struct str scope = bytes_str(m->scope);
@@ -367,7 +367,7 @@ static struct watcher *watcher_new(struct leader_request *request)
     return watcher;
 }
 
-/* On the leader after a leadership round, or on any replica. */
+/* Runs on the leader after a leadership round, or on any replica. */
 void watch_begin(struct leader_request *request)
 {
     struct store_service *service = service_of(request);
@@ -396,7 +396,7 @@ int watch_check(const ProtobufCMessage *message, struct note *note)
         note_set(note, "a prefix of %zu bytes: at most %d", scope.len, STORE_KEY_MAX);
         return scope.len <= STORE_KEY_MAX ? 0 : COORD_R_KEY;
     }
-    if (m->bucket && scope.len == 0) return 0; /* keys without a bucket */
+    if (m->bucket && scope.len == 0) return 0; /* keys outside a bucket */
     return m->bucket ? store_check_group(scope, note) : store_check_claim_key(scope, note);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writes: what each may ask for, and the command that it becomes. */
+/* The write methods: the checks of their arguments, and the commands built from them. */
 #include "store/service_internal.h"
 
-/* -- what several have -- */
+/* -- shared -- */
 
-/* Zero for bytes that are no id. */
+/* Zero if the bytes are not an id. */
 static struct store_id id_of(ProtobufCBinaryData bytes)
 {
     struct store_id id = {{0}};
@@ -13,8 +13,7 @@ static struct store_id id_of(ProtobufCBinaryData bytes)
     return id;
 }
 
-/* Field 1 of every write but Compact. NULL: the request is not remembered, and a repeat is done
- * again. */
+/* Field 1 of every write except Compact. NULL: no request id, so a retry is executed again. */
 static const Muster__V1__Request *request_of(const ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *first =
@@ -49,7 +48,7 @@ static int check_held(ProtobufCBinaryData id, struct note *note)
     return id.len ? check_lease(id, note) : 0;
 }
 
-/* Claims are stored behind a prefix. */
+/* Adds the prefix under which claims are stored. */
 static enum err claim_key(struct arena *arena, struct str *key)
 {
     char *whole = arena_alloc(arena, sizeof STORE_CLAIMS + key->len);
@@ -130,7 +129,7 @@ static void compare_and_set(const ProtobufCMessage *message, struct store_comman
     command->held = id_of(m->held);
     command->token = m->token;
     command->ttl_ms = m->ttl_ms;
-    if (m->expected == 0 && m->ttl_ms < 0) command->ttl_ms = 0; /* nothing to keep */
+    if (m->expected == 0 && m->ttl_ms < 0) command->ttl_ms = 0; /* there is no TTL to keep */
     if (m->ttl_ms > 0) {
         command->ttl_ms = store_granted_ttl(m->ttl_ms);
         command->owner = str_from(m->owner);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transactions from protobuf messages to the core's structs, and their results to protobuf bytes.
- * Pure; any thread. */
+/* Converts transactions from protobuf messages to the core's structs, and their results to protobuf
+ * bytes. Pure; any thread. */
 #include "store/txn_wire.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ struct query query_from_message(const Etcdserverpb__RangeRequest *m)
     };
 }
 
-/* A compare with zero or nothing comes without the number: then it is what absence means. */
+/* A compare with zero or an empty value lacks the number, because proto3 omits defaults. */
 static void compare_from(const Etcdserverpb__Compare *m, struct txn_compare *compare)
 {
     bool given =
@@ -41,7 +41,7 @@ static void compare_from(const Etcdserverpb__Compare *m, struct txn_compare *com
     if (given && compare->target == COMPARE_VALUE)
         compare->value = bytes_str(m->value);
     else if (given)
-        compare->number = m->version; /* as the union's other numbers */
+        compare->number = m->version; /* same as the union's other numbers */
 }
 
 static enum err op_from(const Etcdserverpb__RequestOp *m, struct arena *arena, struct txn_op *op)
@@ -112,8 +112,8 @@ enum err txn_from_message(const Etcdserverpb__TxnRequest *m, struct arena *arena
 
 /* -- responses -- */
 
-/* A message whose length is known when it is over: one byte is kept for it, and what follows moves
- * up when it needs more. */
+/* Begins a message whose length is not known yet. One byte is reserved for the length; the content
+ * is moved if the length needs more bytes. */
 static void open_message(struct txn_writer *w, uint32_t field)
 {
     pack_varint(&w->pack, field << 3 | 2);
@@ -150,12 +150,12 @@ static void begin(struct txn_sink *sink, enum txn_op_kind kind, bool held)
     w->kinds[level] = kind;
     if (kind == TXN_TXN && level == 0) {
         if (!w->bare) pack_u64(&w->pack, 2, held);
-        w->depth = 2; /* as if one were open */
+        w->depth = 2; /* the same depth as with an open message */
         return;
     }
     if (!w->bare) {
         open_message(w, 3);              /* TxnResponse.responses */
-        open_message(w, (uint32_t)kind); /* ResponseOp's fields are numbered as the kinds are */
+        open_message(w, (uint32_t)kind); /* ResponseOp's fields have the numbers of the kinds */
     } else {
         w->depth += 2;
     }
@@ -175,7 +175,7 @@ static void end(struct txn_sink *sink, const struct txn_end *end)
     struct txn_writer *w = CONTAINER_OF(sink, struct txn_writer, sink);
     struct pack *pack = &w->pack;
 
-    if (w->depth == 2) { /* the outermost: its header is whole, and another's to make */
+    if (w->depth == 2) { /* the outermost message: the caller writes its header */
         w->depth = 0;
         return;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transactions between the messages of etcd's KV and the core. */
+/* Converts transactions between etcd's KV messages and the core's structures. */
 #ifndef STORE_TXN_WIRE_H
 #define STORE_TXN_WIRE_H
 #include "base/arena.h"
@@ -13,19 +13,20 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-/* Views of the message; what is made lives as the arena does. ERR_NOMEM. */
+/* The result refers to the message; allocations come from the arena. ERR_NOMEM. */
 enum err txn_from_message(const Etcdserverpb__TxnRequest *message, struct arena *arena,
                           struct txn **ret_txn);
 struct query query_from_message(const Etcdserverpb__RangeRequest *message);
 
-/* What a transaction found, as fields of the TxnResponse without its header; or of the response of
- * its one operation: `bare`. Headers inside carry the revision alone. */
+/* Encodes the results of a transaction as the fields of a TxnResponse without its header. With
+ * `bare`: as the fields of the response of the transaction's only operation. Headers of nested
+ * responses contain the revision only. */
 struct txn_writer {
-    struct txn_sink sink; /* give this to the core */
+    struct txn_sink sink; /* to be passed to the core */
     struct pack pack;
     bool bare;
     size_t depth;
-    size_t starts[2 * TXN_DEPTH_MAX + 8]; /* of the messages that are open */
+    size_t starts[2 * TXN_DEPTH_MAX + 8]; /* offsets of the messages that are open */
     enum txn_op_kind kinds[TXN_DEPTH_MAX + 4];
 };
 void txn_writer_init(struct txn_writer *writer, struct buf *into, bool bare);

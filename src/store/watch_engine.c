@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Positions, turns and the event cache of watches. A position is kept as a number of a change, for
- * speed, and as a revision with a place in it, which stay the same when a restored snapshot numbers
- * the changes anew. */
+/* Positions, turns and the event cache of watches. Runs on the loop's thread. A position is kept
+ * twice: as the number of a change, for speed, and as a revision with an index in it. Only the
+ * second form stays valid when a restored snapshot numbers the changes anew. */
 #include "store/watch_engine.h"
 
 #include <stdlib.h>
 
 enum {
-    MESSAGE_BYTES = 256 << 10, /* then a message ends, between two revisions */
-    MESSAGE_REVISIONS = 1000,  /* C4, rule 7 */
-    MESSAGE_KEPT = 4 << 20,    /* the scratch keeps so much memory */
-    HEAD_ROOM = 128,           /* of a message, beside its events */
-    LARGE_BYTES = 1 << 20,     /* of one revision: then it is collected over several turns */
-    LARGE_STEP = 4096,         /* changes of one entry; more are not gone through at once */
-    LARGE_MAX = (1 << 30) - (1 << 20), /* of one revision in one message */
-    WALK_MAX = 4096,                   /* changes looked at for one message */
+    MESSAGE_BYTES = 256 << 10,         /* then a message ends, between two revisions */
+    MESSAGE_REVISIONS = 1000,          /* C4, rule 7 */
+    MESSAGE_KEPT = 4 << 20,            /* the scratch buffer keeps at most this capacity */
+    HEAD_ROOM = 128,                   /* bytes of a message for the fields other than events */
+    LARGE_BYTES = 1 << 20,             /* a larger revision is collected over several turns */
+    LARGE_STEP = 4096,                 /* changes read per turn of a large revision */
+    LARGE_MAX = (1 << 30) - (1 << 20), /* largest revision that fits a message */
+    WALK_MAX = 4096,                   /* changes read for one message */
     TURN_BYTES = 1 << 20,
     TURN_WALK = 4 * WALK_MAX,
-    TURN_MESSAGES = 512, /* watches that were only looked at count as well */
+    TURN_MESSAGES = 512, /* watches that send nothing count, too */
     CACHE_BYTES_MAX = 16 << 10,
 };
 
 enum walk_end {
     WALK_DONE,    /* the end of history */
-    WALK_BETWEEN, /* a message ends here, between two revisions */
-    WALK_WITHIN,  /* a revision has more changes than a turn looks at */
-    WALK_SPLIT,   /* a revision goes on in the next message */
+    WALK_BETWEEN, /* the message ends here, between two revisions */
+    WALK_WITHIN,  /* the revision has more changes than a turn reads */
+    WALK_SPLIT,   /* the revision continues in the next message */
     WALK_FAILED,
 };
 static const struct keys *engine_keys(const struct watch_engine *engine)
@@ -79,7 +79,7 @@ static void set_sent_all(struct watch *watch)
     watch->waiting_bytes = 0;
 }
 
-/* Finds the number of the first change that the watch was not sent, by its revision. */
+/* Finds the number of the first unsent change from its revision and index. */
 static void find_position(struct watch *watch, uint64_t revision, uint32_t sub)
 {
     const struct keys *keys = engine_keys(watch->stream->engine);
@@ -112,7 +112,7 @@ void watch_follow(struct watch *watch, uint64_t from_revision)
     find_position(watch, from_revision, 0);
 }
 
-/* The position is within history. */
+/* Whether history still contains the position. */
 static bool is_in_history(const struct watch *watch)
 {
     const struct keys *keys = engine_keys(watch->stream->engine);
@@ -123,7 +123,7 @@ static bool is_in_history(const struct watch *watch)
 
 /* -- walking through history -- */
 
-/* Of a key that it watches. */
+/* Whether the watch is for the change's key. */
 static bool watch_wants(const struct watch *watch, const struct key_value *change)
 {
     if (change->mod < watch->from_revision) return false;
@@ -139,7 +139,7 @@ bool watch_has_key(const struct watch *watch, struct str key)
     return interest_bucket(key, &bucket) && str_equal(bucket, watch->bucket);
 }
 
-/* The event as its API encodes it; through the cache, in which many find it. */
+/* The event as its API encodes it. Watches of the same form share the bytes in the cache. */
 static struct str event_bytes(struct watch_engine *engine, const struct watch *watch,
                               const struct watch_change *change, enum err *ret_err)
 {
@@ -160,7 +160,7 @@ static struct str event_bytes(struct watch_engine *engine, const struct watch *w
     return buf_peek(&engine->event);
 }
 
-/* `walk_max` 0: to the end of the revision at most. */
+/* `walk_max` 0: stops at the end of the revision at the latest. */
 static enum walk_end history_walk(struct watch_engine *engine, const struct watch *watch,
                                   struct buf *into, size_t walk_max, struct watch_walk *w)
 {
@@ -224,7 +224,7 @@ enum err watch_send(struct watch_stream *stream, const struct pack *message)
     return err;
 }
 
-/* The revision up to which a message that ends so is complete. */
+/* The revision up to which a message with this end is complete. */
 static uint64_t complete_up_to(enum walk_end end, const struct watch_walk *w)
 {
     return end == WALK_BETWEEN ? w->revision - 1 : w->revision;
@@ -246,12 +246,12 @@ static enum err events_send(struct watch *watch, const struct buf *events, enum 
     return ERR_OK;
 }
 
-/* A message was sent, or not, or none was needed. */
+/* Updates the position after a message was sent, failed, or was not needed. */
 static void events_sent(struct watch *watch, enum err err, enum walk_end end,
                         const struct watch_walk *w)
 {
     if (err == ERR_FULL) {
-        watch_wake(watch); /* among those that wait for room */
+        watch_wake(watch); /* joins the watches that wait for room */
         return;
     }
     if (err) {
@@ -334,7 +334,7 @@ static void large_next(struct watch_engine *engine)
         struct watch *watch = CONTAINER_OF(node, struct watch, ready);
 
         watch_wake(watch);
-        if (!watch->stream->blocked) break; /* else it is the next one's turn */
+        if (!watch->stream->blocked) break; /* blocked: the next watch's turn */
     }
 }
 
@@ -363,8 +363,8 @@ static void watch_send_events(struct watch *watch)
     events_sent(watch, err, end, &w);
 }
 
-/* One message for each watch that has something to be sent, as many as a turn has room for. The
- * rest, and watches that have more, come in the next turn of the loop, so none holds it up. */
+/* Sends one message for each watch with unsent changes, within the budget of the turn. The rest
+ * follows in later turns, so that no watch blocks the loop. */
 static void on_pump(struct task *task)
 {
     struct watch_engine *engine = CONTAINER_OF(task, struct watch_engine, pump);
@@ -372,7 +372,8 @@ static void on_pump(struct task *task)
     struct list round, *node;
 
     engine->walked = 0;
-    if (store_machine_restoring(engine->options.machine)) return; /* restored() pumps */
+    /* pumping resumes in restored() */
+    if (store_machine_restoring(engine->options.machine)) return;
     if (timer_running(&engine->next_turn)) return;
     if (engine->large.watch) large_step(engine);
     list_init(&round);
@@ -385,14 +386,14 @@ static void on_pump(struct task *task)
         if (watch->ends)
             watch->stream->api->ends(watch);
         else if (watch->stream->blocked)
-            watch_wake(watch); /* among those that wait for room */
+            watch_wake(watch); /* joins the watches that wait for room */
         else if (watch_is_behind(watch))
             watch_send_events(watch);
         else
             watch->stream->api->idle(watch);
         bytes += engine->message.len;
     }
-    list_splice(&round, &engine->ready); /* who waited longest is first */
+    list_splice(&round, &engine->ready); /* the longest-waiting watch is first */
     list_splice(&engine->ready, &round);
     large_next(engine);
     LIST_EACH_SAFE(&engine->asking, asking, next)
@@ -409,9 +410,9 @@ static void on_next_turn(struct timer *timer)
     pump_soon(CONTAINER_OF(timer, struct watch_engine, next_turn));
 }
 
-/* -- what is applied -- */
+/* -- applied changes -- */
 
-/* False: more waits for it than may. */
+/* Counts a change that waits for the watch. False: the limit is exceeded. */
 static bool count_waiting(struct watch *watch, const struct key_value *change)
 {
     const struct watch_engine_options *options = &watch->stream->engine->options;
@@ -425,8 +426,8 @@ static bool count_waiting(struct watch *watch, const struct key_value *change)
     return true;
 }
 
-/* Too many changes to look at each, or others under the same numbers: the watch finds its own part
- * of them from its position on, in its own turns. */
+/* For changes that are too many to test one by one, or that have new numbers. The watch finds the
+ * relevant changes from its position on, in its own turns. */
 static void seen_many(struct watch *watch)
 {
     const struct watch_engine *engine = watch->stream->engine;
@@ -487,7 +488,7 @@ void watch_engine_restored(struct watch_engine *engine)
     interest_changed_all(&engine->interest);
     engine->renumbered = false;
     engine->revision = keys_revision(engine_keys(engine));
-    pump_soon(engine); /* also who was woken while it was under way */
+    pump_soon(engine); /* also for watches that were woken during the pump */
 }
 
 uint64_t watch_engine_visible(const struct watch_engine *engine)
@@ -545,7 +546,7 @@ void watch_leave(struct watch *watch)
     if (watch_is_behind(watch)) watch->stream->behind--;
     interest_leave(&engine->interest, &watch->looker);
     list_remove(&watch->ready);
-    pump_soon(engine); /* others may have waited for it */
+    pump_soon(engine); /* other watches may have waited for the large revision */
 }
 
 /* -- life -- */

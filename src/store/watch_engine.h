@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The watch engine: from applied changes to the streams of clients, for every API of the store.
+/* The watch engine sends applied changes to the streams of clients. All APIs of the store use it.
  *
- * What waits for a watch is one number, its position: the first change that it was not sent. The
- * bytes stay in the store's history, once for all watches. A watch whose client does not read costs
- * its position only. Once history is compacted past the position, the API's `lost` decides: etcd's
- * cancels the watch, muster.v1 starts it again with a snapshot. A turn of the loop sends a bounded
- * number of bytes and looks at a bounded number of changes.
+ * The engine keeps one number for each watch, its position: the first change that the watch was not
+ * sent. The changes themselves are kept once, in the store's history. A slow client therefore costs
+ * a position, not a queue. If history is compacted past the position, the API's callback `lost`
+ * decides: etcd's API cancels the watch, muster.v1 restarts the watch with a snapshot. A turn of
+ * the loop sends a bounded number of bytes and reads a bounded number of changes.
  *
- * All changes of one revision are one message. A watch with `split` accepts such a revision in
- * several messages of at most so many bytes. For any other watch a revision that is larger than a
+ * All changes of one revision are sent in one message. A watch with `split` accepts such a revision
+ * in several messages of limited size. For any other watch, a revision that is too large for one
  * turn is collected over several turns, for one watch of the process at a time.
  *
- * An API gives the storage, the encoding and the sending (struct watch_api). The engine knows no
- * connection. Everything runs on the loop's thread. */
+ * An API provides the storage, the encoding and the sending (struct watch_api). The engine does not
+ * use connections. Everything runs on the loop's thread. */
 #ifndef STORE_WATCH_ENGINE_H
 #define STORE_WATCH_ENGINE_H
 #include "io/io.h"
@@ -23,62 +23,63 @@
 struct watch;
 struct watch_stream;
 
-/* Events of watches with the same form have the same bytes. */
+/* Watches of the same form encode an event to the same bytes. */
 enum watch_form { WATCH_PLAIN, WATCH_CLAIM, WATCH_ETCD, WATCH_ETCD_PREV };
 struct watch_change {
     uint64_t number;
     struct key_value now, before;
 };
 struct watch_api {
-    /* Appends an event, as a field of a message. */
+    /* Appends an event as a field of a message. */
     void (*event)(const struct watch *watch, const struct watch_change *change, struct pack *into);
-    /* Appends the rest of the message with events. It is complete up to `revision`; `more`: but for
-     * the rest of that revision. */
+    /* Appends the rest of a message with events. The message contains all events up to `revision`;
+     * with `more`, the rest of that revision follows in another message. */
     void (*head)(const struct watch *watch, uint64_t revision, bool more, struct pack *into);
-    /* ERR_FULL: watch_stream_writable comes when there is room. */
+    /* ERR_FULL: watch_stream_writable() is called when there is room. */
     enum err (*send)(struct watch_stream *stream, struct str message);
-    /* It has nothing to be sent, and was woken, or caught up for the first time. */
+    /* The watch was woken, or caught up for the first time, and nothing waits for it. */
     void (*idle)(struct watch *watch);
-    /* It cannot go on: its position is compacted, or more waits than the limits allow; or (NULL
-     * does for an API that always splits) one revision is too large for a message. */
+    /* `lost`: the watch cannot go on, because its position is compacted or more waits than the
+     * limits allow. `too_large`: one revision does not fit a message; NULL for an API that always
+     * splits. */
     void (*lost)(struct watch *watch);
     void (*too_large)(struct watch *watch);
-    void (*ends)(struct watch *watch);              /* of watch_end_soon; NULL: never asked */
-    void (*caught_up)(struct watch_stream *stream); /* of watch_stream_ask; the same */
-    void (*broken)(struct watch_stream *stream, enum err); /* may free it */
+    void (*ends)(struct watch *watch);              /* after watch_end_soon(); NULL: never used */
+    void (*caught_up)(struct watch_stream *stream); /* after watch_stream_ask(); NULL: never used */
+    void (*broken)(struct watch_stream *stream, enum err); /* may free the stream */
 };
 
 struct watch_engine_options {
     struct io *io;
     struct store_machine *machine;
-    /* What may wait for a watch that is `bounded` and has caught up once; 0: no limit. */
+    /* Limits of what may wait for a watch with `bounded` that has caught up once; 0: no limit. */
     uint32_t events_max;
     uint64_t bytes_max;
-    uint64_t *events; /* that were sent; may be NULL */
+    uint64_t *events; /* counter of sent events; may be NULL */
 };
 struct watch_walk {
-    uint64_t at; /* the change that comes next, with its revision and its place in that */
+    uint64_t at; /* number of the next change, with its revision and its index in that revision */
     uint64_t revision;
     uint32_t sub;
-    bool inside; /* `revision` is begun */
-    bool has;    /* an event of it is in the message */
+    bool inside; /* the walk has begun `revision` */
+    bool has;    /* the message contains an event of that revision */
     uint64_t events, bytes;
     enum err err;
 };
 enum { WATCH_CACHE_SLOTS = 128 };
 struct watch_engine {
     struct watch_engine_options options;
-    struct interest interest;  /* its lookers need not be watches; they are called during apply */
+    struct interest interest;  /* lookers may be other objects; called during apply */
     struct claim_fact *claims; /* see facts_note_claim */
     struct list ready, asking;
-    uint64_t revision;  /* everything up to it was shown to the watches */
-    uint64_t forwarded; /* the highest that a client was sent on the leader's behalf */
-    bool renumbered;    /* the state was replaced, and its changes have new numbers */
-    uint64_t walked;    /* changes looked at in this turn; APIs add their own */
+    uint64_t revision;  /* every change up to this revision was offered to the watches */
+    uint64_t forwarded; /* highest revision that a client was sent on the leader's behalf */
+    bool renumbered;    /* a snapshot replaced the state, so changes have new numbers */
+    uint64_t walked;    /* changes read in this turn; the APIs add theirs */
     struct task pump;
-    struct timer next_turn; /* runs while this one has had its share; tasks would run within it */
+    struct timer next_turn; /* starts the next turn; a task would run in the same turn */
     struct buf message, events, event;
-    struct { /* the one revision that is collected over several turns */
+    struct { /* the revision that is being collected over several turns */
         struct watch *watch;
         struct watch_walk walk;
         struct buf events;
@@ -93,82 +94,84 @@ struct watch_engine {
 };
 enum err watch_engine_open(const struct watch_engine_options *options,
                            struct watch_engine **ret_engine); /* ERR_NOMEM, ERR_FULL */
-void watch_engine_close(struct watch_engine *engine);         /* no watch is left; NULL is fine */
+/* no watch may be left; NULL is fine */
+void watch_engine_close(struct watch_engine *engine);
 void watch_engine_applied(struct watch_engine *engine, struct key_changes changes);
 void watch_engine_restored(struct watch_engine *engine);
 const struct store *watch_engine_store(const struct watch_engine *engine);
 /* The visible revision: the highest that this replica has applied, or returned to any client on the
- * leader's behalf. Answers never name less. */
+ * leader's behalf. Responses never name a lower revision. */
 uint64_t watch_engine_visible(const struct watch_engine *engine);
 
-struct watch_stream { /* the caller's storage */
+struct watch_stream { /* in the caller's storage */
     struct watch_engine *engine;
     const struct watch_api *api;
-    struct list waiting; /* watches that were woken while there is no room */
-    struct list asking;  /* engine.asking */
-    uint32_t behind;     /* watches that were not sent everything */
+    struct list waiting; /* watches that were woken while the stream has no room */
+    struct list asking;  /* link in engine.asking */
+    uint32_t behind;     /* number of watches with unsent changes */
     bool blocked;
 };
 void watch_stream_init(struct watch_stream *stream, struct watch_engine *engine,
                        const struct watch_api *api);
-void watch_stream_deinit(struct watch_stream *stream); /* its watches have left */
+void watch_stream_deinit(struct watch_stream *stream); /* its watches must have left */
 void watch_stream_writable(struct watch_stream *stream);
-/* caught_up() comes in each turn in which its watches were sent everything, until it is taken out
- * of the list `asking`. */
+/* Asks for caught_up(), which is called in each turn that ends with nothing unsent on the stream,
+ * until the caller removes the stream from the list `asking`. */
 void watch_stream_ask(struct watch_stream *stream);
-/* A message in the engine's scratch; what watch_send returns. ERR_FULL blocks the stream. */
+/* A message in the engine's scratch buffer. watch_send() returns ERR_FULL when the stream has no
+ * room, and the stream is then blocked. */
 struct pack watch_message(struct watch_engine *engine);
 enum err watch_send(struct watch_stream *stream, const struct pack *message);
 
 #define WATCH_SENT_ALL UINT64_MAX /* a position: nothing waits */
-#define WATCH_NOTHING  UINT64_MAX /* a first revision: it follows nothing */
-struct watch {                    /* the caller's storage, whose first lines the caller fills in */
+#define WATCH_NOTHING  UINT64_MAX /* a start revision: the watch follows nothing */
+struct watch {                    /* in the caller's storage; the caller sets the first fields */
     struct watch_stream *stream;
-    struct key_range range; /* its bytes live as the watch does */
-    struct str bucket;      /* "" or one of muster.v1, the range's prefix: its own keys only */
+    struct key_range range; /* its bytes must be valid as long as the watch */
+    struct str bucket;      /* "", or a muster.v1 bucket: only keys directly in it match */
     enum watch_form form;
-    size_t split; /* bytes of a message; 0: one revision is one message */
+    size_t split; /* most bytes of a message; 0: one revision is one message */
     bool no_put, no_delete, bounded;
-    /* -- the engine's -- */
+    /* -- managed by the engine -- */
     struct looker looker;
-    struct list ready; /* engine.ready, engine.large_waiting, stream.waiting, or none */
-    bool exact;        /* its scope contains no key that it does not watch */
+    struct list ready; /* link in engine.ready, engine.large_waiting, stream.waiting, or none */
+    bool exact;        /* every key that matches the looker's scope is watched */
     bool is_lost;
-    bool live; /* it caught up once since it follows */
+    bool live; /* the watch has caught up at least once */
     bool ends;
-    uint64_t from_revision; /* nothing before it is sent */
-    uint64_t sent_revision; /* of the last message with events */
+    uint64_t from_revision; /* earlier revisions are not sent */
+    uint64_t sent_revision; /* revision of the last message with events */
     uint64_t next;          /* the position, or WATCH_SENT_ALL */
-    uint64_t next_revision; /* its revision and its place in that, which outlive its number */
-    uint32_t next_sub;      /* not 0: a part of the revision was sent */
-    uint32_t waiting;       /* events since it caught up */
+    uint64_t next_revision; /* revision and index of the next change; survive renumbering */
+    uint32_t next_sub;      /* not 0: a part of next_revision was sent */
+    uint32_t waiting;       /* events since the watch caught up */
     uint64_t waiting_bytes;
 };
-enum err watch_join(struct watch *watch); /* ERR_NOMEM. It follows nothing yet */
+enum err watch_join(struct watch *watch); /* ERR_NOMEM. The watch does not follow anything yet. */
 void watch_leave(struct watch *watch);
-/* From this revision on, or WATCH_NOTHING. */
+/* Follows from this revision on, or WATCH_NOTHING. */
 void watch_follow(struct watch *watch, uint64_t from_revision);
 static inline bool watch_is_behind(const struct watch *watch)
 {
     return watch->is_lost || watch->next != WATCH_SENT_ALL;
 }
 bool watch_has_key(const struct watch *watch, struct str key);
-void watch_wake(struct watch *watch);     /* its turn comes, once its stream has room */
-void watch_end_soon(struct watch *watch); /* `ends` is called in a turn of its own, room or not */
+void watch_wake(struct watch *watch);     /* schedules the watch for when its stream has room */
+void watch_end_soon(struct watch *watch); /* calls `ends` in a later turn, even without room */
 
-/* -- facts.c: the holder of a claim when a change was made. The state does not contain it once the claim
- * has ended, so a replica that received the change within a snapshot of the log does not know it. -- */
-/* During apply. *claims: of the newest changes, by number; NULL before the first. Freed by free().
- * Without memory a claim is not noted. */
+/* -- facts.c: the claim that held a key when the key changed. The state forgets a claim when it
+ * ends. A replica that received the change in a snapshot of the log does not know the claim. -- */
+/* Call during apply. *claims: the claims of the newest changes by number; NULL before the first;
+ * freed by free(). Without memory a claim is not recorded. */
 struct claim_fact;
 void facts_note_claim(struct claim_fact **claims, const struct store *store, uint64_t number,
                       const struct key_value *change);
 
-/* The claim on the key, if this change is of it: a holder that released a claim may have it again
- * under the same lease, with a token that this change is older than. */
+/* The current claim on the key, if the change belongs to that claim. A holder that released a claim
+ * may acquire it again under the same lease; the new token then shows that the change is older. */
 bool facts_claim_now(const struct store *store, const struct key_value *change,
                      struct store_claim *ret_claim);
-/* The same, or as it was when the change was made. */
+/* Like facts_claim_now(), but also finds the claim that was recorded when the change was made. */
 bool facts_claim(const struct claim_fact *claims, const struct store *store, uint64_t number,
                  const struct key_value *change, struct store_claim *ret_claim);
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applies commands: the rules of the specification's section 5, in its order of checks, and what
- * design.md section 6 adds for leaving domains. */
+/* Applies commands: the rules of the specification's section 5, in its order of checks, and those
+ * of design.md section 6 for leaving domains. */
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-/* Limits of a table: its rows, and the texts of a new row; a text without a name is that of a shard
- * which is there. */
+/* Limits of a table: the number of rows, and the texts of a new row. A text without a name is the
+ * id of an existing shard. */
 static const struct {
     const char *name;
     uint32_t rows_max;
@@ -52,14 +52,14 @@ enum err fleet_open(struct fleet **ret_fleet)
     return ERR_OK;
 }
 
-/* Takes the row out of its table's books; it is still in the table's order. */
+/* Removes the row from its table's accounting; it remains in the table's order. */
 static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
 {
     fleet->sum -= row_hash(table, row);
     views_keep(fleet, table, row);
 }
 
-/* Rows that belong to a shard or a name go before it: shards are the first table. */
+/* Rows that refer to a shard or a name are freed first; shards, the first table, are freed last. */
 void fleet_clear(struct fleet *fleet)
 {
     views_cancel(fleet);
@@ -82,7 +82,8 @@ void fleet_close(struct fleet *fleet)
     if (!fleet) return;
     for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++) assert(!fleet->views[i]);
     fleet_clear(fleet);
-    assert(fleet->bytes == memory_cost(sizeof *fleet)); /* all that was counted was given back */
+    /* everything that was counted has been freed */
+    assert(fleet->bytes == memory_cost(sizeof *fleet));
     free(fleet);
 }
 
@@ -122,7 +123,7 @@ static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
 {
     uint32_t rows = fleet->tables[table].count;
 
-    /* An assigned domain may become leaving, for which there must be room then. */
+    /* An assigned domain may become leaving, which must not exceed the limit. */
     if (table == FLEET_DOMAINS) rows += fleet->tables[FLEET_LEAVING].count;
     return rows < limits[table].rows_max ||
            result_refuse_field(result, FLEET_FULL, limits[table].name, limits[table].rows_max);
@@ -151,7 +152,7 @@ static void row_enter(struct fleet *fleet, enum fleet_table table, void *row,
     result->changed = true;
 }
 
-/* Into its table and to its owner. `shard`: for rows that point at one. */
+/* Adds the row to its table and to its owner. `shard`: for rows that point to a shard. */
 static void row_add(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard,
                     struct fleet_result *result)
 {
@@ -169,7 +170,7 @@ static void row_add(struct fleet *fleet, const struct fleet_row *from, struct sh
     result->status = FLEET_NO_MEMORY;
 }
 
-/* In the place of `old`; new when that is NULL and there is room. */
+/* Replaces `old` by the row; if `old` is NULL, adds the row if there is room. */
 static void row_add_or_replace(struct fleet *fleet, const struct fleet_row *from, void *old,
                                struct fleet_result *result)
 {
@@ -249,8 +250,8 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
 }
 
-/* Only the shard that the domain is leaving may have it again, unless it is forced. `has_own`: that
- * shard's own row is one more. */
+/* Whether a leaving domain may be assigned: only to the shard it is leaving, unless forced.
+ * `has_own`: one of its leaving rows is for that shard. */
 static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain *domain, bool force,
                            bool has_own, struct fleet_result *result)
 {
@@ -324,7 +325,7 @@ static void upsert_provider(struct fleet *fleet, const struct fleet_row *row,
 }
 
 /* -- removing -- */
-/* All that `owned` has leaves its table; what is done is proportional to that. */
+/* Removes all rows in `owned` from the table. The cost is proportional to their number. */
 static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct order *owned)
 {
     struct order_place place = order_begin(owned);
@@ -349,7 +350,7 @@ static void domain_leaves(struct fleet *fleet, const struct domain_row *row,
     row_add(fleet, &leaving, NULL, result);
 }
 
-/* All or none: what became leaving before memory ended is taken back. */
+/* Makes all domains of the shard leaving, or none: without memory the added rows are removed. */
 static void owned_leave(struct fleet *fleet, const struct shard_row *shard,
                         struct fleet_entry entry, struct fleet_result *result)
 {
@@ -473,7 +474,7 @@ void fleet_heartbeats_clear(struct fleet *fleet)
         shard->last_heartbeat = (struct fleet_time){0};
 }
 
-/* -- the whole -- */
+/* -- totals -- */
 struct fleet_counts fleet_counts(const struct fleet *fleet)
 {
     struct fleet_counts counts;
@@ -484,7 +485,7 @@ struct fleet_counts fleet_counts(const struct fleet *fleet)
 
 uint64_t fleet_hash(const struct fleet *fleet)
 {
-    /* Without leaving domains it is the hash that releases before them had. */
+    /* Without leaving domains the hash equals that of older releases. */
     size_t tables = fleet->tables[FLEET_LEAVING].count > 0 ? FLEET_TABLES : FLEET_LEAVING;
     char bytes[8 * (FLEET_TABLES + 1)];
 

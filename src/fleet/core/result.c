@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times, names and the sentences that go with a result. */
+/* Times, names and the messages for results. Pure. */
 #include "fleet/core/internal.h"
 
 /* -- time -- */
@@ -110,7 +110,7 @@ struct fleet_command fleet_row_command(const struct fleet_row *row)
     return command;
 }
 
-/* -- sentences -- */
+/* -- messages -- */
 static struct str shard_asked(const struct fleet_command *command)
 {
     switch (command->kind) {

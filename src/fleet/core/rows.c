@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows as they are kept. Where the texts of a row are is in a table; the rest is for all rows. */
+/* Stored rows. A table describes where a row's texts are; all other code serves all rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-/* Seeds of the rows' hashes: what is in one table never counts for another. */
+/* Seeds of the row hashes, so that equal rows of different tables have different hashes. */
 static const uint64_t seeds[FLEET_TABLES] = {
     [FLEET_SHARDS] = 0x51a2d, [FLEET_CLUSTERS] = 0xc1057e2,   [FLEET_DOMAINS] = 0xd03a12,
     [FLEET_QUOTAS] = 0x907a5, [FLEET_PROVIDERS] = 0x920d1de2, [FLEET_LEAVING] = 0x1ea719,
@@ -30,10 +30,11 @@ static struct str name_text(const struct name *name)
 }
 
 /* -- where the texts are -- */
-enum source { OWN = 1, NAME, SHARD }; /* behind the fixed part; of the row's name; of its shard */
+/* Where a text is. OWN: after the fixed part. NAME: in the row's name. SHARD: in its shard. */
+enum source { OWN = 1, NAME, SHARD };
 static const struct layout {
     uint8_t from[FLEET_TEXTS_MAX];   /* enum source, by text of fleet_row */
-    uint8_t lens, text, name, shard; /* offsets; 0: it has none */
+    uint8_t lens, text, name, shard; /* offsets; 0: the row has none */
 } layouts[FLEET_TABLES] = {
 #define AT(type, member) offsetof(struct type##_row, member)
     [FLEET_SHARDS] = {{OWN, OWN}, AT(shard, lens), AT(shard, text), 0, 0},
@@ -150,7 +151,7 @@ struct name *name_find(const struct order *names, struct str text)
     return order_find(names, (struct order_key){.first = text});
 }
 
-/* By the label's own text, so that comparing it with the rows' is no look at the bytes. */
+/* Searches with the stored label text, so that comparisons with its rows need not compare bytes. */
 struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value)
 {
     const struct name *label = name_find(&fleet->labels, key);
@@ -188,7 +189,7 @@ static void name_drop(struct fleet *fleet, struct order *names, struct name *nam
 }
 
 /* -- making -- */
-/* The texts that a row contains; LEAVING: and their end. */
+/* Bytes of the texts that a row stores itself. LEAVING: with the length at the end. */
 static size_t own_bytes(enum fleet_table table, const struct str texts[FLEET_TEXTS_MAX])
 {
     size_t bytes = table == FLEET_LEAVING ? 2 : 0;
@@ -198,7 +199,7 @@ static size_t own_bytes(enum fleet_table table, const struct str texts[FLEET_TEX
     return bytes;
 }
 
-/* By shard; the same shard's in the order they came, which is that of their texts in the block. */
+/* By shard; equal shards by the address of their text, which is the order of input. */
 static int slice_compare(const void *a, const void *b)
 {
     const struct fleet_slice *left = a, *right = b;
@@ -208,7 +209,7 @@ static int slice_compare(const void *a, const void *b)
     return left->shard.at < right->shard.at ? -1 : left->shard.at > right->shard.at;
 }
 
-/* Ascending by shard; of the same shard the one that came last stays. */
+/* Sorts the slices by shard; the last duplicate remains. */
 static size_t slices_settle(struct fleet_slice *slices, size_t count)
 {
     size_t kept = 0;
@@ -226,7 +227,7 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     size_t count = from->slice_count;
     char *at;
 
-    row->slice_bytes = 1; /* no block is empty */
+    row->slice_bytes = 1; /* blocks must not be empty */
     for (size_t i = 0; i < count; i++)
         row->slice_bytes += sizeof row->slices[0] + from->slices[i].shard.len + 1;
     row->slices = memory_take(&fleet->bytes, row->slice_bytes);
@@ -235,14 +236,14 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     for (size_t i = 0; i < count; i++) {
         row->slices[i] =
             (struct fleet_slice){str_of(at, from->slices[i].shard.len), from->slices[i].slice};
-        at =
-            text_put(at, from->slices[i].shard) + 1; /* no two at one address, empty ones neither */
+        /* the NUL keeps even empty texts at different addresses */
+        at = text_put(at, from->slices[i].shard) + 1;
     }
     row->slice_count = slices_settle(row->slices, count);
     return true;
 }
 
-/* The parts of a row that are no text. False: out of memory. */
+/* Makes the parts of a row other than texts. False: no memory. */
 static bool rest_make(struct fleet *fleet, const struct fleet_row *from, void *row, char *end)
 {
     struct shard_row *shard = row;
@@ -331,7 +332,8 @@ void row_drop(struct fleet *fleet, enum fleet_table table, void *row)
         memory_give(&fleet->bytes, quota->slices, quota->slice_bytes);
     }
     memory_give(&fleet->bytes, row, row_size(table, row));
-    if (shard) row_drop(fleet, FLEET_SHARDS, shard); /* once: a shard points at nothing */
+    /* recursion of depth one, because a shard row points to no row */
+    if (shard) row_drop(fleet, FLEET_SHARDS, shard);
 }
 
 void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order)
@@ -342,7 +344,7 @@ void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order)
     order_clear(order);
 }
 
-/* -- showing -- */
+/* -- conversion for readers -- */
 void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row)
 {
     const struct layout *layout = &layouts[table];
@@ -375,8 +377,7 @@ void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row
     }
 }
 
-/* -- hashing: each text on its own under the hash of the texts before it, so that "ab", "c" and
- * "a", "bc" differ -- */
+/* -- hashing: each text is hashed with the hash before it, so "ab", "c" and "a", "bc" differ -- */
 static uint64_t number_hash(uint64_t number, uint64_t seed)
 {
     char bytes[8];
@@ -390,7 +391,7 @@ uint64_t row_hash(enum fleet_table table, const void *row)
     struct fleet_row shown;
     uint64_t hash;
 
-    if (table == FLEET_DOMAINS) { /* the many: half of it is known */
+    if (table == FLEET_DOMAINS) { /* most rows are domains; half of the hash is precomputed */
         const struct domain_row *domain = row;
         return str_hash(shard_row_id(domain->shard),
                         str_hash(str_of(domain->text, domain->lens[0]), domain->label->hash));

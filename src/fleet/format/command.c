@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands as JSON. */
+/* Commands as JSON. Pure. */
 #include "fleet/format/command.h"
 
 #include "fleet/format/shapes.h"
 
 enum {
     FORMAT_COMMAND_TEXT_MAX = 64 << 10
-}; /* far past every limit of the core, which says which one it is */
+}; /* far above the limits of the core, whose errors name the limit */
 
 /* -- writing -- */
 enum err fleet_command_encode(const struct fleet_command *command, struct buf *into)

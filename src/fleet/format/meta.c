@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* meta.json. */
+/* Reads and writes meta.json. Pure. */
 #include "fleet/format/meta.h"
 
 #include <stdio.h>
@@ -62,7 +62,7 @@ enum err fleet_meta_write(const struct fleet_meta *meta, bool indented, struct b
     ndjson_u64(&line, STR("ConfigurationIndex"), meta->configuration_index);
     ndjson_u64(&line, STR("Size"), meta->size);
     err = ndjson_end(&line);
-    into->len = err ? start : into->len - 1; /* no line end */
+    into->len = err ? start : into->len - 1; /* without the line end */
     return err;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* meta.json: what a snapshot of the original's kind says about itself (coordinator.md 6.2). */
+/* meta.json: the description of a snapshot in the original's format (coordinator.md 6.2). */
 #ifndef FLEET_FORMAT_META_H
 #define FLEET_FORMAT_META_H
 #include "base/buf.h"
@@ -9,7 +9,7 @@
 enum {
     FLEET_META_BYTES_MAX = 1 << 20,
     FLEET_META_SERVERS_MAX = 64,
-    FLEET_META_TEXT_MAX = 255, /* id, server id, address */
+    FLEET_META_TEXT_MAX = 255, /* id, server id and address */
 };
 enum fleet_suffrage { FLEET_VOTER, FLEET_NON_VOTER, FLEET_STAGING };
 struct fleet_meta_server {
@@ -17,19 +17,19 @@ struct fleet_meta_server {
     char id[FLEET_META_TEXT_MAX + 1], address[FLEET_META_TEXT_MAX + 1];
 };
 struct fleet_meta {
-    uint64_t index, term; /* of the last entry contained */
-    uint64_t size;        /* bytes of state; 0: not known */
-    /* The rest is only written: a restore needs none of it. */
+    uint64_t index, term; /* index and term of the last contained entry */
+    uint64_t size;        /* bytes of state; 0: unknown */
+    /* The following fields are only written; a restore does not use them. */
     uint64_t configuration_index, created_ms;
     size_t server_count;
     struct fleet_meta_server servers[FLEET_META_SERVERS_MAX];
 };
 /* "<term>-<index>-<milliseconds since 1970>". */
 void fleet_meta_id(const struct fleet_meta *meta, char id[FLEET_META_TEXT_MAX + 1]);
-/* Appends it compact (SnapshotSave) or indented by two spaces (export), without a line end; `Peers`
- * is null. ERR_FULL, ERR_NOMEM. */
+/* Appends the object compactly (SnapshotSave) or indented by two spaces (export), without a line
+ * end. `Peers` is null. ERR_FULL, ERR_NOMEM. */
 enum err fleet_meta_write(const struct fleet_meta *meta, bool indented, struct buf *into);
-/* Index, term and size; members that are missing are zero, but an index of 0 is ERR_INVALID: "not a
+/* Reads index, term and size. Missing members are zero, but an index of 0 is ERR_INVALID: "not a
  * valid coordinator snapshot". ERR_PARSE, ERR_TOO_LARGE. */
 enum err fleet_meta_read(struct str text, struct fleet_meta *ret_meta, struct note *note);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing JSON as the original does: compact, with the five characters that HTML or JavaScript
- * would take for their own escaped, control characters as \u00XX but for \n, \r and \t. */
+/* Writes JSON like the original: compact; the five characters that are special in HTML or
+ * JavaScript are escaped; control characters become \u00XX, except \n, \r and \t. */
 #include <string.h>
 
 #include "fleet/format/record.h"
@@ -10,7 +10,7 @@ static bool byte_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
 }
 
-/* Appends the escape of the first character of `text`, and returns how many bytes the character has. */
+/* Appends the escape of the first character of `text`; *ret_len is its length in bytes. */
 static enum err escape_put(struct buf *into, struct str text, size_t *ret_len)
 {
     unsigned char c = (unsigned char)text.at[0];
@@ -68,8 +68,7 @@ enum err json_name_put(struct buf *into, char before, struct str name)
     return ERR_OK;
 }
 
-/* The smallest shard behind `last` and its newest slice; NULL: none. Quadratic, so only for rows
- * that are not in order. */
+/* The smallest shard after `last` with its last slice; NULL: none. Quadratic: for unsorted rows. */
 static const struct fleet_slice *slice_behind(const struct fleet_slice *slices, size_t count,
                                               const struct str *last)
 {

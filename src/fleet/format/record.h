@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON objects of a known shape, token by token, with the manners of the original's reader: keys in
- * any case (ASCII), unknown keys ignored, the last of duplicates counts (an object that comes twice
- * is one object with the fields of both), null leaves a text or number as it is.
+/* Reads JSON objects of a known shape, token by token, with the rules of the original's reader.
+ * Keys may have any case (ASCII), unknown keys are ignored, and null leaves a text or number
+ * unchanged. The last duplicate counts; an object that appears twice is one object with the fields
+ * of both.
  *
- * A shape is a table of fields, each with the slot its value goes to. A field may hold rows: each
- * is a record by itself, which `row` takes before the next one begins. Inside of fleet/format. */
+ * A shape is a table of fields, each with the slot for its value. A field may contain rows. Each
+ * row is a record of its own, and `row` is called for it before the next row is read. Private to
+ * fleet/format. */
 #ifndef FLEET_FORMAT_RECORD_H
 #define FLEET_FORMAT_RECORD_H
 #include "base/arena.h"
@@ -18,24 +20,24 @@ enum { RECORD_PAYLOADS = FLEET_KIND_LAST + 1 };
 
 enum shape_kind {
     SHAPE_TEXT,    /* texts[payload][slot] */
-    SHAPE_TIME,    /* likewise: not parsed */
+    SHAPE_TIME,    /* texts[payload][slot], not parsed */
     SHAPE_NUMBER,  /* numbers[slot]: a whole number that is not negative */
-    SHAPE_FLAG,    /* likewise; 0 is not written */
-    SHAPE_OBJECT,  /* its fields */
-    SHAPE_PAYLOAD, /* its fields, whose texts are of payload `slot`, so that a stray payload does
-                      not get in the way; and bit `slot` of `present`; null clears the bit */
-    SHAPE_SLICES,  /* a map of shard to number: slices */
+    SHAPE_FLAG,    /* numbers[slot]; 0 is not written */
+    SHAPE_OBJECT,  /* an object with its own fields */
+    SHAPE_PAYLOAD, /* an object whose texts belong to payload `slot`, so that an unexpected payload
+                    * cannot overwrite others. Sets bit `slot` of `present`; null clears the bit */
+    SHAPE_SLICES,  /* a map from shard to number, read into `slices` */
     SHAPE_ROW,     /* an object that is a row */
-    SHAPE_ROWS,    /* a list of them; once */
-    SHAPE_MAP,     /* a map of text to text, each a row of two texts; once */
-    SHAPE_IGNORED, /* whatever it holds */
+    SHAPE_ROWS,    /* a list of rows; at most once */
+    SHAPE_MAP,     /* a map from text to text, each a row of two texts; at most once */
+    SHAPE_IGNORED, /* any value */
 };
 struct record_shape;
 struct shape_field {
     struct str name;
     enum shape_kind kind;
     uint8_t slot;
-    const struct record_shape *shape; /* OBJECT, PAYLOAD, ROW, ROWS */
+    const struct record_shape *shape; /* for OBJECT, PAYLOAD, ROW, ROWS */
 };
 struct record_shape {
     const struct shape_field *fields;
@@ -51,44 +53,44 @@ struct record_shape {
     }
 
 struct format_record {
-    struct arena *arena; /* where texts are copied to, and slices */
-    struct str stable;   /* texts that are in here are not copied */
+    struct arena *arena; /* memory for copied texts and slices */
+    struct str stable;   /* texts inside these bytes are not copied */
     bool strict;         /* unknown keys are refused */
-    /* A row of the field with this slot is read. What it answers ends the reading. */
+    /* Called when a row of the field with this slot is complete. An error ends the reading. */
     enum err (*row)(void *owner, uint8_t slot, struct note *note);
     void *owner;
-    /* what was read */
-    struct str texts[RECORD_PAYLOADS][RECORD_TEXTS]; /* 0: outside of payloads; NULL when unset */
+    /* the result */
+    /* payload 0: texts outside of payloads; NULL when unset */
+    struct str texts[RECORD_PAYLOADS][RECORD_TEXTS];
     uint64_t numbers[RECORD_NUMBERS];
-    uint32_t present; /* bit per slot of PAYLOAD, ROWS and MAP */
+    uint32_t present; /* one bit per slot of PAYLOAD, ROWS and MAP */
     struct fleet_slice *slices;
     size_t slice_count, slice_cap;
-    /* where it is */
+    /* the parser's position */
     struct {
-        const struct record_shape *shape; /* of the object; NULL: of SLICES or MAP */
-        const struct shape_field *field;  /* whose value comes next; NULL: unknown */
+        const struct record_shape *shape; /* shape of the object; NULL in SLICES or MAP */
+        const struct shape_field *field;  /* the field of the next value; NULL: unknown field */
         uint8_t payload;
-        bool list; /* of ROWS, between two of them */
+        bool list; /* in ROWS, between two rows */
     } levels[RECORD_DEPTH];
-    uint32_t depth, skipped; /* levels open; levels of an unknown value open */
-    uint64_t offset;         /* where record_parse ended */
+    uint32_t depth, skipped; /* open levels; open levels of an unknown value */
+    uint64_t offset;         /* where record_parse stopped */
 };
 
-/* Empties it; arena, stable and row stay. */
+/* Clears the record, but keeps arena, stable and row. */
 void record_begin(struct format_record *record, const struct record_shape *shape);
-/* One token of the value; *ret_done: it was the last. A null in its place is an empty record.
- * ERR_PARSE with a note that names the field; ERR_NOMEM; what `row` answers. */
+/* Takes one token of the value; *ret_done: the value is complete. A null instead of the record is
+ * an empty record. ERR_PARSE with a note that names the field; ERR_NOMEM; errors of `row`. */
 enum err record_token(struct format_record *record, enum json_token token, struct str text,
                       bool *ret_done, struct note *note);
-/* The whole text as one record; `text_max` bounds one of its texts. ERR_PARSE, ERR_TOO_LARGE,
- * ERR_NOMEM. */
+/* Reads the text as one record; `text_max` limits texts. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err record_parse(struct format_record *record, struct str bytes, size_t text_max,
                       struct note *note);
 
 /* Appends a text with its quotes, escaped as the original does. ERR_INVALID: not UTF-8. */
 enum err json_text_put(struct buf *into, struct str text);
-/* `before`, the name with its quotes and a colon. */
+/* Appends `before`, the quoted name and a colon. */
 enum err json_name_put(struct buf *into, char before, struct str name);
-/* "{"a":1,"b":2}", or null when there is none; ascending, of the same shard the last. */
+/* Appends {"a":1,"b":2}, or null if empty. Shards are ascending; the last duplicate counts. */
 enum err json_slices_put(struct buf *into, const struct fleet_slice *slices, size_t count);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands and rows as JSON. The texts of a row are the texts of its record, by slot; the times of
- * a shard come behind them. */
+/* Shapes of commands and rows. A row's texts are its record's, by slot; a shard's times follow. */
 #include "fleet/format/shapes.h"
 
 #include "text/rfc3339.h"
@@ -98,7 +97,7 @@ static enum err time_of(struct str text, const char *field, struct fleet_time *r
     uint32_t nanos;
 
     *ret_time = (struct fleet_time){0};
-    if (text.len == 0) return ERR_OK; /* was not there */
+    if (text.len == 0) return ERR_OK; /* the member is missing */
     if (rfc3339_parse(text, &unix_s, &nanos))
         return note_fail(note, ERR_PARSE, "field '%s': not a time", field);
     *ret_time = (struct fleet_time){FLEET_TIME_UNIX + unix_s, nanos};
@@ -157,7 +156,7 @@ static enum err value_put(struct buf *into, const struct shape_field *field,
     case SHAPE_MAP:
     case SHAPE_IGNORED: break;
     }
-    return ERR_INTERNAL; /* no row has them */
+    return ERR_INTERNAL; /* no row has such a field */
 }
 
 enum err shape_put(struct buf *into, const struct record_shape *shape, const struct fleet_row *row,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state's JSON, in pieces, into the tables.
+/* Reads the state's JSON in pieces into the tables.
  *
- * Rows are written as they come, by the rules of commands. Clusters and domains need their shards:
- * those that come before them (a tool that sorts keys puts "shards" last) are for a second reading.
- * A table that comes twice is refused: the last of duplicates counts, and the first is written. */
+ * Rows are applied as they arrive, by the rules of commands. Clusters and domains need their
+ * shards. If they come before the shards (a tool that sorts keys puts "shards" last), a second pass
+ * must read them. A table that appears twice is refused: the last duplicate should count, but the
+ * first was already applied. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 enum {
     STATE_READ_TEXT_MAX = 1 << 20,
-    ROW_BYTES_MAX = 64 << 20, /* what one row may take in memory: a quota row of long names */
+    ROW_BYTES_MAX = 64 << 20, /* memory of one row: a quota row with long names */
     SEAL_FORMAT_MAX = 2,      /* 1: without leaving domains */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state as one line of JSON, from a view. */
+/* Writes the state as one line of JSON, from a view. */
 #include <stdlib.h>
 
 #include "fleet/format/shapes.h"
@@ -8,8 +8,8 @@
 struct fleet_state_writer {
     struct fleet_view *view;
     struct fleet_state_style style;
-    enum fleet_table table; /* being written */
-    bool begun, any, done;  /* anything at all; a row of this table; the last byte */
+    enum fleet_table table; /* the current table */
+    bool begun, any, done;  /* anything, a row of this table, the last byte was written */
 };
 
 enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,
@@ -47,7 +47,7 @@ static enum fleet_table tables_end(const struct fleet_state_writer *writer)
     return any_leaving(writer) ? FLEET_TABLES : FLEET_LEAVING;
 }
 
-/* Up to the place of rows of `table`: the tables before it are empty. */
+/* Writes everything before the rows of `table`; the tables between are empty. */
 static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table table,
                              struct buf *into)
 {

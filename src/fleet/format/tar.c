@@ -3,9 +3,9 @@
  *     0 name 100, 100 mode 8, 108 owner 8, 116 group 8, 124 size 12, 136 time 12, 148 sum 8
  *     156 type 1, 157 link name 100, 257 "ustar\0" 6, 263 "00" 2, 265 owner's name 32
  *     297 group's name 32, 329 device 8 + 8, 345 prefix 155, 500 zero 12
- * Numbers are octal digits with a NUL or a blank behind; a size that needs more than eleven digits
- * has the top bit of its first byte set and is binary, big-endian. The sum is of all bytes, its own
- * field taken as blanks. */
+ * Numbers are octal digits followed by a NUL or a blank. A size of more than eleven digits is
+ * binary, big-endian, with the top bit of its first byte set. The sum is over all bytes, with its
+ * own field as blanks. */
 #include "fleet/format/tar.h"
 
 #include <stdio.h>
@@ -77,7 +77,7 @@ size_t tar_padding(uint64_t size)
 }
 
 /* -- reading -- */
-/* Octal digits between blanks, up to a NUL; false: something else, or too large. */
+/* Octal digits between blanks, up to a NUL. False: another character, or too large. */
 static bool octal(const char *at, size_t len, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -98,7 +98,8 @@ static bool size_of(const char *at, uint64_t *ret_size)
     uint64_t size = 0;
 
     if (!((unsigned char)at[0] & 0x80)) return octal(at, SIZE_BYTES, ret_size);
-    if (at[0] != '\x80' || at[1] || at[2] || at[3]) return false; /* negative, or past 64 bits */
+    /* negative, or more than 64 bits */
+    if (at[0] != '\x80' || at[1] || at[2] || at[3]) return false;
     for (size_t i = 4; i < SIZE_BYTES; i++) size = size << 8 | (unsigned char)at[i];
     *ret_size = size;
     return true;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups: at most N holders at a time, and waiters are served in the order of arrival.
+/* Groups: at most N holders at a time; waiters are served in the order of arrival.
  *
- * slots[i].lease is set exactly while the key of slot i exists; live <= slot_count, but for slots
- * that a shrink left over; and I8 of store.h. A slot whose holder expired may rest; the group is
- * then in `rests` by the first rest that ends. */
+ * Invariants: slots[i].lease is set exactly while the key of slot i exists. live <= slot_count,
+ * except for slots that a shrink has left over. I8 of store.h holds. A slot whose holder expired
+ * may be in cool-down ("rest"); the group is then in `rests`, ordered by its first cool-down that
+ * ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,7 @@ static size_t slot_key(const struct group *group, uint32_t slot, char key[STORE_
                             (unsigned)slot);
 }
 
-/* -- rests -- */
+/* -- cool-downs -- */
 static void rests_leave(struct store *store, struct group *group)
 {
     if (group->rests > 0) order_remove(&store->rests, group);
@@ -117,7 +118,7 @@ static void slots_grow(struct store *store, struct group *group, uint32_t count)
     group->slot_cap = count;
 }
 
-/* Slots that a shrink left over: while one is held the group counts as full. */
+/* True if a slot that a shrink has left over is still held. The group then counts as full. */
 static bool has_left_over(const struct group *group)
 {
     for (uint32_t i = group->slot_count; i < group->slot_cap; i++)
@@ -140,7 +141,7 @@ static uint32_t free_slot(const struct group *group, uint32_t prefer)
     return STORE_NO_SLOT;
 }
 
-/* One that is past its deadline holds nothing, though its end is still to come. */
+/* A lease past its deadline holds no slot, even if the lease has not been ended yet. */
 static struct lease *holder_named(const struct store *store, const struct group *group,
                                   struct str owner, uint32_t *ret_slot)
 {
@@ -213,17 +214,17 @@ void group_serve(struct store *store, struct group *group)
         struct store_event event = {.kind = STORE_GRANTED, .lease = lease->id};
         uint32_t slot = free_slot(group, waiter->prefer_slot), held;
         if (slot == STORE_NO_SLOT) return;
-        /* One whose time has come but has not ended yet is passed over: its end is on its way. */
+        /* An expired waiter is skipped, because its lease is ended before long. */
         if (lease_is_over(store, lease)) {
             lease_end(store, lease, COORD_R_DEADLINE);
             continue;
         }
-        /* One owner may wait twice, but holds one slot: the other asks again and is refused. */
+        /* An owner may wait twice but can hold one slot, so the second wait is refused. */
         if (holder_named(store, group, str_of(lease->owner, lease->owner_len), &held)) {
             lease_end(store, lease, COORD_R_RELEASED);
             continue;
         }
-        /* The lease may hold keys only when it no longer waits. */
+        /* A lease may hold keys only after its waiter is removed. */
         struct store_id client = waiter->client;
         uint64_t sequence = waiter->sequence;
         char *value = store_must(malloc(waiter->value_len + 1u));
@@ -299,7 +300,7 @@ struct group *group_make(struct store *store, struct str key, uint32_t slot_coun
     return group;
 }
 
-/* The record that other programs see: the count, as text. */
+/* Writes the group's record for other programs: the slot count as text. */
 static uint64_t put_count(struct store *store, struct str group, uint32_t slot_count)
 {
     char key[STORE_KEY_MAX + 1], value[32];
@@ -309,8 +310,8 @@ static uint64_t put_count(struct store *store, struct str group, uint32_t slot_c
     return store_put(store, str_of(key, (size_t)key_len), str_of(value, (size_t)value_len), 0);
 }
 
-/* Slots whose lease is past its deadline are ended first: for this contract they are free. A lease
- * of a slot may have a thousand other keys; then a few at a time must do. */
+/* Ends the leases of slots past their deadline, because the contract treats such slots as free. A
+ * slot's lease may have a thousand other keys, so only a few leases are ended at a time. */
 static void end_overdue(struct store *store, struct group *group)
 {
     uint64_t until = store_work(store) + OVERDUE_WORK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records beside the keys. Inside store/core only. */
+/* Records of the store other than keys. Private to store/core. */
 #ifndef STORE_CORE_INTERNAL_H
 #define STORE_CORE_INTERNAL_H
 #include <muster/coord.h> /* codes and reasons only */
@@ -14,24 +14,24 @@
 struct lease;
 struct group;
 
-/* Kinds of rows in a snapshot beside the keys. */
+/* Kinds of snapshot rows other than keys. */
 enum store_row { ROW_LEASE, ROW_GROUP, ROW_WAITER, ROW_CLIENT };
-/* Records of a snapshot, by the byte in front of each; view.c has their order. */
+/* Records of a snapshot, by their first byte. view.c defines their order. */
 enum store_record {
     RECORD_HEAD = 'H',    /* version, clock, identity, marks, uses */
-    RECORD_VERSION = 'V', /* of a key: in key order, old to new */
-    RECORD_LEASE = 'L',   /* with its claims */
-    RECORD_GROUP = 'G',   /* with its slots */
-    RECORD_WAITER = 'W',  /* with its place in the queue */
-    RECORD_CLIENT = 'C',  /* with its answers */
-    RECORD_HASH = 'E',    /* of the whole: a restore must reach it again */
+    RECORD_VERSION = 'V', /* one version of a key: in key order, from old to new */
+    RECORD_LEASE = 'L',   /* includes its claims */
+    RECORD_GROUP = 'G',   /* includes its slots */
+    RECORD_WAITER = 'W',  /* includes its place in the queue */
+    RECORD_CLIENT = 'C',  /* includes its answers */
+    RECORD_HASH = 'E',    /* hash of the state; a restore must produce the same hash */
 };
 enum slot_state {
     SLOT_LEASED = 'l',
     SLOT_RESTING = 'r',
     SLOT_FREE = 'f'
-}; /* in a group's record */
-/* What goes into the state's hash, by the seed of each. */
+}; /* state of a slot in a group's record */
+/* Seeds of the state hash for each kind of record. */
 enum store_hashed {
     HASHED_LEASE = 'L',
     HASHED_CLAIM = 'C',
@@ -41,127 +41,128 @@ enum store_hashed {
     HASHED_FLOOR = 'F',
 };
 
-/* One key of a lease. */
+/* A key that a lease holds. */
 struct claim {
-    char *key; /* with its length; NUL-terminated for nobody */
+    char *key; /* key_len bytes, without a final NUL */
     uint32_t key_len;
     uint64_t token;
-    struct group *group; /* NULL: a plain key */
+    struct group *group; /* group of the slot; NULL: not a slot */
     uint32_t slot;
 };
 struct lease {
-    uint8_t due[8];     /* the deadline, big endian: rows of `due` are ordered by it, then by id */
+    uint8_t due[8];     /* the deadline, big endian: `due` is ordered by deadline, then by id */
     struct store_id id; /* proof of ownership */
-    uint64_t number;    /* what keys name it by */
+    uint64_t number;    /* the number that keys refer to */
     uint64_t deadline_ns, ttl_ns;
     struct claim *claims;
     uint32_t claim_count, claim_cap;
-    struct slot_waiter *waiter; /* its place in a queue, or NULL */
+    struct slot_waiter *waiter; /* the place in a queue; NULL: none */
     struct section_row row;
-    int lost_reason; /* superseded or revoked: renewals are over */
+    int lost_reason; /* superseded or revoked: renewals fail */
     uint64_t lost_token;
     uint32_t owner_len;
     char owner[];
 };
-/* Who waits for a slot: a lease of its own that keeps it in the queue, and whom to answer. */
+/* A request that waits for a slot. The waiter has a lease of its own, which keeps its place in the
+ * queue. Client and sequence identify the request to answer. */
 struct slot_waiter {
     struct list in_group;
     struct group *group;
     struct lease *lease;
     struct store_id client;
-    uint64_t sequence, place; /* place: grows with who comes later */
+    uint64_t sequence, place; /* place: later waiters have larger numbers */
     struct section_row row;
     uint32_t prefer_slot, value_len;
     char value[];
 };
 struct group_slot {
-    struct lease *lease; /* NULL: free, or at rest */
+    struct lease *lease; /* NULL: free, or in cool-down */
     uint64_t rest_until_ns;
 };
 struct group {
     uint64_t cooldown_ns, revision;
-    uint32_t slot_count, slot_cap, live; /* slot_cap: with those left over by a shrink */
+    uint32_t slot_count, slot_cap, live; /* slot_cap includes slots that a shrink has left over */
     uint32_t waiter_count;
     struct group_slot *slots;
-    struct list waiters; /* first come, first served */
-    uint32_t rests;      /* slots with rest_until_ns set */
+    struct list waiters; /* in order of arrival */
+    uint32_t rests;      /* number of slots with rest_until_ns set */
     struct section_row row;
-    uint8_t due[8]; /* of the first rest that ends, while rests > 0 */
+    uint8_t due[8]; /* end of the first cool-down; valid while rests > 0 */
     uint32_t key_len;
     char key[]; /* "muster/jobs/indexer" */
 };
 struct answer {
     uint64_t sequence;
-    uint32_t fingerprint; /* of the request: the same id with other arguments is a mistake */
+    uint32_t fingerprint; /* hash of the request: the same id with other arguments is refused */
     struct store_result result;
 };
 struct store_client {
     struct list by_use;
     struct store_id id;
-    uint64_t seen_ns, use; /* use: in the order of by_use, also in a snapshot */
-    uint64_t floor;        /* smaller sequences are over: what comes of them came late */
+    uint64_t seen_ns, use; /* use: increases along by_use, also in a snapshot */
+    uint64_t floor;        /* smaller sequences are refused, because they arrive too late */
     uint32_t count;
     struct section_row row;
-    struct answer *answers; /* STORE_RESULTS_MAX at most, in the order they were decided */
+    struct answer *answers; /* STORE_RESULTS_MAX at most, in the order of the decisions */
 };
 struct store {
     struct store_options options;
     struct keys *keys;
     struct store_id identity;
-    uint32_t level; /* of the cluster, at this entry */
+    uint32_t level; /* cluster level at this entry */
     uint64_t clock_ns;
-    uint64_t bytes;                     /* of the records here; keys count their own */
-    struct map leases, groups, clients; /* leases: by number */
+    uint64_t bytes;                     /* size of the records here; keys count their own bytes */
+    struct map leases, groups, clients; /* leases are found by number */
     struct order due, rests;
     struct order_kind due_kind, rest_kind;
-    struct list clients_by_use; /* the one silent for longest first */
+    struct list clients_by_use; /* least recently used client first */
     struct store_event *events;
     size_t event_count, event_cap, event_next;
     uint64_t waiters, hash, uses, work;
-    struct section section; /* of a snapshot */
-    struct {                /* a DELETE_RANGE on its way */
+    struct section section; /* rows of the snapshot */
+    struct {                /* a DELETE_RANGE in progress */
         bool on;
         uint32_t found;
     } sweep;
-    struct {                 /* a plain lease of many keys that ends in parts */
-        struct lease *lease; /* NULL: none does */
+    struct {                 /* a plain lease with many keys that is ended in parts */
+        struct lease *lease; /* NULL: no such lease */
         int reason;
-        size_t deleted; /* keys */
+        size_t deleted; /* number of keys deleted so far */
     } ending;
-    struct {               /* a command on its way */
-        bool on, expired;  /* expired: all that ends before it has ended */
-        uint64_t revision; /* when it began */
+    struct {               /* a command in progress */
+        bool on, expired;  /* expired: all leases that are due before the command have ended */
+        uint64_t revision; /* revision when the command began */
         struct store_renewal *renewals;
     } part;
 };
 
 struct store_result store_answer(int code, int reason);
-/* Room for `bytes` more under the quota. */
+/* True if `bytes` more fit the quota. */
 bool store_has_room(const struct store *store, uint64_t bytes);
 void store_event(struct store *store, const struct store_event *event);
-/* A step that puts one key: its revision. */
+/* Puts one key in a step of its own. Returns the new revision. */
 uint64_t store_put(struct store *store, struct str key, struct str value, uint64_t lease);
-/* Records go into and out of the state's hash as they change: an id, if they have one, and numbers,
- * of which STORE_TOGGLE takes up to six. */
+/* Adds a record to the state hash, or removes it: its id, if any, and its numbers. STORE_TOGGLE
+ * takes up to six numbers. */
 void store_toggle(struct store *store, enum store_hashed kind, const struct store_id *id,
                   const uint64_t *numbers, size_t count);
 #define STORE_TOGGLE(store, kind, id, ...)                                                         \
     store_toggle(store, kind, id, (const uint64_t[]){__VA_ARGS__},                                 \
                  sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-/* -- view.c: rows as records of a snapshot -- */
+/* -- view.c: encodes rows as records of a snapshot -- */
 enum { STORE_FORMAT = 2 };
-extern const char store_records[], store_kinds[]; /* of all records in order; by kind of row */
+extern const char store_records[], store_kinds[]; /* all records in order; record by kind of row */
 void store_row_write(const struct section_row *row, struct encoder *out);
 
 /* -- leases.c -- */
 struct lease *lease_find(const struct store *store, const struct store_id *id);
 struct lease *lease_by_number(const struct store *store, uint64_t number);
 bool lease_is_over(const struct store *store, const struct lease *lease);
-/* A plain one that lives, or NULL. */
+/* The plain lease, unless it has expired; otherwise NULL. */
 struct lease *lease_plain(const struct store *store, uint64_t number);
 bool lease_is_plain(const struct lease *lease);
-/* NULL: its number is taken. */
+/* NULL if the number is already used. */
 struct lease *lease_grant(struct store *store, const struct store_id *id, struct str owner,
                           int64_t ttl_ms);
 void lease_extend(struct store *store, struct lease *lease);
@@ -169,22 +170,22 @@ struct claim *lease_claim_of(const struct lease *lease, struct str key);
 struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,
                               uint64_t token, struct group *group, uint32_t slot);
 void lease_claim_drop(struct store *store, struct lease *lease, struct claim *claim);
-/* Is `token` that of the claim (NULL: of none), or of any claim of the lease? */
+/* True if `token` is that of the claim (NULL: none), or of any claim of the lease. Always true for
+ * token 0, or if the cluster level does not check tokens. */
 bool claim_has_token(const struct store *store, const struct claim *claim, uint64_t token);
 bool lease_has_token(const struct store *store, const struct lease *lease, uint64_t token);
-/* Something took a key from it while it lived. */
+/* Records that another writer took a key from a lease that has not expired. */
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token);
-/* Deletes its keys at one revision, frees its slots, leaves its queue. */
+/* Ends the lease: deletes its keys at one revision, frees its slots and removes its waiter. */
 void lease_end(struct store *store, struct lease *lease, int reason);
-/* The same, or the beginning of it: a plain lease with many keys ends in parts, and store->ending is
- * set. */
+/* Like lease_end(), but a plain lease with many keys ends in parts, with store->ending set. */
 void lease_end_begin(struct store *store, struct lease *lease, int reason);
-/* The next part. False: the lease has ended. Until then reads find all of it as it was. */
+/* Runs the next part. False: the lease has ended. Until then reads show the state before. */
 bool lease_end_more(struct store *store);
-/* False: the end of a lease takes more turns: store->ending is set. */
+/* False if ending a lease takes more turns; store->ending is then set. */
 bool leases_expire(struct store *store, size_t max);
 
-/* The deadline as a row of `due` has it: big endian. */
+/* Converts a deadline to and from its form in `due`: big endian. */
 static inline void due_set(uint8_t due[8], uint64_t at_ns)
 {
     store_le64(due, __builtin_bswap64(at_ns));
@@ -193,13 +194,13 @@ static inline uint64_t due_get(const uint8_t due[8])
 {
     return __builtin_bswap64(load_le64(due));
 }
-/* Restore: a lease as it was. NULL: its id or number is taken. */
+/* For restore: creates a lease with these values. NULL if its id or number is already used. */
 struct lease *lease_restore(struct store *store, const struct store_id *id, struct str owner,
                             uint64_t ttl_ns, uint64_t deadline_ns, int lost_reason,
                             uint64_t lost_token);
 
 /* -- groups.c -- */
-/* Each of a command, or of a snapshot. */
+/* Called by commands and by restore. */
 struct group *group_make(struct store *store, struct str key, uint32_t slot_count,
                          uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision);
 void group_rest_begin(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns);
@@ -208,28 +209,28 @@ void group_waiter_add(struct store *store, struct group *group, struct lease *le
 struct group *group_find(const struct store *store, struct str key);
 struct store_result group_acquire(struct store *store, const struct store_command *command);
 struct store_result group_resize(struct store *store, const struct store_command *command);
-/* The key of the slot is gone already. `expired_ns`: when its lease was over, and the slot may rest
- * from then on; 0: it was given back. */
+/* Call after the slot's key is deleted. `expired_ns`: when the lease expired, which begins the
+ * cool-down; 0: the slot was released. */
 void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns);
-void group_serve(struct store *store, struct group *group); /* waiters, while slots are free */
+void group_serve(struct store *store, struct group *group); /* gives free slots to waiters */
 void group_waiter_drop(struct store *store, struct slot_waiter *waiter);
 void groups_end_rests(struct store *store, size_t max);
-bool group_keeps_back(const struct group *group); /* against I8 of store.h */
+bool group_keeps_back(const struct group *group); /* true if the group violates I8 of store.h */
 
 /* -- requests.c -- */
-/* The answer given before, or NULL. *ret_other: it may not be done at all: that number was another
- * request's, or the client has said that it is done with it. */
+/* The earlier answer to this request, or NULL. *ret_other: the command must be refused, because the
+ * sequence was used by another request or the client has acknowledged it. */
 const struct store_result *request_known(struct store *store, const struct store_command *command,
                                          bool *ret_other);
-uint64_t request_cost(void); /* of an answer to somebody new */
+uint64_t request_cost(void); /* bytes of an answer for a client that is not known yet */
 void request_remember(struct store *store, const struct store_command *command,
                       const struct store_result *result);
-/* A waiter's answer came later. */
+/* Replaces the answer of a waiter when the final answer is known. */
 void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
                     const struct store_result *result);
-/* Its grant ended before it was answered: a repeat is a new request. */
+/* The grant ended before the client got the answer, so a retry is a new request. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
-/* Each of a command, or of a snapshot. NULL: no client, or one that exists. */
+/* Called by commands and by restore. NULL: the id is zero, or the client exists already. */
 struct store_client *request_client_make(struct store *store, const struct store_id *id,
                                          uint64_t seen_ns, uint64_t use, uint64_t floor);
 void request_answer_add(struct store *store, struct store_client *client, uint64_t sequence,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A range of keys as etcd writes it. */
+/* A range of keys in etcd's notation. */
 #ifndef STORE_CORE_KEY_RANGE_H
 #define STORE_CORE_KEY_RANGE_H
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 struct key_range {
-    struct str from, end; /* end "": the one key `from`; end "\0": every key from `from` on */
+    struct str from, end; /* end "": only the key `from`; end "\0": every key from `from` on */
 };
 
 static inline bool key_range_is_one(struct key_range range)
@@ -24,8 +24,8 @@ static inline bool key_range_has(struct key_range range, struct str key)
     return str_compare(key, range.from) >= 0 &&
            (key_range_is_open(range) || str_compare(key, range.end) < 0);
 }
-/* Bytes of the prefix that the first key behind all keys with it has, but for its last byte, which
- * is one more. 0: no key is behind them. */
+/* Length of the shortest key that is greater than every key with this prefix. That key equals the
+ * prefix cut to this length, with its last byte increased by one. 0: no key is greater. */
 static inline size_t key_range_end_len(struct str prefix)
 {
     size_t len = prefix.len;
@@ -33,7 +33,7 @@ static inline size_t key_range_end_len(struct str prefix)
     while (len > 0 && (unsigned char)prefix.at[len - 1] == 0xff) len--;
     return len;
 }
-/* Every key that begins with `prefix`; `end` has room for its bytes, and one at least. */
+/* All keys that begin with `prefix`. `end` needs room for prefix.len bytes, and at least one. */
 static inline struct key_range key_range_of_prefix(struct str prefix, char *end)
 {
     size_t len = key_range_end_len(prefix);
@@ -45,7 +45,7 @@ static inline struct key_range key_range_of_prefix(struct str prefix, char *end)
         end[0] = '\0';
     return (struct key_range){prefix, str_of(end, len ? len : 1)};
 }
-/* Is it every key that begins with `from`? */
+/* True if the range contains exactly the keys that begin with `from`. */
 static inline bool key_range_is_prefix(struct key_range range)
 {
     size_t len = key_range_end_len(range.from);

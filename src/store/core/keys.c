@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The key space.
  *
- * A row per key, in the tree `all` from its first write until compaction forgets it, and in the
- * tree `live` while its newest version is no deletion: ranges of now look at live keys only, so a
- * million deleted ones cost them nothing.
+ * Each key has one row. A row is in the tree `all` from its first write until compaction removes
+ * the key. A row is in the tree `live` while its newest version is not a deletion. Ranges of the
+ * current revision read only `live`, so deleted keys cost nothing there.
  *
  * Invariants:
- * 1. newest->mod > older->mod > ... ; of two deletions of a key there is a put between
- * 2. a row is in `live` exactly when its newest version is no deletion
- * 3. `changes` holds every version behind (pruned, pruned_sub), by mod and then in the order made;
- *    pruned is less than compacted, because a watch may begin at the compaction point itself. A
- *    step may be of a million changes, so it is pruned in parts
- * 4. `bytes` is the sum of keys_cost over rows and versions that no compaction has counted out
- * 5. a row is in `leased`, by the lease that its newest version names, exactly while it names one */
+ * 1. newest->mod > older->mod > ... ; between two deletions of a key there is a put
+ * 2. a row is in `live` exactly when its newest version is not a deletion
+ * 3. `changes` contains every version after (pruned, pruned_sub), by mod and then in the order
+ * made; pruned is less than compacted, because a watch may begin at the compaction point itself. A
+ * step of many changes is pruned in parts
+ * 4. `bytes` is the sum of keys_cost over rows and versions that compaction has not subtracted
+ * 5. a row is in `leased`, by the lease of its newest version, exactly while that version has a
+ * lease */
 #include "store/core/keys.h"
 
 #include <stdlib.h>
@@ -26,15 +27,15 @@ struct version {
     struct version *older, *newer;
     uint64_t create, mod, version, lease; /* version 0: a deletion */
     uint32_t value_len, sub;
-    uint32_t counted_out; /* 0: no. Else compacted while `stamp` was this; kept for a view */
-    bool expired;         /* of this process: not a part of the state */
+    uint32_t counted_out; /* not 0: compacted when `stamp` had this value, and kept for a view */
+    bool expired;         /* local to this process, not a part of the state */
     char value[];
 };
 struct key_row {
     struct version *newest;
     uint32_t key_len;
-    bool waits;       /* on `waiting`, until no view is open and its turn comes */
-    bool counted_out; /* compacted away; here for a view only */
+    bool waits;       /* in `waiting`, until no view is open and the row is pruned */
+    bool counted_out; /* compacted, and kept only for a view */
     char key[];
 };
 struct change {
@@ -47,28 +48,28 @@ struct block {
 struct keys_view {
     struct keys *keys;
     struct keys_marks marks;
-    struct key_row *last;       /* the last one, or in the middle of it; NULL: none yet */
-    const struct version *next; /* of that one; NULL: it was read whole */
+    struct key_row *last;       /* the last row returned, perhaps in part; NULL: none yet */
+    const struct version *next; /* next version of `last`; NULL: all its versions were returned */
     uint32_t stamp;
     bool all_read;
 };
 struct keys {
     struct order all, live, leased;
     struct block *
-        *blocks; /* changes `first` .. `end`; block of number n: n / BLOCK - block_first */
+        *blocks; /* changes `first` .. `end`; block of change n: n / BLOCK - block_first */
     size_t block_count, block_cap;
     uint64_t block_first, first, end;
     uint64_t revision, compacted, pruned, bytes, hash, tree_bytes;
-    uint64_t newest_bytes; /* of `bytes`: live keys and their newest versions */
+    uint64_t newest_bytes; /* the part of `bytes` for existing keys and their newest versions */
     uint64_t work;
-    uint32_t pruned_sub; /* with `pruned`: the place behind the last change that is gone */
+    uint32_t pruned_sub; /* index in the step `pruned` after the last freed change */
     struct order_kind kind, leased_kind;
     struct keys_view *view;   /* the open one, or NULL */
-    struct key_row **waiting; /* rows compaction could not touch because of a view */
+    struct key_row **waiting; /* rows that compaction could not prune because of a view */
     size_t waiting_count, waiting_cap;
-    uint32_t stamp;      /* how many views were ever opened, and one */
-    uint32_t sub;        /* changes of this step so far */
-    uint64_t step_first; /* the number of its first change */
+    uint32_t stamp;      /* one more than the number of views ever opened */
+    uint32_t sub;        /* number of changes in this step so far */
+    uint64_t step_first; /* number of the step's first change */
     bool in_step, paused;
 };
 
@@ -131,7 +132,7 @@ static struct key_value view_of(const struct key_row *row, const struct version 
                               version->sub,     version->expired};
 }
 
-/* Into the hash, or out of it: a sum of versions, in whatever order they came. */
+/* Adds a version to the hash, or removes it. The hash is a sum, so the order does not matter. */
 static void version_toggle(struct keys *keys, const struct key_row *row,
                            const struct version *version)
 {
@@ -166,7 +167,7 @@ static void lease_attach(struct keys *keys, struct key_row *row)
 
 size_t keys_of_lease_count(const struct keys *keys, uint64_t lease)
 {
-    char id[sizeof lease + 1] = {0}; /* with one byte more: behind all keys of the lease */
+    char id[sizeof lease + 1] = {0}; /* one byte longer than an id: after all keys of the lease */
     struct order_key begin = {str_of(id, sizeof lease), STR_EMPTY},
                      end = {str_of(id, sizeof id), STR_EMPTY};
 
@@ -208,7 +209,7 @@ static void change_append(struct keys *keys, struct key_row *row, struct version
     *change_slot(keys, keys->end++) = (struct change){row, version};
 }
 
-/* Blocks that lie before `first` go; the array moves up, which is rare and short. */
+/* Frees the blocks before `first` and moves the array down, which is rare and short. */
 static void change_drop_blocks(struct keys *keys)
 {
     size_t gone = (size_t)(keys->first / BLOCK - keys->block_first);
@@ -249,7 +250,7 @@ void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *
     assert(number >= keys->first && number < keys->end);
     change = change_slot(keys, number);
     *ret_change = view_of(change->row, change->version);
-    /* One that is here for a view only is elsewhere gone: the answer is the same everywhere. */
+    /* A version kept only for a view is gone on other replicas, so it is not returned. */
     before = change->version->older;
     *ret_before = before && !before->counted_out ? view_of(change->row, before)
                                                  : (struct key_value){.key = row_key(change->row)};
@@ -324,7 +325,8 @@ uint64_t keys_work(const struct keys *keys)
     return keys->work;
 }
 
-/* After the newest version of a row changed from `before` to `now`; 0: there is no live one. */
+/* Updates the sizes after the newest version of a row changed from `before` to `now`. 0 stands for
+ * a key that does not exist. */
 static void newest_changed(struct keys *keys, const struct key_row *row,
                            const struct version *before, const struct version *now)
 {
@@ -360,7 +362,7 @@ void keys_pause(struct keys *keys, bool paused)
     keys->paused = paused;
 }
 
-/* Makes a version as `as` says, and the row's newest. */
+/* Adds the version `as` as the row's newest. */
 static void row_add(struct keys *keys, struct key_row *row, const struct version *as,
                     struct str value)
 {
@@ -454,17 +456,17 @@ bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
     return true;
 }
 
-/* Of a key that is not before its start. */
+/* For a key that is not before the start of the range. */
 static bool in_range(struct key_range range, struct str key)
 {
     return key_range_is_open(range) ||
            (key_range_is_one(range) ? str_equal(key, range.from) : str_compare(key, range.end) < 0);
 }
 
-/* Before the first row that is not before `from`. */
+/* The position before the first row with key >= `from`. */
 static struct order_place place_from(const struct order *order, struct str from)
 {
-    /* No row lies between (from, "") and itself, so "behind" it misses only the row itself. */
+    /* No row is between (from, "") and that of `from`, so order_behind() can only miss that row. */
     struct order_place place = order_behind(order, order_key(from));
 
     if (order_find(order, order_key(from))) place.slot--;
@@ -516,7 +518,7 @@ size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max)
     return count;
 }
 
-/* How many changes of the paused step, which are in key order, are of keys before `key`. */
+/* How many changes of the paused step are of keys before `key`. The changes are in key order. */
 static uint64_t step_rank(const struct keys *keys, struct str key)
 {
     uint64_t low = keys->step_first, high = keys->end;
@@ -531,8 +533,8 @@ static uint64_t step_rank(const struct keys *keys, struct str key)
     return low - keys->step_first;
 }
 
-/* Live then, from those that live now and what changed since: the first change of a key since then
- * has its state before. */
+/* Counts the keys that existed at `revision`, starting from the current keys and undoing later
+ * changes. A key's first later change tells its earlier state. */
 static uint64_t count_back(const struct keys *keys, struct key_range range, uint64_t revision,
                            uint64_t first)
 {
@@ -551,7 +553,7 @@ static uint64_t count_back(const struct keys *keys, struct key_range range, uint
     return count;
 }
 
-/* A count of the past is the shorter walk: over what changed since, or over the range. */
+/* Whether counting back over the changes since is shorter than a walk over the range. */
 static bool counts_back(const struct keys *keys, struct key_range range, uint64_t since)
 {
     uint64_t from, end;
@@ -659,8 +661,9 @@ static void row_drop(struct keys *keys, struct key_row *row)
     row_free(row);
 }
 
-/* No read can see what is older than a change before the compaction point, nor a deletion there
- * that nothing follows. A deletion that something follows goes with its follower's change. */
+/* No read sees versions older than a change before the compaction point, nor a deletion there
+ * without a later version. A deletion with a later version is removed with that version's
+ * change. */
 static void change_prune(struct keys *keys, const struct change *change)
 {
     struct key_row *row = change->row;
@@ -684,7 +687,7 @@ bool keys_prune_left(const struct keys *keys)
            change_slot(keys, keys->first)->version->mod < keys->compacted;
 }
 
-/* Frees up to *max of what hangs behind `version`; true when nothing is left. */
+/* Frees up to *max versions older than `version`. True when none is left. */
 static bool older_free(struct version *version, uint32_t *max)
 {
     for (; *max > 0 && version->older; --*max) {
@@ -695,8 +698,8 @@ static bool older_free(struct version *version, uint32_t *max)
     return !version->older;
 }
 
-/* What a row that waited would have lost: its last pruned change is the newest at `pruned`, or the
- * one before, if that step is pruned in part only. */
+/* Prunes a row that waited for a view. Its last pruned change is the newest at `pruned`, or the one
+ * before if that step is pruned only in part. */
 static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max)
 {
     struct version *pruned = row->counted_out ? row->newest : version_at(row, keys->pruned);
@@ -710,7 +713,7 @@ static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max
     return true;
 }
 
-/* Of this process only: what the quota counts went when it was pruned. */
+/* Local to this process: `bytes` was reduced when the changes were pruned. */
 static void waiting_prune(struct keys *keys, uint32_t max)
 {
     if (keys->view) return;
@@ -745,7 +748,7 @@ void keys_jump(struct keys *keys, uint64_t by)
 {
     assert(!keys->in_step);
     keys->revision += by;
-    /* A watch from before the copy was made must not go on as if nothing had happened. */
+    /* A watch from before the copy was made must not resume. */
     keys->compacted = keys->revision;
 }
 
@@ -775,7 +778,7 @@ struct keys_marks keys_view_marks(const struct keys_view *view)
     return view->marks;
 }
 
-/* The oldest version of the row that belongs to the view, or NULL. */
+/* The oldest version of the row that the view contains, or NULL. */
 static const struct version *view_first(const struct keys_view *view, const struct key_row *row)
 {
     const struct version *at = version_at(row, view->marks.revision), *first = NULL;
@@ -807,7 +810,7 @@ bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, v
                 view->next = NULL;
                 break;
             }
-            assert(view->last); /* `next` is of it */
+            assert(view->last); /* `next` is a version of `last` */
             value = view_of(view->last, view->next);
             each(context, &value);
             bytes_read += VERSION_COST + value.key.len + value.value.len;

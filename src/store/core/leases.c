@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases: a deadline on the replicated clock, and the keys that end with it. Keeps I2 to I5 of
- * store.h. */
+/* Leases: a deadline on the replicated clock, and the keys that are deleted when the lease ends.
+ * Maintains I2 to I5 of store.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static struct str number_text(const struct lease *lease)
     return str_of(&lease->number, sizeof lease->number);
 }
 
-/* Everything of it that is replicated. */
+/* Adds the replicated fields of the lease to the hash, or removes them. */
 static void lease_toggle(struct store *store, const struct lease *lease)
 {
     STORE_TOGGLE(store, HASHED_LEASE, &lease->id, lease->deadline_ns, lease->ttl_ns,
@@ -179,7 +179,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
 {
-    if (lease->lost_reason) return; /* its holder is answered with the first loss */
+    if (lease->lost_reason) return; /* the holder is told the first loss */
     section_row_keep(&store->section, &lease->row);
     lease_toggle(store, lease);
     lease->lost_reason = reason;
@@ -196,7 +196,7 @@ static int claims_by_key(const void *a, const void *b)
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
-/* Its `keys` keys are deleted. */
+/* Completes the end of a lease whose `keys` keys are deleted. */
 static void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
@@ -216,7 +216,7 @@ static void lease_end_done(struct store *store, struct lease *lease, int reason,
         claim_toggle(store, lease, claim);
         store->bytes -= CLAIM_COST + claim->key_len;
         free(claim->key);
-        /* It may give the slot to the next in the queue at once. */
+        /* May give the slot to the next waiter at once. */
         if (claim->group) group_slot_freed(store, claim->group, claim->slot, expired_ns);
     }
     free(lease->claims);
@@ -229,7 +229,7 @@ void lease_end(struct store *store, struct lease *lease, int reason)
 
     section_row_keep(&store->section, &lease->row);
     if (lease->waiter) group_waiter_drop(store, lease->waiter);
-    if (lease->claim_count > 1) /* slots are freed in key order, too */
+    if (lease->claim_count > 1) /* free slots in key order, too */
         qsort(lease->claims, lease->claim_count, sizeof *lease->claims, claims_by_key);
     keys_begin(store->keys);
     keys = keys_delete_of_lease(store->keys, lease->number, reason == COORD_R_DEADLINE, SIZE_MAX);
@@ -237,7 +237,7 @@ void lease_end(struct store *store, struct lease *lease, int reason)
     lease_end_done(store, lease, reason, keys);
 }
 
-/* -- in parts: the keys go at one revision, in a step of the key space that is paused between -- */
+/* -- ending in parts: deletes the keys at one revision, in a step that is paused in between -- */
 static bool ends_in_parts(const struct store *store, const struct lease *lease)
 {
     return lease_is_plain(lease) &&
@@ -276,7 +276,7 @@ bool lease_end_more(struct store *store)
     return false;
 }
 
-/* Those that a paused step has deleted: reads find them nevertheless. */
+/* The number of keys that a paused step has deleted. Reads still return these keys. */
 static size_t deleted_of(const struct store *store, int64_t number)
 {
     const struct lease *lease = store->ending.lease;
@@ -292,7 +292,7 @@ size_t store_lease_key_count(const struct store *store, int64_t number)
 size_t store_lease_keys_next(const struct store *store, int64_t number,
                              struct store_lease_walk *walk, struct str *out, size_t cap)
 {
-    uint64_t first = keys_changes(store->keys).end; /* change of the paused step */
+    uint64_t first = keys_changes(store->keys).end; /* first change of the paused step */
     size_t deleted = deleted_of(store, number), count = 0;
     struct key_value change, before;
 
@@ -311,8 +311,8 @@ bool leases_expire(struct store *store, size_t max)
         struct lease *first = order_next(&place);
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
-        /* What other leases end with was seen by nobody yet, and would be meanwhile: the end in
-         * parts has an entry to itself, which is due at once. */
+        /* The changes of leases ended so far are not reported yet, but reads during an end in parts
+         * would show them. So the end in parts gets an entry of its own, which is due at once. */
         if (done > 0 && ends_in_parts(store, first)) return true;
         lease_end_begin(store, first, COORD_R_DEADLINE);
         if (store->ending.lease) return false;

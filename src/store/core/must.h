@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that apply may not do without: a replica that has none ends rather than differ. */
+/* Checks allocations made during apply. A replica without memory ends, because it would otherwise
+ * differ from the other replicas. */
 #ifndef STORE_CORE_MUST_H
 #define STORE_CORE_MUST_H
 #include "base/base.h"

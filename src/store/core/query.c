@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A range of keys at one revision: in order, filtered, cut. */
+/* Reads a range of keys at one revision, with sorting, filters and a limit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static int compare_by(uint32_t target, const struct key_value *a, const struct k
     }
 }
 
-/* Pairs that are equal in what is sorted by come in key order, also when that descends. */
+/* Pairs with equal sort values are in ascending key order, also when sorting descends. */
 static int compare_pairs(const void *a, const void *b, void *of)
 {
     const struct query *query = of;
@@ -75,7 +75,7 @@ bool query_is_sorted(const struct query *query)
            (query->target >= QUERY_VERSION && query->target <= QUERY_VALUE);
 }
 
-/* False: memory. */
+/* False: no memory. */
 static bool pairs_add(struct pairs *pairs, const struct key_value *pair)
 {
     if (pairs->count == pairs->cap) {
@@ -138,7 +138,7 @@ struct query_best {
     struct query query;
     size_t count;
     bool more;
-    struct key_value at[QUERY_BEST_MAX + 1]; /* in order; one more than may stay */
+    struct key_value at[QUERY_BEST_MAX + 1]; /* sorted; one more than is kept */
 };
 
 struct query_best *query_best_open(const struct query *query)
@@ -179,7 +179,7 @@ void query_best_add(struct query_best *best, const struct key_value *pair)
     if (best->count < (size_t)best->query.limit)
         best->count++;
     else
-        best->more = true; /* the last one falls off */
+        best->more = true; /* the last pair is dropped */
 }
 
 bool query_best_give(const struct query_best *best, pair_fn *each, void *owner)
@@ -188,7 +188,7 @@ bool query_best_give(const struct query_best *best, pair_fn *each, void *owner)
     return best->more;
 }
 
-/* -- as the keys come -- */
+/* -- in key order -- */
 static bool run_plain(const struct query *query, struct keys_cursor *cursor, pair_fn *each,
                       void *owner, uint64_t *ret_given)
 {
@@ -220,7 +220,7 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
         end = run_sorted(query, &cursor, each, owner);
     else
         end.more = run_plain(query, &cursor, each, owner, &given);
-    /* All pairs were given: that is how many there are. */
+    /* If every pair was emitted, the count is known. */
     end.count = sorted || end.more || query_is_filtered(query)
                     ? keys_count_range(keys, query->range, revision)
                     : given;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answers of recent requests, so that a repeat is answered and not done again.
+/* Answers of recent requests, so that a retry gets the first answer and is not executed again.
  *
- * A client numbers its requests; STORE_RESULTS_MAX answers stay, fewer when the client says which
- * it has seen. One more takes the place of the answer with the smallest number, and the client's
- * floor rises above that number: its repeat may come late, and must not be done again. A client
- * that is silent for STORE_CLIENT_SILENT_NS of the replicated clock is forgotten. */
+ * A client numbers its requests. STORE_RESULTS_MAX answers are kept, fewer when the client
+ * acknowledges answers. A further answer replaces the answer with the smallest number, and the
+ * client's floor rises above that number. A retry of the replaced request is refused, because it
+ * must not be executed again. A client that is silent for STORE_CLIENT_SILENT_NS of the replicated
+ * clock is forgotten. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,9 @@ static uint32_t request_fingerprint(const struct store_command *command)
     store_le64(fixed + 8, command->expected);
     store_le64(fixed + 16, (uint64_t)command->ttl_ms);
     store_le64(fixed + 24, ((uint64_t)command->slot_count << 32) | command->flags);
-    /* Not the token: a repeat has it though the first attempt was made before the cluster's level
-     * allowed it. Not the new lease's id: a repeat may draw another. */
+    /* The token is left out: a retry may have a token although the first attempt was made before
+     * the cluster level allowed tokens. The new lease's id is left out, too: a retry may draw
+     * another id. */
     store_le64(fixed + 32, 0);
     memcpy(fixed + 40, command->held.b, 16);
     memset(fixed + 56, 0, 16);
@@ -57,7 +59,7 @@ static void answers_drop(struct store *store, struct store_client *client, uint3
 {
     struct answer *at = client->answers + first;
 
-    if (count == 0) return; /* it may have none, and no memory for any */
+    if (count == 0) return; /* `at` may be NULL */
     section_row_keep(&store->section, &client->row);
     for (uint32_t i = 0; i < count; i++) answer_toggle(store, client, &at[i]);
     memmove(at, at + count, (client->count - first - count) * sizeof *at);
@@ -127,8 +129,8 @@ static struct answer *answer_of(const struct store_client *client, uint64_t sequ
     return NULL;
 }
 
-/* What it says it is done with is dropped, and never done again: a request that was repeated may
- * still be on its way, and come when its answer is gone. */
+/* Drops the answers that the client has acknowledged and raises its floor. A delayed retry of such
+ * a request must not be executed after its answer is gone. */
 static void drop_acked(struct store *store, struct store_client *client, uint64_t acked)
 {
     uint32_t count = 0;
@@ -137,7 +139,7 @@ static void drop_acked(struct store *store, struct store_client *client, uint64_
     while (count < client->count && client->answers[count].sequence < acked) count++;
     answers_drop(store, client, 0, count);
     if (store->level < STORE_TOKENS_LEVEL) return;
-    for (uint32_t i = 0; i < client->count;) /* those that were decided out of order */
+    for (uint32_t i = 0; i < client->count;) /* answers that were decided out of order */
         if (client->answers[i].sequence < acked)
             answers_drop(store, client, i, 1);
         else
@@ -155,7 +157,7 @@ const struct store_result *request_known(struct store *store, const struct store
     client_used(store, client);
     drop_acked(store, client, command->acked);
     answer = answer_of(client, command->sequence);
-    /* From this level on the floor may have risen past smaller numbers whose answers are kept. */
+    /* From this level on, the floor may be above sequences whose answers are still kept. */
     if (store->level < STORE_TOKENS_LEVEL || !answer)
         *ret_other = command->sequence < client->floor;
     if (*ret_other || !answer) return NULL;
@@ -163,9 +165,9 @@ const struct store_result *request_known(struct store *store, const struct store
     return &answer->result;
 }
 
-/* The smallest number goes, not the oldest answer: requests of many threads arrive in any order,
- * and those still to come are refused up to the floor. What waits goes last: its repeat must find
- * its place in the queue. */
+/* The answer with the smallest sequence is dropped, not the oldest answer. Requests of several
+ * threads arrive in any order, and later requests below the floor are refused. Answers of waiters
+ * are dropped last, because a retry must find its place in the queue. */
 static bool goes_before(const struct answer *a, const struct answer *b)
 {
     if (a->result.waiting != b->result.waiting) return b->result.waiting;
@@ -190,7 +192,7 @@ void request_answer_add(struct store *store, struct store_client *client, uint64
         answers_drop(store, client, 0, 1);
     else if (client->count == STORE_RESULTS_MAX)
         make_room(store, client);
-    /* Room grows as it is used: most clients have a few answers at a time. */
+    /* The array grows by doubling, because most clients have few answers. */
     if ((client->count & (client->count - 1)) == 0)
         client->answers = store_must(realloc(
             client->answers, (client->count ? client->count * 2u : 1u) * sizeof *client->answers));

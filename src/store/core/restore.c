@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A store from the bytes of a view (view.c), in any portions. Every number is checked against what
- * it must fit: bytes from outside build nothing that a command could not have built. */
+/* Builds a store from the bytes of a view (view.c), in portions of any size. Every number is
+ * checked, so that a snapshot cannot produce a state that no sequence of commands could produce. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ static enum err read_version(struct store_restore *restore, struct decoder *in)
     return decode_done(in) ? keys_restore(restore->store->keys, &value) : ERR_CORRUPT;
 }
 
-/* A claim is on a live key that names this lease. */
+/* Whether the claim's key exists and names this lease. */
 static bool claim_fits(const struct store *store, const struct lease *lease, struct str key,
                        uint64_t token)
 {
@@ -198,7 +198,7 @@ static enum err read_client(struct store_restore *restore, struct decoder *in)
     return decode_done(in) ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Keys must be whole before a lease is compared with them. */
+/* All keys must be restored before the first lease is checked against them. */
 static enum err finish_keys(struct store_restore *restore)
 {
     if (restore->keys_done) return ERR_OK;
@@ -219,7 +219,7 @@ static enum err take_record(void *owner, char kind, struct decoder *in)
     case RECORD_GROUP: return read_group(restore, in);
     case RECORD_WAITER: return read_waiter(restore, in);
     case RECORD_CLIENT: return read_client(restore, in);
-    case RECORD_HASH: break; /* the reader's */
+    case RECORD_HASH: break; /* handled by the reader */
     }
     return ERR_CORRUPT;
 }
@@ -257,7 +257,7 @@ static int by_use(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Clients come in any order; who was silent for longest must be first again. */
+/* Clients arrive in any order; sorts them so that the least recently used is first. */
 static void sort_clients(struct store *store)
 {
     size_t count = map_count(&store->clients), cursor = 0, at = 0;
@@ -281,7 +281,7 @@ static int by_place(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Those that were put aside come after the others; no two have one place. */
+/* Adds the deferred waiters after the others. Two waiters must not have the same place. */
 static enum err sort_waiters(struct store *store)
 {
     struct slot_waiter **all = store_must(malloc((store->waiters + 1) * sizeof(void *)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command does, and the state around it. */
+/* The execution of commands, and the store's other state. */
 #include "store/core/store.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "store/core/internal.h"
 
 static const uint64_t quota_by_default = 2ull << 30;
-/* What a write may still take when the quota is reached: deletions leave a version, too. */
+/* Room for deletions when the quota is reached, because a deletion adds a version, too. */
 enum { DELETION_ROOM = 64 * 1024 };
 
 struct store_result store_answer(int code, int reason)
@@ -46,7 +46,7 @@ bool store_event_next(struct store *store, struct store_event *ret_event)
     return true;
 }
 
-/* A sum of records is the same in whatever order they came. */
+/* The hash is a sum over records, so the order of the records does not matter. */
 void store_toggle(struct store *store, enum store_hashed kind, const struct store_id *id,
                   const uint64_t *numbers, size_t count)
 {
@@ -78,7 +78,7 @@ static struct order_key rest_key(const void *row)
 
 struct store *store_open(const struct store_options *options)
 {
-    static uint64_t uncounted; /* nodes of trees are not part of the quota */
+    static uint64_t uncounted; /* nodes of trees do not count against the quota */
     struct store *store = calloc(1, sizeof *store);
 
     if (!store) return NULL;
@@ -142,7 +142,7 @@ void store_close(struct store *store)
 }
 
 /* -- entries -- */
-/* The live entry; one whose lease is over is ended first, and then there is none. */
+/* Finds the existing entry. An entry with an expired lease is ended first and counts as missing. */
 static bool live_entry(struct store *store, struct str key, struct key_value *ret_value,
                        struct lease **ret_lease)
 {
@@ -178,7 +178,7 @@ uint64_t store_put(struct store *store, struct str key, struct str value, uint64
     return keys_commit(store->keys);
 }
 
-/* Puts the key, and under `lease` makes it a claim. */
+/* Puts the key; with `lease`, also makes the key a claim. */
 static struct store_result put_claim(struct store *store, const struct store_command *command,
                                      struct lease *lease, int reason)
 {
@@ -200,7 +200,7 @@ static bool has_room_for(const struct store *store, const struct store_command *
                                      command->owner.len);
 }
 
-/* The lease a caller says it has, if it may still be used; else how it ended. */
+/* The lease that the caller claims, if still usable; otherwise sets how the lease ended. */
 static struct lease *held_lease(struct store *store, const struct store_id *id,
                                 struct store_result *result)
 {
@@ -257,7 +257,7 @@ static struct store_result entry_conflict(const struct store *store, int reason,
     return result;
 }
 
-/* A lease that has nothing left ends without an event: its holder released it. */
+/* A lease without keys ends without an event, because its holder released it. */
 static void end_if_empty(struct store *store, struct lease *lease)
 {
     if (keys_of_lease_count(store->keys, lease->number) == 0 && !lease->waiter)
@@ -320,8 +320,8 @@ static struct store_result apply_cas(struct store *store, const struct store_com
     return entry_update(store, command, &now, lease);
 }
 
-/* Deletes the key, of which there may be a claim of the lease. The holder's own deletion also ends a
- * lease that has nothing left; of another the lease is lost. Returns the revision. */
+/* Deletes the key and the lease's claim on it, if any. With `own` a lease without further keys
+ * ends; otherwise the lease is marked lost. Returns the revision. */
 static uint64_t entry_delete(struct store *store, struct str key, struct lease *lease,
                              struct claim *claim, bool own)
 {
@@ -387,8 +387,8 @@ static struct store_result apply_release(struct store *store, const struct store
     return result;
 }
 
-/* The waiting client is gone: its place is freed, or the slot that it was given and never answered
- * with. The answer is forgotten, too, so that a repeat finds no grant that is over. */
+/* The waiting client is gone. Frees its place in the queue, or the slot that it was granted but
+ * never told of. Also forgets the answer, so that a retry does not find the ended grant. */
 static struct store_result apply_cancel_wait(struct store *store,
                                              const struct store_command *command)
 {
@@ -431,10 +431,11 @@ static struct store_result apply_lease_grant(struct store *store,
     const struct lease *there = lease_by_number(store, store_lease_number(&command->lease));
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-    /* One whose end is due has ended for everybody: a batch of ends may be longer than an entry. */
+    /* An expired lease counts as ended, even if too many leases were due to end it before. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
         lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
-        if (store->ending.lease) return result; /* for no client: decided after that end */
+        /* a placeholder; decided after the lease has ended */
+        if (store->ending.lease) return result;
     }
     result.revision = keys_revision(store->keys);
     if (!lease_grant(store, &command->lease, STR_EMPTY, command->ttl_ms))
@@ -480,7 +481,7 @@ static struct key_range swept(const struct store_command *command)
                                       : (struct key_range){command->key, command->range_end};
 }
 
-/* Deletes the next keys of the range, which has no claims. False: there are no more. */
+/* Deletes the next keys of the range, which contains no claims. False: there are no more. */
 static bool sweep_part(struct store *store, const struct store_command *command)
 {
     struct key_range range = swept(command);
@@ -513,7 +514,7 @@ static struct store_result apply_delete_range(struct store *store,
     keys_begin(store->keys);
     if (!sweep_part(store, command)) return sweep_result(store, command);
     keys_pause(store->keys, true);
-    return store_answer(COORD_OK, COORD_R_NONE); /* for no client: the step goes on */
+    return store_answer(COORD_OK, COORD_R_NONE); /* a placeholder; the step continues */
 }
 
 static struct store_result apply_compact(struct store *store, const struct store_command *command)
@@ -523,7 +524,7 @@ static struct store_result apply_compact(struct store *store, const struct store
     result.revision = keys_revision(store->keys);
     if (command->flags & STORE_COMPACT_ALL) {
         if (command->expected != keys_revision(store->keys))
-            return store_answer(COORD_CONFLICT, COORD_R_REVISION); /* others wrote meanwhile */
+            return store_answer(COORD_CONFLICT, COORD_R_REVISION); /* another write came first */
         keys_jump(store->keys, 1);
         return result;
     }
@@ -596,8 +597,8 @@ static bool is_remembered(enum store_kind kind)
            kind != STORE_CANCEL_WAIT && kind != STORE_TXN;
 }
 
-/* What could not be decided is decided anew when it is asked again. And a store that is full takes
- * no more of those who are refused anyway: a crowd of them would be more than the quota. */
+/* Whether the answer is remembered. A request answered UNAVAILABLE is decided again on retry. A
+ * full store does not remember refusals, because many refused clients could exceed the quota. */
 static bool is_worth(const struct store *store, const struct store_result *result)
 {
     if (result->code == COORD_OK || result->waiting) return true;
@@ -611,7 +612,7 @@ static void result_remember(struct store *store, const struct store_command *com
         request_remember(store, command, result);
 }
 
-/* What else is due before any command, once leases have ended. */
+/* Bounded upkeep that is due before a command, after leases have ended. */
 static void store_tidy(struct store *store)
 {
     groups_end_rests(store, STORE_EXPIRE_MAX);
@@ -620,7 +621,7 @@ static void store_tidy(struct store *store)
     store->part.expired = true;
 }
 
-/* The command itself, or what its repeat is answered. */
+/* Executes the command, or returns the earlier answer to a retry. */
 static void command_decide(struct store *store, const struct store_command *command,
                            struct store_result *ret_result)
 {
@@ -642,7 +643,7 @@ static void command_decide(struct store *store, const struct store_command *comm
     }
 }
 
-/* The lease that blocked a command, or that the command ends, has ended in parts. */
+/* Continues a command after a lease was ended in parts. */
 static void command_decide_after_end(struct store *store, const struct store_command *command,
                                      struct store_result *ret_result)
 {
@@ -652,7 +653,7 @@ static void command_decide_after_end(struct store *store, const struct store_com
     result_remember(store, command, ret_result);
 }
 
-/* One part. True: there is more to do. */
+/* Runs one part. True: there is more to do. */
 static bool go_on(struct store *store, const struct store_command *command,
                   struct store_result *ret_result)
 {
@@ -762,7 +763,7 @@ bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns
     lease = lease_by_number(store, value.lease);
     if (!lease || lease->deadline_ns <= clock_ns) return false;
     claim = lease_claim_of(lease, key);
-    if (!claim) return false; /* a plain key under a plain lease */
+    if (!claim) return false; /* a plain key with a plain lease */
     *ret_claim = (struct store_claim){lease->id, str_of(lease->owner, lease->owner_len),
                                       claim->token, (int64_t)(lease->ttl_ns / 1000000),
                                       (int64_t)((lease->deadline_ns - clock_ns) / 1000000)};

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store's state machine: keys, leases on the replicated clock, groups with waiters in order of
- * arrival, the answers of recent requests.
+ * arrival, and the answers of recent requests.
  *
- * Every call that changes it is an entry of the log: the time is the log's own clock (T, which only
- * moves while there is a leader), numbers come from the caller, nothing is drawn here. Before each
- * command, leases whose deadline T has reached end, in order (deadline, id), at most
- * STORE_EXPIRE_MAX of them and of their keys, each at one revision that deletes its keys in key
- * order. What is left over is due at once: store_next_due says when the leader must propose a tick.
- * One of more keys than STORE_SWEEP_KEYS ends in parts, before a command to itself.
- * So is every other work that comes in bulk: rests that end, clients forgotten, history pruned.
+ * Every change is an entry of the log. The time is the log's clock T, which moves only while there
+ * is a leader. Random numbers come from the caller. Before each command, leases whose deadline T
+ * has reached are ended in the order (deadline, id). At most STORE_EXPIRE_MAX leases and keys of
+ * leases are ended before a command. Each end deletes the lease's keys in key order at one
+ * revision. Further leases are due at once; store_next_due() tells the leader when to propose a
+ * tick. A lease of more than STORE_SWEEP_KEYS keys is ended in parts, by a command of its own. All
+ * other bulk work is bounded in the same way: ended cool-downs, forgotten clients, pruned history.
  *
- * Done, refused, repeated: a command that is refused is an answer, never an error. The quota
- * refuses writes that add (STORE_NO_SPACE); deletes, releases, renewals and compaction always work.
- * A request that was answered before, by (client, sequence), is answered the same again; what was
- * UNAVAILABLE is decided anew, and so is what a full store refused for another reason. Once answers
- * of a client were forgotten to make room, its requests up to the last of them are refused.
+ * A refused command is an answer, never an error. The quota refuses writes that add data
+ * (STORE_NO_SPACE); deletes, releases, renewals and compactions always work. A retry, recognised by
+ * (client, sequence), gets the earlier answer. A request that was answered UNAVAILABLE is decided
+ * again when it is retried, and so is a request that a full store refused for another reason. When
+ * answers of a client were forgotten to make room, its requests up to the last forgotten one are
+ * refused.
  *
- * A plain lease (STORE_LEASE_GRANT) has any number of plain keys: those that name it, kept by
- * keys.h. No claim is ever under one, so nothing of A7 depends on a number that anybody may say.
+ * A plain lease (STORE_LEASE_GRANT) has any number of plain keys; keys.h maintains the list. A
+ * claim never belongs to a plain lease. The guarantees of A7 therefore do not depend on a lease
+ * number that any client can name.
  *
- * Invariants, asserted before and after every part of a command, but for I3 and I4 (store.c):
- *   I1 The clock never goes back, and neither does the revision.
+ * Invariants, asserted before and after every part of a command, except I3 and I4 (store.c):
+ *   I1 The clock and the revision never decrease.
  *   I2 Every lease is in `leases` by its number, a part of its id, and in `due` by (deadline, id).
- *   I3 A key under "muster/" names a lease exactly while that lease has a claim on it.
- *   I4 A plain lease has no claims: its keys are those that name it.
+ *   I3 A key under "muster/" names a lease exactly while that lease has a claim on the key.
+ *   I4 A plain lease has no claims: its keys are the keys that name it.
  *   I5 A waiter has a lease of its own, and that lease has no claim.
- *   I6 Between commands no range deletion and no end of a lease is half done.
+ *   I6 Between commands no range deletion and no end of a lease is in progress.
  *   I7 No answer names a revision that the store has not reached.
- *   I8 Nobody waits in a group while a slot of it could be given away.
+ *   I8 No request waits in a group that has a slot to give away.
  *
- * Claims are ordinary keys: what Coordination calls "a/b" is the key "muster/a/b" here, attached to
- * a lease, and a slot is "muster/<group>/slot-0007". The group itself, its waiters and the tokens
- * of claims are records beside the keys. */
+ * Claims are ordinary keys: Coordination's "a/b" is the key "muster/a/b" here, attached to a lease.
+ * A slot is "muster/<group>/slot-0007". The group itself, its waiters and the tokens of claims are
+ * separate records. */
 #ifndef STORE_CORE_STORE_H
 #define STORE_CORE_STORE_H
 #include <string.h>
@@ -47,17 +49,18 @@ enum {
     STORE_OWNER_MAX = 128,
     STORE_SLOTS_MAX = 1024,
     STORE_KEYS_PER_LEASE_MAX = 1024,
-    STORE_WAITERS_MAX = 10000, /* of one group */
-    STORE_EXPIRE_MAX = 1024,   /* leases, and keys of them, that end before one command */
-    STORE_RESULTS_MAX = 256,   /* kept for each client */
+    STORE_WAITERS_MAX = 10000, /* for each group */
+    STORE_EXPIRE_MAX = 1024,   /* leases, and keys of leases, that are ended before one command */
+    STORE_RESULTS_MAX = 256,   /* answers kept for each client */
     STORE_PRUNE_CHANGES = 1024,
-    STORE_SWEEP_KEYS = 1024, /* deleted by one part of a DELETE_RANGE */
+    STORE_SWEEP_KEYS = 1024, /* keys deleted by one part of a DELETE_RANGE */
 };
-/* The cluster level from which on tokens are checked, and a forgotten answer raises its client's
- * floor. Entries of a lower level are applied as releases of that level do. */
-#define STORE_TOKENS_LEVEL     4u
-#define STORE_CLAIMS           "muster/"                     /* in front of Coordination's keys */
-#define STORE_CLIENT_SILENT_NS (600ull * 1000 * 1000 * 1000) /* of T: then its answers go */
+/* From this cluster level on, tokens are checked, and a forgotten answer raises its client's floor.
+ * Entries of a lower level are applied as older releases apply them. */
+#define STORE_TOKENS_LEVEL 4u
+#define STORE_CLAIMS       "muster/" /* prefix of Coordination's keys */
+/* Of T: after this time without requests a client's answers are forgotten. */
+#define STORE_CLIENT_SILENT_NS (600ull * 1000 * 1000 * 1000)
 
 struct store_id {
     uint8_t b[16];
@@ -89,19 +92,19 @@ enum store_kind {
     STORE_CAS,
     STORE_DELETE,
     STORE_ACQUIRE,
-    /* Who waited gave up or is gone; client and sequence are those of its ACQUIRE. A slot that it
-     * was given meanwhile is freed, and its answer forgotten. */
+    /* A waiter gave up or disconnected; client and sequence are those of its ACQUIRE. A slot that
+     * the waiter was granted meanwhile is freed, and its answer is forgotten. */
     STORE_CANCEL_WAIT,
     STORE_RELEASE,
-    STORE_RENEW, /* a batch */
+    STORE_RENEW, /* renews a batch of leases */
     STORE_RESIZE,
     STORE_COMPACT,
-    STORE_PUT, /* plain keys, without the rules of claims; `held`: a plain lease, or none */
+    STORE_PUT, /* for plain keys, without the rules of claims; `held`: a plain lease, or none */
     STORE_DELETE_RANGE,
-    /* Leases of plain keys, which any client that knows the number may use: no owner, no proof. The
-     * id is store_plain_lease(number). */
+    /* A lease of plain keys has no owner and no proof: any client that knows the number may use it.
+     * Its id is store_plain_lease(number). */
     STORE_LEASE_GRANT,
-    STORE_LEASE_REVOKE, /* its keys go at one revision, in key order */
+    STORE_LEASE_REVOKE, /* deletes the lease's keys at one revision, in key order */
     STORE_TXN,
 };
 #define STORE_ANY       UINT64_MAX
@@ -109,122 +112,124 @@ enum store_kind {
 #define STORE_TTL_KEEP  (-1)
 #define STORE_TAKEOVER  1u
 #define STORE_NO_CREATE 2u
-/* COMPACT: a revision without a change comes first, so that what the newest change replaced goes,
- * too. Of a full store that would be all there is, and nothing could be written to make another. */
+/* COMPACT: first creates a revision without a change, so that the versions which the newest change
+ * replaced are compacted, too. A full store may have nothing else to compact, and no write could
+ * create the next revision. */
 #define STORE_COMPACT_ALL 1u
-/* TXN: of one operation, and only that one's response is asked for. */
+/* TXN: the transaction has one operation, and only the response of that operation is returned. */
 #define STORE_TXN_BARE 1u
 #define STORE_NO_SLOT  UINT32_MAX
 
-struct store_command { /* which fields count: see each; views */
+struct store_command { /* views; the used fields depend on the kind */
     enum store_kind kind;
-    /* Who asks, for the answers of repeats; a zero client is not remembered. `acked`: results of
-     * smaller sequences are not asked for again; one that comes nevertheless came late, and is
-     * refused as INVALID: nobody waits for it, and doing it again would be a second effect. */
+    /* The request id, for the answers to retries. A zero client is not remembered. `acked`: the
+     * client will not retry smaller sequences. A smaller sequence that still arrives is refused as
+     * INVALID, because executing it would repeat its effect and no caller waits for it. */
     struct store_id client;
     uint64_t sequence, acked;
-    struct str key, value, owner; /* key: of the group, too, with its prefix; end of a range: */
+    struct str key, value, owner; /* key: also of a group, with its prefix */
     struct str range_end;
-    uint64_t expected; /* CAS, DELETE, RESIZE; COMPACT: the revision */
+    uint64_t expected; /* CAS, DELETE, RESIZE: the expected revision; COMPACT: the revision */
     int64_t ttl_ms;
-    struct store_id lease; /* new one for CREATE, CAS, ACQUIRE; RELEASE's */
-    struct store_id held;  /* CAS, DELETE, CREATE under: the lease the caller says it has */
-    /* CAS, DELETE, RELEASE: of the claim, or for a whole lease of any claim under it; 0: a caller
-     * of an earlier release, known by its lease alone. */
+    struct store_id lease; /* CREATE, CAS, ACQUIRE: the new lease; RELEASE: the lease to release */
+    struct store_id held;  /* CAS, DELETE, CREATE: the lease that the caller says it has */
+    /* CAS, DELETE, RELEASE: the token of the claim, or for a whole lease the token of any of its
+     * claims. 0: the caller is of an older release and proves only the lease. */
     uint64_t token;
     uint32_t slot_count, flags, prefer_slot;
     uint64_t cooldown_ms;
-    bool wait; /* ACQUIRE: queue when full */
+    bool wait; /* ACQUIRE: queue when no slot is free */
     const struct store_id *renew;
-    const uint64_t *renew_tokens; /* one for each; NULL: none. Each as `token` */
+    const uint64_t *renew_tokens; /* one token for each id, like `token`; NULL: none */
     size_t renew_count;
-    struct txn *txn;       /* TXN: checked by txn_check */
-    struct txn_sink *sink; /* TXN: receives what it finds, or NULL */
+    struct txn *txn;       /* TXN: must have passed txn_check */
+    struct txn_sink *sink; /* TXN: receives the results; may be NULL */
 };
 
-/* Codes and reasons are those of muster/coord.h, as numbers. */
+/* Codes and reasons are the numbers of muster/coord.h. */
 struct store_result {
     int code, reason;
     uint64_t revision, token, create_revision;
     int64_t granted_ttl_ms, hint_ms;
     uint32_t slot, live, slot_count;
-    bool waiting;             /* ACQUIRE: queued; the answer comes as an event STORE_GRANTED */
-    enum txn_refusal refusal; /* TXN */
+    bool waiting;             /* ACQUIRE: queued; the answer follows as an event STORE_GRANTED */
+    enum txn_refusal refusal; /* for TXN */
     struct store_id lease;
     char owner[STORE_OWNER_MAX + 1];
 };
-/* RENEW answers each id by itself. */
+/* The result of RENEW for one id. */
 struct store_renewal {
     int code, reason;
     int64_t granted_ttl_ms;
-    uint64_t token; /* of who superseded it */
+    uint64_t token; /* token of the holder that superseded the lease */
 };
 
-/* What happened beside the answer, in order; drained by the driver after each apply. Watches read
- * changes from keys.h; these are for who waits. */
+/* Effects of a command other than its answer, in order; the driver reads them after each apply.
+ * They are for waiting calls. Watches read changes from keys.h instead. */
 enum store_event_kind { STORE_GRANTED, STORE_WAIT_ENDED, STORE_LEASE_ENDED };
 struct store_event {
     enum store_event_kind kind;
     struct store_id lease;
-    struct store_result result; /* GRANTED, WAIT_ENDED */
-    int reason;                 /* LEASE_ENDED */
+    struct store_result result; /* for GRANTED and WAIT_ENDED */
+    int reason;                 /* for LEASE_ENDED */
 };
 
 enum { STORE_OK_SPACE = 0, STORE_NO_SPACE = 1 };
 
-struct store *store_open(const struct store_options *options); /* NULL: memory */
+struct store *store_open(const struct store_options *options); /* NULL: no memory */
 void store_close(struct store *store);                         /* NULL is fine */
-/* Of the cluster, at the entries that follow; the newest until it is said. Not part of the
- * state. */
+/* Sets the cluster level for the entries that follow. The default is the newest level. The level is
+ * not part of the state. */
 void store_set_level(struct store *store, uint32_t level);
-/* `clock_ns` never goes back. `renewals` has room for renew_count. True: the command is not done, and
- * nothing else may be asked of the store but to read, which finds it as it was before, until
- * store_apply_more with the same command has returned false. */
+/* `clock_ns` never decreases. `renewals` has room for renew_count results. True: the command takes
+ * more turns. Then call store_apply_more() with the same command until it returns false. Until then
+ * only reads are allowed, and they show the state before the command. */
 bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
                        struct store_result *ret_result, struct store_renewal *renewals);
 bool store_apply_more(struct store *store, const struct store_command *command,
                       struct store_result *ret_result);
 bool store_event_next(struct store *store, struct store_event *ret_event);
-/* T of what is due next (a deadline, the end of a rest); UINT64_MAX: nothing. At most
- * the present T when some are left over, or history that is compacted but not yet freed. */
+/* T at which the next event is due (a deadline, the end of a cool-down); UINT64_MAX: none. Not
+ * later than the present T if due leases or compacted history are left over. */
 uint64_t store_next_due(const struct store *store);
-/* Grows with what commands cost: records made, changed and freed. */
+/* A counter of the work done by commands: records created, changed and freed. */
 uint64_t store_work(const struct store *store);
 
 /* -- reading -- */
 const struct keys *store_keys(const struct store *store);
 uint64_t store_clock_ns(const struct store *store);        /* T of the last command */
-struct store_id store_identity(const struct store *store); /* zero until STORE_TICK made one */
-struct store_claim {                                       /* of a leased key */
+struct store_id store_identity(const struct store *store); /* zero until a STORE_TICK has set it */
+struct store_claim {                                       /* the claim on a key */
     struct store_id lease;
     struct str owner;
     uint64_t token;
     int64_t ttl_ms, remaining_ms; /* remaining at `clock_ns` */
 };
-/* False: not a claim, or its lease is past its deadline at `clock_ns`. */
+/* False: the key is not a claim, or its lease has expired at `clock_ns`. */
 bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns,
                     struct store_claim *ret_claim);
-/* -- plain leases, by what keys name them with -- */
-/* Of a plain one all 64 bits, as etcd's clients say it; of the others 63. */
+/* -- plain leases, by number -- */
+/* The number that keys refer to: all 64 bits for a plain lease, as etcd's clients use them; 63 bits
+ * for other leases. */
 uint64_t store_lease_number(const struct store_id *id);
 struct store_id store_plain_lease(int64_t number);
-bool store_lease_is_plain(const struct store_id *id); /* and not number 0, which is none */
+bool store_lease_is_plain(const struct store_id *id); /* false for number 0, which means no lease */
 struct store_lease {
-    int64_t number, ttl_ms, remaining_ms; /* remaining at `clock_ns`; 0: its end is due */
+    int64_t number, ttl_ms, remaining_ms; /* remaining at `clock_ns`; 0: the lease has expired */
 };
-/* False: none such, or not a plain one. */
+/* False: no such lease, or not a plain one. */
 bool store_lease_of(const struct store *store, int64_t number, uint64_t clock_ns,
                     struct store_lease *ret_lease);
 size_t store_lease_key_count(const struct store *store, int64_t number);
-/* The next of its keys, up to `cap`, in key order, behind those that `walk` has had ({0}: none). 0:
- * there are no more. Valid until the store changes. */
+/* Returns the next keys of the lease, up to `cap`, in key order, after the keys that `walk` has
+ * returned. Begin with {0}. 0: there are no more. The keys are valid until the store changes. */
 struct store_lease_walk {
     struct str last;
     size_t count;
 };
 size_t store_lease_keys_next(const struct store *store, int64_t number,
                              struct store_lease_walk *walk, struct str *out, size_t cap);
-/* All of them, the one that ends first coming first; begin with *place = store_leases(). Valid
+/* Walks all plain leases in the order of their deadlines. Begin with *place = store_leases(). Valid
  * until the store changes. */
 struct order_place store_leases(const struct store *store);
 bool store_lease_next(const struct store *store, struct order_place *place, uint64_t clock_ns,
@@ -239,24 +244,24 @@ struct store_sizes {
     bool no_space;
 };
 struct store_sizes store_sizes(const struct store *store);
-uint64_t store_hash(const struct store *store); /* of everything replicated */
+uint64_t store_hash(const struct store *store); /* hash of the replicated state */
 
-/* -- snapshot: the view of one moment (section/section.h); restore -- */
-/* A struct section_view, for section_view_next() and section_view_close(). ERR_FULL: one is open.
- * ERR_NOMEM. */
+/* -- snapshot: a view of the state (section/section.h), and restore -- */
+/* Returns a struct section_view, for section_view_next() and section_view_close(). ERR_FULL:
+ * another view is open. ERR_NOMEM. */
 enum err store_view_open(struct store *store, void **ret_view);
-/* Bytes in any portions, or none at all: an empty store. ERR_CORRUPT, ERR_VERSION with a note that
- * says at which byte of the section. */
+/* The bytes may come in portions of any size; no bytes at all give an empty store. ERR_CORRUPT and
+ * ERR_VERSION come with a note that names the byte of the section. */
 struct store_restore;
 struct store_restore *store_restore_open(const struct store_options *options);
 enum err store_restore_feed(struct store_restore *restore, struct str bytes, struct note *note);
 enum err store_restore_done(struct store_restore *restore, struct store **ret_store,
                             struct note *note);
 void store_restore_close(struct store_restore *restore);
-/* History was lost (a restore from an old copy, force-config; B6.4, R5): a new identity, and
- * revisions, which are the tokens too, go on at recovery_above(). What was compacted before that
- * stays so, and so is the rest: a watch from before must not go on. Leases that live have their
- * whole TTL again: their holders may have renewed them in the history that is lost. */
+/* For a state whose history was lost (restored from an old copy, or force-config; B6.4, R5). Sets a
+ * new identity. Revisions, which are also the tokens, continue at recovery_above(). All earlier
+ * revisions are compacted, so that no earlier watch can resume. Leases get their whole TTL again,
+ * because their holders may have renewed them in the lost history. */
 void store_replace_identity(struct store *store, uint64_t clock_ns, const struct store_id *identity,
                             uint64_t floor);
 #endif

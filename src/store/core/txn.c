@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transactions: first decided, then checked, then done. */
+/* Transactions: evaluates the compares, checks the branches taken, then executes them. */
 #include "store/core/txn.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "store/core/internal.h"
 
-/* -- deciding: on the state before it -- */
+/* -- compares, on the state before the transaction -- */
 static int compare_i64(int64_t a, int64_t b)
 {
     return (a > b) - (a < b);
@@ -52,7 +52,7 @@ static bool holds(const struct keys *keys, const struct txn_compare *compare)
         }
     }
     if (any) return true;
-    /* What is not there has no value that could be compared, not even as different. */
+    /* A missing key has no value, so no compare with a value succeeds, not even NOT_EQUAL. */
     return compare->target != COMPARE_VALUE && holds_for(compare, &missing);
 }
 
@@ -65,7 +65,7 @@ static void txn_decide(const struct keys *keys, struct txn *txn)
         if (txn->ops[txn->held][i].kind == TXN_TXN) txn_decide(keys, txn->ops[txn->held][i].txn);
 }
 
-/* -- checking: what is on the branches taken -- */
+/* -- checks of the branches taken -- */
 static bool has_claims(const struct keys *keys, struct key_range range)
 {
     static const struct str first = {STORE_CLAIMS, sizeof STORE_CLAIMS - 1},
@@ -117,7 +117,7 @@ static enum txn_refusal check_ops(const struct store *store, const struct txn *t
     return refusal;
 }
 
-/* A refused write comes before a refused read, as etcd does. */
+/* Refused writes are reported before refused reads, as in etcd. */
 static enum txn_refusal check_path(const struct store *store, const struct txn *txn,
                                    uint64_t *bytes)
 {
@@ -126,7 +126,7 @@ static enum txn_refusal check_path(const struct store *store, const struct txn *
     return refusal ? refusal : check_ops(store, txn, true, bytes);
 }
 
-/* -- how much it looks at: bounded before any of it is, for a turn is as long as that takes -- */
+/* -- cost: bounded before the transaction runs, because a turn must be short -- */
 static uint64_t compares_cost(const struct keys *keys, const struct txn *txn)
 {
     uint64_t cost = txn->compare_count;
@@ -141,7 +141,7 @@ static uint64_t compares_cost(const struct keys *keys, const struct txn *txn)
     return cost;
 }
 
-/* Of the branches taken. */
+/* Cost of the branches taken. */
 static uint64_t ops_cost(const struct keys *keys, const struct txn *txn)
 {
     uint64_t cost = 0;
@@ -161,7 +161,7 @@ static uint64_t ops_cost(const struct keys *keys, const struct txn *txn)
     return cost;
 }
 
-/* Of all branches; no further than `max`. */
+/* Cost of all branches, counted up to `max`. */
 static uint64_t past_cost(const struct keys *keys, const struct txn *txn, uint64_t max)
 {
     uint64_t cost = 0;
@@ -183,7 +183,7 @@ enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn)
     return past_cost(keys, txn, TXN_KEYS_MAX + 1) > TXN_KEYS_MAX ? TXN_TOO_LARGE : TXN_TAKEN;
 }
 
-/* Decides it, and checks the path; TXN_TAKEN: it may be done. */
+/* Evaluates the compares and checks the branches taken. TXN_TAKEN: the transaction may run. */
 static enum txn_refusal txn_prepare(const struct store *store, struct txn *txn, uint64_t *bytes)
 {
     if (compares_cost(store->keys, txn) > TXN_KEYS_MAX) return TXN_TOO_LARGE;
@@ -192,9 +192,9 @@ static enum txn_refusal txn_prepare(const struct store *store, struct txn *txn, 
     return check_path(store, txn, bytes);
 }
 
-/* -- doing -- */
+/* -- execution -- */
 struct run {
-    struct store *store; /* NULL: reads only */
+    struct store *store; /* NULL for a read-only transaction */
     const struct keys *keys;
     struct txn_sink *sink;
     bool wrote, no_memory;

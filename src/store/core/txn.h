@@ -1,45 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges and transactions over the key space, as etcd's KV has them (spec/coordination.md C3).
+/* Ranges and transactions over the key space, as in etcd's KV (spec/coordination.md C3).
  *
- * A transaction is one command: its compares, also of transactions inside it, are judged on the
- * state before it; then everything that could refuse it is looked at on the branches taken; only
- * then is written, all at one revision. So it is done whole or not at all, and the same everywhere.
+ * A transaction is one command. First all compares, including those of nested transactions, are
+ * evaluated on the state before the transaction. Then the branches taken are checked for every
+ * reason to refuse. Only then the transaction writes, at one revision. A transaction is therefore
+ * atomic, and has the same result on every replica.
  *
- * What it finds goes to a sink, operation by operation as it runs: a Range sees what was written
- * before it in the same transaction. */
+ * Results go to a sink, one operation at a time. A Range sees earlier writes of its transaction. */
 #ifndef STORE_CORE_TXN_H
 #define STORE_CORE_TXN_H
 #include "store/core/keys.h"
 
 struct store;
 enum {
-    TXN_OPS_MAX = 128,       /* compares, and operations of a branch; inside: what is left of it */
-    TXN_DEPTH_MAX = 24,      /* transactions in transactions */
+    TXN_OPS_MAX = 128,       /* most compares or operations, shared with nested ones */
+    TXN_DEPTH_MAX = 24,      /* nesting depth */
     TXN_TOTAL_MAX = 1 << 15, /* operations in all */
-    TXN_KEYS_MAX = 1 << 16   /* keys that it looks at: more would hold up everybody else */
+    TXN_KEYS_MAX = 1 << 16   /* keys read by a transaction; more would block other calls */
 };
 
-/* Why nothing was done. Those before TXN_STATE depend on the request alone. */
+/* Why a transaction was refused. The refusals before TXN_STATE depend on the request alone. */
 enum txn_refusal {
     TXN_TAKEN,
     TXN_NO_KEY,
     TXN_KEY_TOO_LONG,
     TXN_TOO_MANY,
     TXN_DUPLICATE,
-    TXN_NO_OPERATION, /* an operation that is none */
+    TXN_NO_OPERATION, /* the operation's kind is not set */
     TXN_BAD_SORT,
     TXN_BAD_COMPARE,
     TXN_VALUE_PROVIDED,
     TXN_LEASE_PROVIDED,
     TXN_STATE,
-    TXN_KEY_MISSING = TXN_STATE, /* ignore_value, ignore_lease */
+    TXN_KEY_MISSING = TXN_STATE, /* with ignore_value or ignore_lease */
     TXN_NO_LEASE,
     TXN_COMPACTED,
     TXN_FUTURE,
-    TXN_CLAIM, /* it would write among the claims */
+    TXN_CLAIM, /* the transaction would write a claim */
     TXN_NO_SPACE,
-    TXN_TOO_LARGE, /* TXN_KEYS_MAX */
-    TXN_NO_MEMORY, /* to check it, or to read: here and now. Applying ends the process instead */
+    TXN_TOO_LARGE, /* more than TXN_KEYS_MAX keys */
+    TXN_NO_MEMORY, /* no memory to check or to read. Applying ends the process instead */
 };
 
 /* -- ranges -- */
@@ -47,40 +47,44 @@ enum query_order { QUERY_UNORDERED, QUERY_ASCEND, QUERY_DESCEND };
 enum query_target { QUERY_KEY, QUERY_VERSION, QUERY_CREATE, QUERY_MOD, QUERY_VALUE };
 struct query {
     struct key_range range;
-    int64_t limit;    /* 0 and less: none */
-    int64_t revision; /* 0 and less: now */
+    int64_t limit;    /* 0 or less: no limit */
+    int64_t revision; /* 0 or less: the current revision */
     uint32_t order, target;
     bool keys_only, count_only;
-    int64_t min_mod, max_mod, min_create, max_create; /* 0: any */
+    int64_t min_mod, max_mod, min_create, max_create; /* 0: no bound */
 };
 struct query_end {
-    uint64_t count; /* keys of the range at that revision, before filters and limit */
-    bool more;      /* cut by the limit */
-    bool no_memory; /* to sort them: no pair was given */
+    uint64_t count; /* keys of the range at the requested revision, before filters and limit */
+    bool more;      /* the limit cut the result */
+    bool no_memory; /* no memory to sort the pairs; no pair was emitted */
 };
 typedef void pair_fn(void *owner, const struct key_value *pair);
-bool query_is_sorted(const struct query *query); /* otherwise than keys come */
+bool query_is_sorted(const struct query *query); /* in another order than that of the key space */
 bool query_is_filtered(const struct query *query);
-/* How many keys it looks at, as the range is now; of the past that is a guess. */
+/* How many keys the query reads, by the current range. An estimate for a past revision. */
 uint64_t query_cost(const struct keys *keys, const struct query *query);
-/* And what it looks at in the past, no further than `max`; of now: 0. Not the same everywhere. */
+/* How many past versions the query also reads, counted up to `max`; 0 for the current revision.
+ * Replicas may differ. */
 uint64_t query_past_cost(const struct keys *keys, const struct query *query, uint64_t max);
-bool query_passes(const struct query *query, const struct key_value *pair); /* its filters */
+/* True if the pair passes the filters. */
+bool query_passes(const struct query *query, const struct key_value *pair);
 /* TXN_COMPACTED, TXN_FUTURE, or TXN_TAKEN. */
 enum txn_refusal query_check(const struct keys *keys, const struct query *query);
-/* After query_check. The value of a pair is empty for keys_only. */
+/* Must follow query_check(). With keys_only the values of the pairs are empty. */
 struct query_end query_run(const struct keys *keys, const struct query *query, pair_fn *each,
                            void *owner);
 
-/* The first pairs of a sorted range, of those that were added: for one that is looked at in parts.
- * Pairs are those of one revision, which must not be compacted before the last is given. */
-enum { QUERY_BEST_MAX = 256 }; /* limit of such a query, which must have one */
+/* Keeps the first pairs of a sorted range, for a query that reads its range in several turns. All
+ * pairs must be of one revision, which must not be compacted before query_best_give(). */
+enum { QUERY_BEST_MAX = 256 }; /* highest limit of such a query; the query must have a limit */
 struct query_best;
-struct query_best *query_best_open(const struct query *query); /* copied; NULL: memory */
-void query_best_close(struct query_best *best);                /* NULL is fine */
+/* copies the query; NULL: no memory */
+struct query_best *query_best_open(const struct query *query);
+void query_best_close(struct query_best *best); /* NULL is fine */
 void query_best_clear(struct query_best *best);
-void query_best_add(struct query_best *best, const struct key_value *pair); /* or not: filters */
-/* True: the limit cut some off. */
+/* skips a pair that the filters reject */
+void query_best_add(struct query_best *best, const struct key_value *pair);
+/* True if the limit cut off some pairs. */
 bool query_best_give(const struct query_best *best, pair_fn *each, void *owner);
 
 /* -- transactions -- */
@@ -89,8 +93,8 @@ enum compare_target { COMPARE_VERSION, COMPARE_CREATE, COMPARE_MOD, COMPARE_VALU
 struct txn_compare {
     uint32_t result, target;
     struct key_range range;
-    int64_t number;   /* all but COMPARE_VALUE */
-    struct str value; /* COMPARE_VALUE */
+    int64_t number;   /* for all targets but COMPARE_VALUE */
+    struct str value; /* for COMPARE_VALUE */
 };
 enum txn_op_kind { TXN_NONE, TXN_RANGE, TXN_PUT, TXN_DELETE, TXN_TXN };
 struct txn_put {
@@ -114,41 +118,43 @@ struct txn_op {
 struct txn {
     const struct txn_compare *compares;
     size_t compare_count;
-    const struct txn_op *ops[2]; /* 0: when a compare fails; 1: when all hold */
+    const struct txn_op *ops[2]; /* 0: if a compare fails; 1: if all succeed */
     size_t op_count[2];
-    bool held; /* whether they did: set by txn_apply */
+    bool held; /* whether all compares succeeded; set by txn_apply */
 };
 
-/* What one operation came to. */
+/* The result of one operation. */
 struct txn_end {
     enum txn_op_kind kind;
-    uint64_t revision; /* when it had run */
+    uint64_t revision; /* the store's revision after the operation */
     struct query_end range;
     uint64_t deleted;
 };
 struct txn_sink {
-    void (*begin)(struct txn_sink *sink, enum txn_op_kind kind, bool held); /* held: of TXN_TXN */
+    /* held: whether the compares of a TXN_TXN succeeded */
+    void (*begin)(struct txn_sink *sink, enum txn_op_kind kind, bool held);
     void (*pair)(struct txn_sink *sink, const struct key_value *pair);
     void (*end)(struct txn_sink *sink, const struct txn_end *end);
 };
 
-/* What the request alone decides, or TXN_NO_MEMORY. Memory is the arena's of nobody: it may take as
- * much as the request has operations, and gives it back. */
+/* Checks what depends on the request alone; may return TXN_NO_MEMORY. Allocates memory in
+ * proportion to the number of operations and frees it before it returns. */
 enum txn_refusal txn_check(const struct txn *txn);
-bool txn_writes(const struct txn *txn); /* in any branch */
-/* TXN_TOO_LARGE: it reads more of the past than TXN_KEYS_MAX, all branches together (which are taken
- * is not known before it is its turn). For before it is proposed: applying takes it all the same. */
+bool txn_writes(const struct txn *txn); /* True if any branch writes. */
+/* TXN_TOO_LARGE if all branches together read more than TXN_KEYS_MAX past versions. All branches
+ * count, because the branch taken is known only later. Checked before the transaction is proposed;
+ * txn_apply does not repeat the check. */
 enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn);
-/* For reads: everything but writing. `sink` is called only when it is taken, or
- * until memory is out. */
+/* Executes a transaction that does not write. `sink` is called only if the transaction is not
+ * refused, or until memory runs out. */
 enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn_sink *sink);
-/* One that deletes a range whatever is there and is not asked what it was: that may take many
- * turns, so it is not for txn_apply. NULL: not such a one. */
+/* The operation of a transaction that only deletes a range, without compares or returned pairs. It
+ * may take many turns, so txn_apply must not run it. NULL for any other transaction. */
 const struct txn_delete *txn_sweeps(const struct txn *txn);
-/* Whether it may: TXN_CLAIM. And what `sink` gets when it is done. */
+/* txn_sweep_check: TXN_CLAIM if the deletion is refused. txn_sweep_report: reports its result. */
 enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del);
 void txn_sweep_report(struct txn_sink *sink, uint64_t deleted, uint64_t revision);
-/* Inside apply; `sink` may be NULL. *ret_revision: after it. */
+/* Called during apply; `sink` may be NULL. *ret_revision: the revision after the transaction. */
 enum txn_refusal txn_apply(struct store *store, struct txn *txn, struct txn_sink *sink,
                            uint64_t *ret_revision);
 #endif

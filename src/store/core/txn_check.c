@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a transaction's request alone decides: its size, its keys, and whether one path through it
- * would write a key twice. */
+/* Checks that need only the request of a transaction: its size, its keys, and whether any path
+ * through it writes a key twice. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,12 +77,13 @@ static enum txn_refusal check_txn(const struct txn *txn, size_t left, size_t dep
 }
 
 /* -- keys written twice --
- * Of every branch: the keys it may put and the ranges it may delete. Two operations of one branch
- * may not meet in a key that one of them puts; the two branches of a transaction never run both. */
+ * Collects for every branch the keys that it may put and the ranges that it may delete. Two
+ * operations of one branch must not overlap in a key that one of them puts. The two branches of a
+ * transaction may overlap, because only one of them runs. */
 struct write {
-    struct key_range range; /* of a put: from alone */
-    size_t owner;           /* which operation of the branch */
-    size_t next_owner;      /* of sorted puts: the next place with another owner */
+    struct key_range range; /* a put has only `from` */
+    size_t owner;           /* index of the operation in its branch */
+    size_t next_owner;      /* for sorted puts: index of the next put with another owner */
 };
 struct writes {
     struct write *at;
@@ -92,7 +93,7 @@ struct footprint {
     struct writes puts, deletes;
 };
 
-/* False: memory. */
+/* False: no memory. */
 static bool writes_add(struct writes *writes, struct key_range range, size_t owner)
 {
     if (writes->count == writes->cap) {
@@ -136,7 +137,7 @@ static void puts_sort(struct writes *puts)
             i + 1 < puts->count && at[i + 1].owner == at[i].owner ? at[i + 1].next_owner : i + 1;
 }
 
-/* The place of the first put at or behind `key`. */
+/* The index of the first put with key >= `key`. */
 static size_t puts_seek(const struct writes *puts, struct str key)
 {
     size_t low = 0, high = puts->count;
@@ -156,8 +157,8 @@ static bool deletes_at(const struct write *del, const struct writes *puts, size_
     return place < puts->count && key_range_has(del->range, puts->at[place].range.from);
 }
 
-/* Of the puts in a deleted range it is enough to look at the first, and at the first that is of
- * another operation than that one. */
+/* For a deleted range it is enough to check the first put in the range, and the first put that
+ * belongs to another operation. */
 static bool footprint_meets(const struct footprint *all)
 {
     const struct writes *puts = &all->puts;
@@ -178,8 +179,8 @@ static bool footprint_meets(const struct footprint *all)
     return false;
 }
 
-/* TXN_DUPLICATE: a key would be written twice; TXN_NO_MEMORY. What the branch may write, as one
- * operation's, is the caller's whatever it returns. */
+/* TXN_DUPLICATE: a key would be written twice. TXN_NO_MEMORY. The caller owns *ret_all, the writes
+ * of the branch as one operation, whatever is returned. */
 static enum txn_refusal footprint_walk(const struct txn_op *ops, size_t count,
                                        struct footprint *ret_all)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's section of a snapshot (section/section.h); restore.c reads it back. Keys have views
- * of their own (keys.h), in key order.
+/* Writes the store's section of a snapshot (section/section.h); restore.c reads it. Keys have their
+ * own views (keys.h), in key order.
  *
- * enum store_record has the records, docs/formats/store.md their fields. */
+ * The records are listed in enum store_record, their fields in docs/formats/store.md. */
 #include "store/core/internal.h"
 
 const char store_records[] = {RECORD_HEAD,   RECORD_VERSION, RECORD_LEASE, RECORD_GROUP,

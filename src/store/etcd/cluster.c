@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Cluster: the replicas as etcd's members.
  *
- * A replica joins by itself, with an identity of its own (fleet/join.h), and goes on asking until
- * the list has its own address. MemberAdd has no field for that identity, and the replica itself
- * would write back what MemberUpdate changes: both check their arguments as etcd does, change
- * nothing, and name what does. Removing and promoting are changes of the log's
- * configuration. All four are for administrators only. */
+ * MemberAdd and MemberUpdate check their arguments as etcd does and change nothing; the error names
+ * what to do instead. MemberAdd cannot work because a replica joins by itself with its own identity
+ * (fleet/join.h), which MemberAdd has no field for. MemberUpdate cannot work because a replica asks
+ * to join until the member list has its own address. MemberRemove and MemberPromote change the
+ * log's configuration. All four are for administrators only. */
 #include <stdio.h>
 
 #include "store/etcd/internal.h"
@@ -21,8 +21,8 @@ static void pack_url(struct pack *row, uint32_t field, const char *scheme, const
         pack_text(row, field, str_of(url, (size_t)len));
 }
 
-/* Client URLs are those that every member is known to serve: clients that ask for them use nothing
- * else from then on. */
+/* Lists client URLs only if they are known for every member, because clients that ask for the list
+ * use no other URL afterwards. */
 static void pack_members(struct etcd_api *api, struct pack *pack)
 {
     struct etcd_member members[REPLICA_MEMBERS_MAX];
@@ -113,8 +113,8 @@ static void member_promote(struct etcd_request *request)
 
 enum { PEER_URLS_MAX = 16 };
 
-/* "http://h:2380", or https: then the rest of it. As strict as etcd, which wants a host and a port
- * and nothing behind them. */
+/* Splits "http://h:2380" or https://; the address is the part after the scheme. As strict as etcd:
+ * a host and a port, and nothing after them. */
 static bool url_cut(const char *text, struct str *ret_address)
 {
     struct str url = str_from(text), scheme, port;
@@ -130,7 +130,7 @@ static bool url_cut(const char *text, struct str *ret_address)
     return host > 1 && !str_to_u64(port, &number) && number > 0 && number <= UINT16_MAX;
 }
 
-/* What is wrong with the addresses for the member `id` (0: a new one). *ret_own: they are its own. */
+/* Checks the addresses for the member `id` (0: a new one). *ret_own: already the member's own. */
 static enum etcd_error peers_check(char *const *urls, size_t count, uint64_t id,
                                    const struct etcd_member *members, size_t member_count,
                                    bool *ret_own)
@@ -155,7 +155,7 @@ static enum etcd_error peers_check(char *const *urls, size_t count, uint64_t id,
     return ETCD_OK;
 }
 
-/* The text names the join addresses of the members. */
+/* The error's text names the join addresses of the members. */
 static void refuse_to_join(struct etcd_request *request, const struct etcd_member *members,
                            size_t count, const char *what)
 {
@@ -195,7 +195,7 @@ static void member_update(struct etcd_request *request)
     if (!known && error != ETCD_BAD_URLS) error = ETCD_MEMBER_NOT_FOUND;
     if (error)
         etcd_refuse(request, error);
-    else if (own) /* as it is: nothing is left to do */
+    else if (own) /* unchanged addresses need no action */
         members_read(request);
     else
         refuse_to_join(request, members, count,

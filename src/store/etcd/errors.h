@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors that etcd's clients know by their text, byte for byte (C7). */
+/* The error texts of etcd, which clients compare byte for byte (C7). */
 #ifndef STORE_ETCD_ERRORS_H
 #define STORE_ETCD_ERRORS_H
 #include "base/err.h"
 #include "store/core/txn.h"
 
-/* ETCD_REMOVED: clients go to another member, and come here no more. */
+/* ETCD_REMOVED makes a client switch to another member and not return. */
 #define ETCD_ERRORS(X)                                                                             \
     X(ETCD_OK, GRPC_OK, "")                                                                        \
     X(ETCD_EMPTY_KEY, GRPC_INVALID_ARGUMENT, "etcdserver: key is not provided")                    \

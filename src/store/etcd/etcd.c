@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which replica serves a call, and the rules of unary methods for struct leader. */
+/* Decides which replica serves a call, and has the rules of unary methods. Runs on the loop's
+ * thread. */
 #include "store/etcd/etcd.h"
 
 #include <stdlib.h>
@@ -47,7 +48,7 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
     enum { KEPT_MAX = 1 << 20 };
     struct etcd_api *api = api_of(request);
 
-    /* What was written was written: only a read can be refused for its answer. */
+    /* Only a read may be refused because of its response: a write has been applied. */
     if (pack->err && request->base.step == REQUEST_WRITES)
         request_refuse_as(&request->base, LEADER_UNKNOWN);
     else if (pack->err)
@@ -67,8 +68,8 @@ void etcd_reply_header(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* etcd serves these methods through a client of its own, so its errors arrive as texts with the code
- * UNKNOWN. Codes that say "try again", "too many" or "denied" are kept. */
+/* etcd implements these methods through a client of its own, so its errors arrive as texts with the
+ * code UNKNOWN. The codes for "try again", "too many" and "denied" are kept. */
 enum grpc_status etcd_inner_status(enum grpc_status status)
 {
     switch (status) {
@@ -187,15 +188,16 @@ static bool binding_stays(void *service, struct rpc_call *call)
     return api_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
-/* A follower learns of a commit up to a heartbeat after the leader has answered its client. */
+/* A follower may learn of a commit up to a heartbeat after the leader has answered its client. */
 static bool lacks_forwarded(const struct etcd_api *api)
 {
     return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
 }
 
-/* Read-your-writes: a client that wrote through this follower must see its write here, as with etcd.
- * Until this replica has applied the write, serializable reads are forwarded to the leader. Without
- * a leader they are answered here. `newest`: the method reads keys; the others report this replica. */
+/* Read-your-writes: a client that wrote through this follower must see its write here, as with
+ * etcd. Until this replica has applied the write, serializable reads are forwarded to the leader.
+ * Without a leader they are answered here. `newest` marks methods that read keys; other methods
+ * report on this replica. */
 static bool binding_keeps(void *service, const ProtobufCMessage *message)
 {
     const struct leader_binding *binding = service;
@@ -208,7 +210,7 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
     return method->newest(message) <= (int64_t)keys_revision(api_keys(api));
 }
 
-/* Of every answer: the header is its first field, and the revision the header's third. */
+/* Reads the revision from an encoded response: field 3 of the header, which is field 1. */
 uint64_t etcd_answer_revision(struct str answer)
 {
     struct fields fields = fields_of(answer);
@@ -267,8 +269,8 @@ static void etcd_read_now(struct leader_request *request)
         etcd_method_of(request)->read(mine);
 }
 
-/* A new leader may not have applied every revision that was returned to clients before it led, here
- * or by the replica that forwards the read: then it reads as if the read were linearizable. */
+/* A new leader may not have applied every revision that earlier leaders returned, to its own
+ * clients or through the forwarding replica. Such a read is then treated as linearizable. */
 static bool may_lack_forwarded(const struct leader_request *request)
 {
     const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);
@@ -355,7 +357,7 @@ static void etcd_gone(struct leader_request *request)
     if (!etcd_request_of(request)->acts) request_free(request);
 }
 
-/* What would answer a kept request comes too late for a replica that stops. */
+/* Refuses kept requests on drain, because the replica stops before they could be answered. */
 static void etcd_drain(struct leader_request *request)
 {
     if (etcd_request_of(request)->acts) return;
@@ -398,7 +400,7 @@ const struct leader_method *etcd_method_at(const char *path)
     return NULL;
 }
 
-/* With a gate in front that passes the call on to the leader unless it stays here. */
+/* Adds the method behind a gate that forwards calls to the leader unless they stay here. */
 static enum err add_gated(struct etcd_api *api, struct rpc_server *server,
                           const struct rpc_method *method, struct rpc_forward_gate gate,
                           struct note *note)
@@ -480,7 +482,7 @@ static void etcd_on_restored(void *owner)
     EACH_PART(restored, owner);
 }
 
-/* One number for the watches of both APIs and the observers of elections. */
+/* One metric for the watches of both APIs and the observers of elections. */
 static void etcd_on_second(void *owner)
 {
     const struct etcd_api *api = owner;

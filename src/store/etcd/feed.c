@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Responses of watch streams: answers to requests, events, progress, and the ends of watches. */
+/* Responses of watch streams: to requests, events, progress and cancellations. Loop's thread. */
 #include "store/etcd/feed.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 enum {
     FRAGMENT_MAX = (3 << 19) + (512 << 10),
     PROGRESS_MS = 600000,
-    FREE_COST = 16, /* of a watch, in changes looked at */
-    FEW = 8,        /* watches of a stream that are freed at once: most streams have one */
+    FREE_COST = 16, /* cost of freeing a watch, counted as changes read */
+    FEW = 8,        /* a stream with at most this many watches is freed at once */
 };
 
 static const char duplicate_id[] = "mvcc: duplicate watch ID provided on the WatchStream",
@@ -23,10 +23,10 @@ static const char duplicate_id[] = "mvcc: duplicate watch ID provided on the Wat
 
 struct etcd_watch {
     struct watch base;
-    struct list notified; /* feed.notified: with progress_notify */
+    struct list notified; /* in feed.notified, if progress_notify is set */
     int64_t id;
-    uint64_t start_revision; /* as asked for; 0: from now on */
-    uint64_t quiet_at;       /* its sent_revision when the progress timer ran last */
+    uint64_t start_revision; /* as requested; 0: the current revision */
+    uint64_t quiet_at;       /* sent_revision at the last run of the progress timer */
     bool progress_due;
     char range[];
 };
@@ -110,7 +110,7 @@ static enum err answer_send(struct feed_stream *stream, const struct answer *ans
     return watch_send(&stream->base, &message);
 }
 
-/* To a request: before anything else of its watch. */
+/* Responds to a request, before any other response of the watch. */
 static void answer_request(struct feed_stream *stream, const struct answer *answer)
 {
     struct pack message = answer_pack(stream, answer);
@@ -133,7 +133,7 @@ static size_t pair_size(const struct key_value *pair)
     return 1 + keyvalue_varint(size) + size;
 }
 
-/* As field 11 of a response. */
+/* Appends an event as field 11 of a response. */
 static void feed_event(const struct watch *watch, const struct watch_change *change,
                        struct pack *into)
 {
@@ -155,7 +155,7 @@ static bool has_begun(const struct feed *feed, uint64_t start_revision)
     return max_u64(start_revision, watch_engine_visible(feed->options.engine)) <= now_of(feed);
 }
 
-/* Only when it matters: a walk over all watches at each cancel would be quadratic. */
+/* Only when the largest start is gone: a search at each cancellation would be quadratic. */
 static void find_last_start(struct feed_stream *stream)
 {
     struct map_entry *entry;
@@ -182,7 +182,7 @@ static void watch_free(struct etcd_watch *watch)
     free(watch);
 }
 
-/* By us: its client is sent the reason, or the watch is woken once there is room for that. */
+/* Cancels a watch from the server's side. The client is sent the reason when there is room. */
 static void watch_cancel(struct watch *base, uint64_t compact_revision, const char *reason)
 {
     struct etcd_watch *watch = watch_of(base);
@@ -227,11 +227,11 @@ static void watch_idle(struct watch *base)
 
     if (watch->progress_due && has_begun(stream->feed, watch->start_revision))
         err = feed_progress_send(stream, watch->id);
-    watch->progress_due = false; /* without room it is not quiet, and may wait */
+    watch->progress_due = false; /* a stream without room is not idle, so progress may wait */
     if (err && err != ERR_FULL) stream_break(&stream->base, err);
 }
 
-/* Rule 11: when nothing waits for any watch of the stream, and not before. */
+/* Rule 11: progress is sent only when no event waits for any watch of the stream. */
 static void stream_caught_up(struct watch_stream *base)
 {
     struct feed_stream *stream = stream_of(base);
@@ -247,7 +247,7 @@ static void stream_caught_up(struct watch_stream *base)
 
 /* -- the end of a stream -- */
 
-/* Frees so many watches at most; the others in later turns. */
+/* Frees at most `max` watches; the others are freed in later turns. */
 static void close_some(struct feed_stream *stream, size_t max)
 {
     struct map_entry *entry;
@@ -273,7 +273,7 @@ static void stream_ends(struct watch *watch)
 
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream))
 {
-    stream->base.blocked = true; /* a blocked stream is sent nothing, and none unblocks this one */
+    stream->base.blocked = true; /* a blocked stream sends nothing */
     stream->freed = freed;
     list_remove(&stream->base.asking);
     list_append(&stream->feed->closing, &stream->closing);
@@ -299,7 +299,7 @@ static void progress_later(struct feed *feed)
 {
     uint64_t ms = feed->options.progress_ms;
 
-    /* Up to a tenth more: not all replicas at once. */
+    /* Adds up to a tenth, so that not all replicas send at once. */
     timer_start_in(&feed->progress, ms + entropy_u64(feed->options.io->entropy) % (ms / 10 + 1));
 }
 
@@ -328,7 +328,7 @@ static struct etcd_watch *watch_find(const struct feed_stream *stream, int64_t i
     return map_get(&stream->watches, str_of(&id, sizeof id));
 }
 
-/* Why it cannot be, or NULL. */
+/* Why the watch is refused, or NULL. */
 static const char *create_refusal(struct feed_stream *stream, struct key_range range,
                                   const Etcdserverpb__WatchCreateRequest *m)
 {
@@ -391,7 +391,7 @@ static void feed_create(struct feed_stream *stream, const Etcdserverpb__WatchCre
     struct key_range range = {bytes_str(m->key), bytes_str(m->range_end)};
     struct etcd_watch *watch = NULL;
 
-    if (range.from.len == 0) range.from = str_of("", 1); /* the least key there is */
+    if (range.from.len == 0) range.from = str_of("", 1); /* the smallest possible key */
     created.reason = refusal(owner, range);
     if (!created.reason) created.reason = create_refusal(stream, range, m);
     if (!created.reason && !(watch = watch_make(stream, range, m))) created.reason = too_many;
@@ -403,7 +403,7 @@ static void feed_create(struct feed_stream *stream, const Etcdserverpb__WatchCre
         stream->starts_at = max_u64(stream->starts_at, watch->start_revision);
         watch_follow(&watch->base,
                      watch->start_revision ? watch->start_revision : created.revision + 1);
-        watch->quiet_at = WATCH_NOTHING; /* it is not quiet yet */
+        watch->quiet_at = WATCH_NOTHING; /* not idle yet */
     }
     answer_request(stream, &created);
 }
@@ -433,7 +433,7 @@ void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *
     case ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_PROGRESS_REQUEST:
         watch_stream_ask(&stream->base);
         break;
-    default: break; /* of a later release: etcd ignores it, too */
+    default: break; /* a request type of a later release; etcd ignores it, too */
     }
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches of etcd's API over the watch engine: requests of streams, and responses.
+/* Watches of etcd's API on the watch engine: decodes requests of streams and encodes responses.
  *
  * A stream has any number of watches, each with an id. A watch whose position is compacted is
  * cancelled with the compacted revision (C4, rules 4 and 14). A progress response is sent only when
- * nothing waits for any watch of its stream, so no event at or below its revision can follow it.
+ * no event waits for any watch of the stream, so no event at or below its revision can follow.
  *
- * Knows no connection: responses go out through `send`. All on the loop's thread. */
+ * Uses no connections: responses are sent through `send`. Everything runs on the loop's thread. */
 #ifndef STORE_ETCD_FEED_H
 #define STORE_ETCD_FEED_H
 #include "store/watch_engine.h"
@@ -16,42 +16,44 @@ struct feed_stream;
 struct feed_options {
     struct io *io;
     struct watch_engine *engine;
-    uint32_t watches_max; /* over all streams; more are refused one by one */
-    uint64_t progress_ms; /* 0: 600,000; without events, then progress_notify sends the revision */
-    /* ERR_FULL, but for one that must be taken: watch_stream_writable comes when there is room. Any
-     * other error: `broken`. */
+    uint32_t watches_max; /* over all streams; further watches are refused */
+    uint64_t progress_ms; /* idle time before progress_notify sends the revision; 0: 600,000 */
+    /* ERR_FULL: no room; call watch_stream_writable() when there is. A message with `must` must be
+     * accepted, so ERR_FULL is not allowed. After any other error `broken` is called. */
     enum err (*send)(struct feed_stream *stream, struct str message, bool must);
-    void (*broken)(struct feed_stream *stream, enum err err);          /* closes it, or soon */
-    void (*header)(void *owner, struct pack *into, uint64_t revision); /* as field 1 */
+    /* closes the stream, now or soon */
+    void (*broken)(struct feed_stream *stream, enum err err);
+    /* appends the ResponseHeader as field 1 */
+    void (*header)(void *owner, struct pack *into, uint64_t revision);
     void *owner;
 };
 enum err feed_open(const struct feed_options *options, struct feed **ret_feed);
-void feed_close(struct feed *feed);         /* no stream is left; NULL is fine */
-size_t feed_count(const struct feed *feed); /* watches */
+void feed_close(struct feed *feed);         /* no stream may be left; NULL is fine */
+size_t feed_count(const struct feed *feed); /* number of watches */
 
-struct feed_stream { /* the caller's storage */
+struct feed_stream { /* in the caller's storage */
     struct watch_stream base;
     struct feed *feed;
-    struct map watches; /* by id */
-    uint64_t starts_at; /* the largest start that a watch of it asked for, or asked for once */
-    bool starts_stale;  /* the watch with that start is gone */
+    struct map watches; /* watches by id */
+    uint64_t starts_at; /* the largest start revision that a watch of the stream has asked for */
+    bool starts_stale;  /* the watch with that start revision is gone */
     int64_t next_id;
     struct list closing; /* feed.closing, see feed_stream_close */
     size_t close_cursor; /* in watches */
     void (*freed)(struct feed_stream *stream);
 };
 void feed_stream_init(struct feed *feed, struct feed_stream *stream);
-void feed_stream_deinit(struct feed_stream *stream); /* all at once */
-/* The same in slices: a turn of the loop frees at most FEED_FREES_PER_TURN watches of a stream. No
- * response is sent from here on. freed(stream) comes once, when no watch is left; before this
- * returns if they are few. */
+void feed_stream_deinit(struct feed_stream *stream); /* frees all watches in one turn */
+/* Frees the watches in slices of FEED_FREES_PER_TURN per turn. No more responses are sent.
+ * freed(stream) is called once, when no watch is left; if they are few, before this function
+ * returns. */
 enum { FEED_FREES_PER_TURN = 256 };
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream));
 
-/* Why the range may not be watched, a static text; NULL: it may. */
+/* Returns a static text that says why the range may not be watched. NULL: watching is allowed. */
 typedef const char *feed_refusal_fn(void *owner, struct key_range range);
-/* A message of the client's. Each is answered by itself, in order, by messages that must be taken:
- * while there is no room the next request must wait. */
+/* Handles one message of the client. Responses to requests are sent in order and must be accepted
+ * by `send`. While there is no room, the caller must hold back the next request. */
 void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *m,
                   feed_refusal_fn *refusal, void *owner);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcdserverpb.KV: Range, Put, DeleteRange, Compact. Every write is a transaction of the log, also
- * when it is one operation; txn.c has those that come as such. */
+/* etcdserverpb.KV: Range, Put, DeleteRange, Compact. Every write is proposed as a transaction, also
+ * a single operation. Txn itself is in txn.c. */
 #include <muster/coord.h>
 
 #include "store/etcd/listing.h"
@@ -59,11 +59,11 @@ static void range_read(struct etcd_request *request)
         listing_begin(request, &query);
         return;
     }
-    if (query_cost(keys, &query) > TXN_KEYS_MAX) { /* sorted, and more than the first few */
+    if (query_cost(keys, &query) > TXN_KEYS_MAX) { /* sorted, with a limit above QUERY_BEST_MAX */
         etcd_refuse(request, ETCD_TOO_LARGE);
         return;
     }
-    /* The present is cheaper than a past that is the same. */
+    /* Reading the current revision is cheaper than reading it as a past revision. */
     if ((uint64_t)query.revision == keys_revision(keys)) query.revision = 0;
     answer = etcd_answer(api);
     end = query_run(keys, &query, range_pack_pair, &answer);
@@ -94,7 +94,8 @@ static enum etcd_error single_check(struct etcd_request *request,
     etcdserverpb__txn_request__init(&single->txn);
     etcdserverpb__request_op__init(&single->op);
     single->op.request_case = kind;
-    single->op.request_put = (Etcdserverpb__PutRequest *)request->base.message; /* or another */
+    /* or another request type of the union */
+    single->op.request_put = (Etcdserverpb__PutRequest *)request->base.message;
     single->op_at[0] = &single->op;
     single->txn.success = single->op_at;
     single->txn.n_success = 1;
@@ -165,7 +166,7 @@ static void prunings_applied(struct etcd_api *api)
     }
 }
 
-/* The history is compacted; another leader frees it. */
+/* Refuses waiting compactions when leadership is lost; the new leader frees the history. */
 static void prunings_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (api->leader.led) return;

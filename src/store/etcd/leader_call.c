@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attempts of leader calls, on this replica while it leads, else by RPC.
+/* Attempts of leader calls: on this replica while it leads, otherwise by RPC. Runs on the loop's
+ * thread.
  *
- * Invariant: a call that is busy is on the list of its step; any other is on none. */
+ * Invariant: a busy call is on the list of its step; any other call is on no list. */
 #include "store/etcd/leader_call.h"
 
 #include <stdlib.h>
@@ -12,12 +13,12 @@ enum {
     AGAIN_MS = 100,
     CLIENT_MAX = 16 * 1024,
     LEADER_CALL_ARENA_MAX = 16 << 20,
-    RESPONSE_MAX = 64 * 1024, /* two keys without values, and what is around them */
+    RESPONSE_MAX = 64 * 1024, /* two keys without values, and the fields around them */
 };
 
 /* -- ends -- */
 
-/* The owner may begin the call again, or free it. */
+/* The callback may begin the call again, or free it. */
 static void call_finish(struct leader_call *call, const struct leader_answer *answer)
 {
     list_remove(&call->link);
@@ -38,7 +39,7 @@ static void call_move(struct leader_call *call, struct list *to)
     list_append(to, &call->link);
 }
 
-/* No leader, or no answer: another attempt, unless the time is up. */
+/* There was no leader or no response; tries again unless the deadline has passed. */
 static void call_try_later(struct leader_call *call)
 {
     struct etcd_leader_calls *calls = &call->api->leader_calls;
@@ -53,7 +54,7 @@ static void call_try_later(struct leader_call *call)
     }
 }
 
-/* The revision is applied here, or will be. */
+/* Ends the call when the revision is applied here. */
 static void call_wait_applied(struct leader_call *call)
 {
     uint64_t revision = keys_revision(api_keys(call->api));
@@ -61,7 +62,7 @@ static void call_wait_applied(struct leader_call *call)
     if (revision >= call->revision && !store_machine_restoring(call->api->service->machine))
         call_finish(call, &(struct leader_answer){.status = GRPC_OK, .revision = revision});
     else if (call->api->leader_calls.stopped)
-        call_refuse(call, ETCD_STOPPED); /* an answer that came while the API stops */
+        call_refuse(call, ETCD_STOPPED); /* the API began to stop before this response */
     else
         call_move(call, &call->api->leader_calls.behind);
 }
@@ -70,7 +71,7 @@ static void call_answered(struct leader_call *call, enum grpc_status status, str
                           struct str response)
 {
     uint64_t revision = status ? 0 : etcd_answer_revision(response);
-    /* A call that only waits has no reason to end because others ask for much. */
+    /* A call that only waits has no reason to fail because the leader is overloaded. */
     bool crowded = call->catches_up && status == GRPC_RESOURCE_EXHAUSTED;
 
     if (status && (crowded || retry_status_is_doubtful(status))) {
@@ -123,7 +124,7 @@ static void call_on_answer(void *owner, const struct rpc_client_call *,
         call_try_later(call);
 }
 
-/* False: no way to the leader. */
+/* False: no connection to the leader can be made. */
 static bool call_elsewhere(struct leader_call *call)
 {
     struct etcd_api *api = call->api;
@@ -181,7 +182,8 @@ static void calls_changed(struct etcd_api *api, const struct replica_status *)
     struct etcd_leader_calls *calls = &api->leader_calls;
 
     if (list_empty(&calls->pausing) && list_empty(&calls->running)) return;
-    if (!leader_here(&api->leader)) (void)etcd_leader_channel(api); /* the old one's calls end */
+    /* ends the calls at the old leader */
+    if (!leader_here(&api->leader)) (void)etcd_leader_channel(api);
     calls_each(&calls->pausing, call_try);
 }
 
@@ -259,7 +261,7 @@ enum err leader_call_wait(struct leader_call *call, uint64_t revision, leader_ca
     call->done = done;
     call->revision = revision;
     call_move(call, &calls->behind);
-    loop_defer(call->api->options.io->loop, &calls->now); /* it may be applied already */
+    loop_defer(call->api->options.io->loop, &calls->now); /* the revision may be applied already */
     return ERR_OK;
 }
 
@@ -287,7 +289,7 @@ void leader_calls_stop(struct etcd_api *api)
     struct etcd_leader_calls *calls = &api->leader_calls;
 
     calls->stopped = true;
-    if (!calls->now.fn) return; /* it was never opened */
+    if (!calls->now.fn) return; /* never opened */
     task_cancel(&calls->now);
     timer_stop(&calls->again);
     calls_each(&calls->fresh, call_stop);

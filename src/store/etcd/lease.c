@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcdserverpb.Lease: plain leases of the store (store/core/store.h) by their numbers.
+/* etcdserverpb.Lease: plain leases of the store (store/core/store.h) by number.
  *
- * A lease lives on the replicated clock: a change of leaders changes nothing of what is left of it. Keep-alives
- * of all streams are gathered into entries of the log with those of muster.v1 (service_renew.c); an
- * answer comes after its entry, so an answer with TTL n means that the lease lives n from then on.
- */
+ * Leases use the replicated clock, so a change of leaders does not change their remaining time.
+ * Keep-alives of all streams are batched into log entries, together with the renewals of muster.v1
+ * (service_renew.c). A response is sent after its entry is applied, so TTL n in a response counts
+ * from that moment. */
 #include <muster/coord.h>
 #include <stdlib.h>
 
@@ -12,10 +12,10 @@
 #include "store/keyvalue.h"
 
 enum {
-    PENDING_MAX = 4096, /* of one stream; then its next request waits */
+    PENDING_MAX = 4096, /* pending renewals of one stream; then it is not read further */
     PENDING_LOW = 1024,
-    KEYS_SLICE = 256,     /* keys of a lease, at a time */
-    LISTED_MAX = 1 << 16, /* keys of a lease, in one answer */
+    KEYS_SLICE = 256,     /* keys of a lease read at a time */
+    LISTED_MAX = 1 << 16, /* keys of a lease in one response */
     TTL_MIN_S = 2,
 };
 
@@ -49,7 +49,7 @@ static enum err grant_write(struct etcd_request *request, struct buf *into,
     struct store_command command;
     int64_t drawn = 0;
 
-    while (drawn == 0) /* ends: one of 2^63 is zero */
+    while (drawn == 0) /* terminates, because zero is one value of 2^63 */
         drawn = (int64_t)(entropy_u64(api_of(request)->options.io->entropy) & INT64_MAX);
     (void)etcd_grant_command(etcd_message(request), drawn, &command);
     *ret_kind = command.kind;
@@ -75,8 +75,8 @@ static void grant_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseRevoke -- */
 
-/* The client may read, or write, every key under the lease. A client with a right to all keys, as
- * every client without rules, has it at once; else all keys of the lease are checked in one turn. */
+/* Whether the client may read, or write, every key of the lease. With a right to all keys the
+ * answer is immediate; otherwise all keys of the lease are checked in one turn. */
 static bool lease_keys_allowed(const struct etcd_request *request, int64_t number,
                                enum etcd_act act)
 {
@@ -141,8 +141,7 @@ static void revoke_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseTimeToLive, LeaseLeases -- */
 
-/* The lease clock stops at the last entry. What remains of a lease does not include the time since
- * then. */
+/* The lease clock stops at the last entry, so the time since then is added here. */
 static uint64_t clock_now(const struct etcd_api *api)
 {
     uint64_t since_ms = mono_elapsed_ms(api->service->applied_at, loop_now(api->options.io->loop));
@@ -189,7 +188,7 @@ static void ttl_read(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* Expired leases are left out, though they exist until their end is applied: none can be revoked. */
+/* Leaves out expired leases. They exist until their end is applied, but cannot be revoked. */
 static void leases_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
@@ -209,18 +208,19 @@ static void leases_read(struct etcd_request *request)
 
 /* -- LeaseKeepAlive -- */
 
-struct keeper { /* a stream; lives until nothing of it is on its way */
+struct keeper { /* a stream; freed when it is closed and none of its renewals is pending */
     struct list link;
     struct etcd_api *api;
-    struct rpc_call *call; /* NULL: it is over */
-    uint32_t pending;      /* on their way through the log */
+    struct rpc_call *call; /* NULL: the call is over */
+    uint32_t pending;      /* renewals in the log */
     bool half_closed;
 };
 struct beat {
     struct renew_asker asker;
     struct keeper *keeper;
     int64_t id;
-    /* As of the request: an answer that renews never names a revision at which the lease had ended. */
+    /* Revision when the request arrived. A response that renews a lease must not name a revision at
+     * which the lease had ended. */
     uint64_t revision;
 };
 
@@ -245,7 +245,7 @@ static enum err beat_send(const struct beat *beat, const struct store_renewal *r
     return pack.err ? pack.err : rpc_send_kept(keeper->call, buf_peek(pack.into));
 }
 
-/* Reads on, or ends, when it has room. */
+/* Reads further requests when there is room, or ends the stream. */
 static void keeper_continue(struct keeper *keeper)
 {
     if (!keeper->call) return;
@@ -358,7 +358,7 @@ static const struct rpc_handler keep_alive_handler = {.on_start = keeper_on_star
                                                       .on_drain = keeper_on_drain,
                                                       .on_done = keeper_on_done};
 
-/* Who led is not asked any more: its streams go on elsewhere. */
+/* Ends the streams when leadership is lost; clients continue at the new leader. */
 static void keepers_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (leader_here(&api->leader)) return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices of long ranges and of hashes, one in a turn of the loop.
+/* Sends long ranges and computes hashes in slices, one per turn of the loop.
  *
- * Invariant: all slices of a listing read one revision. When that revision is compacted, a listing
- * of the present begins again, unless a part of its response was sent. */
+ * Invariant: all slices of a listing read one revision. If that revision is compacted, a listing of
+ * the current revision restarts, unless a part of its response was sent. */
 #include "store/etcd/listing.h"
 
 #include <stdlib.h>
@@ -13,15 +13,15 @@
 enum { SLICE_KEYS = 4096, SLICE_BYTES = 256 << 10 };
 struct etcd_listing {
     struct query query;
-    struct query_best *best; /* sorted: its first; or NULL */
-    bool hashes;             /* HashKV; else a Range */
-    uint64_t hash;           /* of what was looked at. Of nothing it is something, too */
-    bool pinned;             /* the revision is ours: the caller asked for now */
+    struct query_best *best; /* first pairs of a sorted range; or NULL */
+    bool hashes;             /* HashKV; otherwise a Range */
+    uint64_t hash;           /* hash of the keys read so far; not zero for no keys */
+    bool pinned;             /* `revision` was chosen here: the caller asked for the current one */
     bool sending;
-    struct str next;           /* the key that comes next, in `at` */
-    uint64_t left, shown, sum; /* left: until the limit; sum: bytes of the pairs */
+    struct str next;           /* next key to read, stored in `at` */
+    uint64_t left, shown, sum; /* left: pairs until the limit; sum: bytes of the pairs */
     uint64_t count;            /* keys of the range */
-    uint64_t revision;         /* when it began, for the header */
+    uint64_t revision;         /* revision at the start, for the header */
     bool more;
     size_t at_len;
     char at[STORE_KEY_MAX];
@@ -36,7 +36,8 @@ bool listing_suits(const struct keys *keys, const struct query *query)
     if (query_is_sorted(query) && (query->limit <= 0 || query->limit > QUERY_BEST_MAX))
         return false;
     if (few && !query_is_sorted(query) && !query_is_filtered(query)) return false;
-    count = keys_count_range(keys, query->range, 0); /* of now; of the past it is a guess */
+    /* exact for the current revision, an estimate for a past one */
+    count = keys_count_range(keys, query->range, 0);
     return count >= LISTING_KEYS_MIN;
 }
 
@@ -107,7 +108,7 @@ static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
     return seed;
 }
 
-/* A pair of an unsorted range is sent in `answer`, or measured. */
+/* Encodes a pair of an unsorted range into `answer`, or adds its size. */
 static void listing_take(struct etcd_listing *l, struct key_value *pair, struct pack *answer)
 {
     size_t size;
@@ -123,8 +124,7 @@ static void listing_take(struct etcd_listing *l, struct key_value *pair, struct 
     l->shown++;
 }
 
-/* Keys of the next slice. `answer` NULL: they are measured, gathered or hashed. False: there are no
- * more. */
+/* Reads the next slice. `answer` NULL: only measures, sorts or hashes. False: no more keys. */
 static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
 {
     struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
@@ -132,7 +132,7 @@ static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struc
     struct keys_cursor cursor;
     struct key_value pair;
 
-    /* The present is cheaper than a past that is the same. */
+    /* Reading the current revision is cheaper than reading it as a past revision. */
     keys_seek(keys, rest, at == keys_revision(keys) ? 0 : at, &cursor);
     cursor.rows_left = SLICE_KEYS;
     while (keys_next(&cursor, &pair)) {
@@ -153,7 +153,7 @@ static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struc
     return cursor.next.len > 0;
 }
 
-/* The fields around the pairs: the header before them, the rest behind. */
+/* Appends the fields after the pairs. */
 static void listing_pack_end(const struct etcd_listing *l, struct pack *answer)
 {
     pack_u64(answer, 3, l->more);
@@ -190,7 +190,7 @@ static enum err listing_send_hash(struct etcd_request *request, const struct etc
     return answer.err;
 }
 
-/* The whole range was measured: sends the length and the header. */
+/* The whole range is measured: sends the length and the header. */
 static enum err listing_begin_sending(struct etcd_request *request, struct etcd_listing *l)
 {
     struct etcd_api *api = api_of(request);
@@ -215,7 +215,7 @@ static enum err listing_send(struct etcd_request *request, struct etcd_listing *
 {
     struct etcd_api *api = api_of(request);
     struct pack answer = pack_begin(&api->answer);
-    bool more = l->more; /* what it is cut by was measured */
+    bool more = l->more; /* decided by the measuring pass */
 
     *ret_done = !listing_slice(api_keys(api), l, &answer);
     l->more = more;
@@ -228,13 +228,13 @@ static void listing_end(struct etcd_request *request, enum etcd_error error)
     request_fail(&request->base, etcd_errors[error].status, "%s", etcd_errors[error].text);
 }
 
-/* What it reads was compacted meanwhile. */
+/* Handles the compaction of the listing's revision. */
 static void listing_compacted(struct etcd_request *request, struct etcd_listing *l)
 {
     if (!l->pinned)
         listing_end(request, ETCD_COMPACTED);
     else if (l->sending)
-        listing_end(request, ETCD_TIMEOUT); /* the caller asks again */
+        listing_end(request, ETCD_TIMEOUT); /* the caller must retry */
     else
         listing_restart(api_of(request), l);
 }
@@ -268,7 +268,7 @@ static void listing_step(struct etcd_request *request)
         request_free(&request->base);
 }
 
-/* One slice of one of them, in turns. */
+/* Runs one slice of one listing, round robin. */
 static void listing_on_turn(struct timer *timer)
 {
     struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, listing_turn);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HashKV, which reads every key, and a Range of very many keys. Such a Range is measured, then sent,
- * a slice in a turn of the loop, all as of one revision. Its response is one message, of which only
- * a slice is held in memory. A sorted one keeps its first few pairs while it reads, then sends them. */
+/* Handles HashKV, which reads every key, and Ranges of very many keys. Such a Range is first
+ * measured and then sent in slices, one slice per turn of the loop, all at one revision. The
+ * response is one message, but only a slice of it is in memory. A sorted Range first reads all keys
+ * and keeps the first pairs, then sends them. */
 #ifndef STORE_ETCD_LISTING_H
 #define STORE_ETCD_LISTING_H
 #include "store/etcd/internal.h"
 
-enum { LISTING_KEYS_MIN = 2048 }; /* fewer are sent in one turn */
-/* Is it one for here? After query_check. */
+enum { LISTING_KEYS_MIN = 2048 }; /* smaller ranges are sent in one turn */
+/* True if the query must be sent in slices. Must follow query_check(). */
 bool listing_suits(const struct keys *keys, const struct query *query);
-/* Answers, sooner or later. `query`: its views are the message's. */
+/* Answers the request, possibly in a later turn. `query` refers to the request's message. */
 void listing_begin(struct etcd_request *request, const struct query *query);
-/* Of every key as of the revision, or of now, when that is 0 or less. */
+/* Answers with the hash of all keys at the revision; 0 or less: the current revision. */
 void listing_hash(struct etcd_request *request, int64_t revision);
 
-/* -- of the part -- */
+/* -- called by the API -- */
 enum err listing_open(struct etcd_api *api);
 void listing_close(struct etcd_api *api);
 void listing_writable(struct etcd_request *request);
 void listing_freed(struct etcd_request *request);
-void listing_restored(struct etcd_api *api); /* the state was replaced: all end */
+void listing_restored(struct etcd_api *api); /* a snapshot replaced the state; all listings end */
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcdserverpb.Maintenance and what is left of Auth: how a replica is, hashes, another leader.
+/* etcdserverpb.Maintenance and the supported part of Auth: status, hashes, transfer of leadership.
  *
- * There is nothing to defragment: the store lives in memory, and its log is cut by snapshots; the
- * call answers so in its trailer. An alarm ends with its cause. Snapshot
- * is fleet/service_snapshot.c's: it carries more than the store. */
+ * Defragment has nothing to do, because the store is in memory and its log is cut by snapshots; a
+ * trailer says so. An alarm ends when its cause ends. Snapshot is in fleet/service_snapshot.c,
+ * because a snapshot contains more than the store. */
 #include <stdio.h>
 
 #include "store/etcd/listing.h"
@@ -18,7 +18,7 @@ static void status_read(struct etcd_request *request)
     struct pack pack = etcd_answer(api);
 
     pack_text(&pack, 2, str_from(etcd_version(api)));
-    pack_u64(&pack, 3, max_u64(sizes.bytes, 1)); /* never nothing: clients leave zero out */
+    pack_u64(&pack, 3, max_u64(sizes.bytes, 1)); /* never zero, because clients omit zero */
     pack_u64(&pack, 4, replica.leader_id);
     pack_u64(&pack, 5, replica.commit);
     pack_u64(&pack, 6, replica.term);
@@ -27,7 +27,7 @@ static void status_read(struct etcd_request *request)
     if (sizes.no_space) pack_text(&pack, 8, STR("alarm: NOSPACE"));
     pack_u64(&pack, 9, sizes.bytes);
     pack_u64(&pack, 10, !replica.voter);
-    pack_text(&pack, 11, STR("3.6.0")); /* what later clients expect of such a version */
+    pack_text(&pack, 11, STR("3.6.0")); /* storage version that clients of 3.6 expect */
     pack_u64(&pack, 12, sizes.quota);
     etcd_reply(request, &pack);
 }
@@ -42,8 +42,8 @@ static enum etcd_error alarm_check(struct etcd_request *request)
                                                                             : ETCD_OK;
 }
 
-/* Every replica has the same store: the alarm is reported as the leader's. DEACTIVATE ends no alarm:
- * free space does. */
+/* All replicas have the same store, so the alarm is reported for the leader. DEACTIVATE does not
+ * end an alarm; only free space does. */
 static void alarm_read(struct etcd_request *request)
 {
     const Etcdserverpb__AlarmRequest *m = etcd_message(request);
@@ -77,7 +77,7 @@ static void hash_read(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* Of this replica's keys as they were at one revision. */
+/* Hashes this replica's keys at one revision. */
 static void hash_kv_read(struct etcd_request *request)
 {
     int64_t wanted = ((const Etcdserverpb__HashKVRequest *)request->base.message)->revision;
@@ -101,7 +101,7 @@ static void auth_status(struct etcd_request *request)
     struct etcd_api *api = api_of(request);
     struct pack pack = etcd_answer(api);
 
-    pack_u64(&pack, 3, 1); /* `enabled` is false */
+    pack_u64(&pack, 3, 1); /* `enabled` is left out: false */
     etcd_reply(request, &pack);
 }
 
@@ -110,7 +110,7 @@ static enum etcd_error check_authenticate(struct etcd_request *)
     return ETCD_AUTH_DISABLED;
 }
 
-/* -- MoveLeader: of the leader itself, as etcd has it; another replica does not pass it on -- */
+/* -- MoveLeader: only the leader accepts it, as with etcd; followers do not forward it -- */
 
 static void leader_moved(struct transfer *transfer, enum err err, const struct note *)
 {
@@ -143,7 +143,7 @@ static void move_leader(struct etcd_request *request)
         etcd_refuse(request, ETCD_NOT_LEADER);
     } else if (!is_voter(api, target)) {
         etcd_refuse(request, ETCD_BAD_TRANSFEREE);
-    } else if (target == replica_status(api->options.replica).id) { /* it leads already */
+    } else if (target == replica_status(api->options.replica).id) { /* the target leads already */
         etcd_reply_header(request);
     } else {
         LOG_INFO(&api->log, "a client hands leadership to another replica", log_u64("id", target),
@@ -154,7 +154,7 @@ static void move_leader(struct etcd_request *request)
     }
 }
 
-/* -- what probes ask by plain HTTP: /health and /version, as etcd answers them -- */
+/* -- /health and /version by plain HTTP, with etcd's responses, for probes -- */
 
 const char *etcd_version(const struct etcd_api *api)
 {

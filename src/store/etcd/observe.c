@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v3electionpb.Election.Observe: every leader of an election, and every value of it, from any
- * replica.
+/* v3electionpb.Election.Observe: sends every leader of an election and every value of the leader,
+ * from any replica. Runs on the loop's thread.
  *
- * An observer watches the leader's key; while there is no leader, all keys of the election. It
- * begins once this replica has caught up with the leader of the log, and is sent what is applied,
- * change by change. An observer that does not read is sent the newest value when it does. */
+ * An observer watches the leader's key or, while there is no leader, all keys of the election. It
+ * begins when this replica has caught up with the leader of the log. Then it is sent the changes as
+ * they are applied. An observer that does not read is sent only the newest value when it reads
+ * again. */
 #include <stdlib.h>
 
 #include "store/etcd/leader_call.h"
@@ -15,13 +16,13 @@
 struct observer {
     struct leader_call leader;
     struct list link, changed;
-    struct looker looker; /* at nothing: it has not begun, or there is no room for what it saw */
+    struct looker looker; /* not joined before the start, and while the stream has no room */
     struct etcd_api *api;
-    struct rpc_call *call;  /* NULL: gone */
-    struct key_range range; /* of the election */
-    uint64_t create, mod;   /* of what it was sent last */
+    struct rpc_call *call;  /* NULL: the call has ended */
+    struct key_range range; /* keys of the election */
+    uint64_t create, mod;   /* revisions of the value sent last */
     bool follows, needs_leader;
-    char room[]; /* of the range */
+    char room[]; /* storage of the range */
 };
 
 static void observer_unwatch(struct observer *observer)
@@ -40,7 +41,7 @@ static void observer_free(struct observer *observer)
     free(observer);
 }
 
-/* on_done frees it. */
+/* Ends the call; on_done frees the observer. */
 static void observer_end(struct observer *observer, enum grpc_status status, struct str text)
 {
     observer_unwatch(observer);
@@ -73,7 +74,7 @@ static void observer_send(struct observer *observer, const struct key_value *lea
     api->service->numbers.watch_events++;
 }
 
-/* Every other entry was created later: the leader leads for as long as its key exists. */
+/* All other entries were created later, so the leader leads as long as its key exists. */
 static bool observer_leader_stays(const struct observer *observer, struct key_value *ret_leader)
 {
     const struct interest_scope *scope = observer->looker.scope;
@@ -103,7 +104,7 @@ static void observer_check(struct observer *observer)
         observer_send(observer, &leader);
         range = (struct key_range){leader.key, STR_EMPTY};
     }
-    if (!observer->follows) return; /* it ended */
+    if (!observer->follows) return; /* the observer has ended */
     if (interest_join(interest, range, &observer->looker))
         observer_refuse(observer, ETCD_TOO_MANY_REQUESTS);
 }
@@ -129,7 +130,8 @@ static enum etcd_error observer_begin(struct observer *observer)
     enum err err = leader_call_init(&observer->leader, observer->api, observer->call);
 
     if (err) return ETCD_TOO_MANY_REQUESTS;
-    /* Nobody can lead there: no key is so long. And the name is kept for as long as the call. */
+    /* A key of this length cannot exist. The check also bounds the memory of the name, which is
+     * kept for the whole call. */
     if (observer->range.from.len > STORE_KEY_MAX) return ETCD_TOO_LARGE;
     if (!etcd_may(observer->api, observer->call, observer->range, ETCD_READ)) return ETCD_DENIED;
     err = leader_call_catch_up(&observer->leader, observer->range.from,
@@ -216,7 +218,7 @@ static const struct rpc_handler observe_handler = {.on_message = observer_on_mes
 
 /* -- the part -- */
 
-/* Within apply, and not in a later pass of the loop: so that every value is sent. */
+/* Called during apply, not in a later turn, so that no value is missed. */
 static void observers_check(struct etcd_api *api)
 {
     struct list *node;

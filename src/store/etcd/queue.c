@@ -12,7 +12,7 @@
 
 struct str queue_key(struct str name, int64_t lease, char *room)
 {
-    /* As Go prints a number: its sign, then its size. */
+    /* Formatted as Go formats a signed number: the sign, then the magnitude. */
     uint64_t size = lease < 0 ? -(uint64_t)lease : (uint64_t)lease;
     char *at = room;
     int len;
@@ -37,7 +37,7 @@ enum err queue_first(const struct keys *keys, struct key_range range, struct key
     struct key_value pair;
     bool found = false;
 
-    /* A name like "registry" may have a million keys that are no entries. */
+    /* A name such as "registry" may have a million keys that are not entries. */
     if (keys_count_range(keys, range, 0) > TXN_KEYS_MAX) return ERR_TOO_LARGE;
     keys_seek(keys, range, 0, &cursor);
     while (keys_next(&cursor, &pair)) {
@@ -122,7 +122,7 @@ static void txn_if_key_created(struct queue_txn *t, struct str key, int64_t crea
                    ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL, create);
 }
 
-/* It puts the key, or deletes it, and nothing else. */
+/* Makes the transaction's only operation put or delete the key. */
 static void txn_does(struct queue_txn *t, Etcdserverpb__RequestOp *op, struct str key)
 {
     t->put.key = t->del.key = bytes_from(key);
@@ -176,7 +176,7 @@ void queue_leave(struct queue_txn *t, struct str key, const struct queue_entry *
         t->txn = t->inner;
         return;
     }
-    /* Unless all entries were created when this one was, or later: then it is the first. */
+    /* Succeeds unless all entries were created with this entry or later: then it is first. */
     txn_if_created(t, range, ETCDSERVERPB__COMPARE__COMPARE_RESULT__GREATER,
                    (int64_t)as->create - 1);
     t->failure[0] = &t->inner_op;
@@ -207,7 +207,7 @@ void queue_delete(struct queue_txn *t, struct str key)
     txn_does(t, &t->del_op, key);
 }
 
-/* The one key that a range found. NULL: none, or no range. */
+/* The only key of a range response. NULL: no key, or not a range response. */
 static const Mvccpb__KeyValue *only_key(const Etcdserverpb__ResponseOp *op)
 {
     const Etcdserverpb__RangeResponse *range;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of a lock or an election, as etcd keeps it: keys and transactions, from messages and the
- * key space alone.
+/* The queue of a lock or an election in etcd's layout. Builds keys and transactions from messages,
+ * and evaluates the queue from the key space alone.
  *
- * A client that wants a lock, or to be elected, has an entry: the key "name/lease", with the lease in
- * hexadecimal, which lives with its lease. The entry that was created first holds the lock, or leads.
- * Every other one waits until the entry that was created just before it is deleted. An entry that is
- * deleted never comes back with its create revision, so entries before an entry only ever go. */
+ * A client that waits for a lock or an election has an entry: the key "name/lease" with the lease
+ * in hexadecimal, which is deleted when the lease ends. The entry that was created first holds the
+ * lock, or leads. Every other entry waits until the entry created just before it is deleted. A
+ * deleted entry never returns with its old create revision. The set of entries before a given entry
+ * can therefore only shrink. */
 #ifndef STORE_ETCD_QUEUE_H
 #define STORE_ETCD_QUEUE_H
 #include "store/core/keys.h"
@@ -13,19 +14,19 @@
 
 /* -- keys -- */
 enum { QUEUE_LEASE_MAX = 24 };
-/* "name/lease", in name.len + QUEUE_LEASE_MAX bytes of room. */
+/* Writes "name/lease" to `room`, which has name.len + QUEUE_LEASE_MAX bytes. */
 struct str queue_key(struct str name, int64_t lease, char *room);
-/* Every key that begins with "name/", in 2 * (name.len + 1) bytes of room. */
+/* Every key that begins with "name/". `room` has 2 * (name.len + 1) bytes. */
 struct key_range queue_range(struct str name, char *room);
 
-/* The first entry. ERR_NOT_FOUND: there is none. ERR_TOO_LARGE: more keys than TXN_KEYS_MAX, of which
- * none is looked at; nobody can enter among so many either. */
+/* The first entry. ERR_NOT_FOUND: the queue is empty. ERR_TOO_LARGE: the queue has more than
+ * TXN_KEYS_MAX keys and is not read; no client can enter such a queue either. */
 enum err queue_first(const struct keys *keys, struct key_range range, struct key_value *ret_first);
-/* The last entry created before `create`. False: there is none. Walks all. */
+/* The last entry created before `create`. False if there is none. Reads all entries. */
 bool queue_before(const struct keys *keys, struct key_range range, uint64_t create,
                   struct key_value *ret_before);
 
-/* -- transactions: the caller's storage, which must not move; views of what is given -- */
+/* -- transactions, in the caller's storage, which must not move; they refer to the arguments -- */
 struct queue_txn {
     Etcdserverpb__TxnRequest txn, inner;
     Etcdserverpb__Compare is, inner_is;
@@ -37,28 +38,29 @@ struct queue_txn {
     Etcdserverpb__RequestOp *success[2], *failure[3], *inner_success[1];
 };
 struct queue_entry {
-    uint64_t create, mod; /* the key's; mod: this call's own, until another call enters */
-    bool created;         /* by this call */
-    bool first;           /* it holds the lock already */
+    uint64_t create, mod; /* revisions; mod: by this call, unless another call entered later */
+    bool created;         /* this call created the entry */
+    bool first;           /* the entry holds the lock already */
 };
-/* The key exists afterwards: created under the lease with the value, or as it was and in its place,
- * but written again, so that its `mod` says which call entered last. `sets`: an existing key gets the
- * value, too. Also reads the first entry of `range`. */
+/* Makes sure that the entry `key` exists. A new entry is created under the lease with the value. An
+ * existing entry keeps its place and is written again, so that its `mod` shows which call entered
+ * last. With `sets` an existing entry gets the value, too. Also reads the first entry of
+ * `range`. */
 void queue_enter(struct queue_txn *t, struct str key, int64_t lease, struct str value, bool sets,
                  struct key_range range);
-/* For a call that is given up. The key stays when another call of the lease entered since. A key
- * that this call did not create stays once it is first, because another call may have been answered
- * so: then it goes with its lease. */
+/* Deletes the entry of a call that is given up. The entry stays if another call of the lease has
+ * entered since. An entry that this call did not create also stays once it is first, because
+ * another call may have been told so; the entry is then deleted with its lease. */
 void queue_leave(struct queue_txn *t, struct str key, const struct queue_entry *as,
                  struct key_range range);
-/* Each only while the key is the one created at `create`. */
+/* Both change the key only if its create revision is `create`. */
 void queue_resign(struct queue_txn *t, struct str key, int64_t create);
-/* lease 0: the key's own. */
+/* lease 0 keeps the key's lease. */
 void queue_set_value(struct queue_txn *t, struct str key, int64_t create, struct str value,
                      int64_t lease);
-void queue_delete(struct queue_txn *t, struct str key); /* created by any call */
+void queue_delete(struct queue_txn *t, struct str key); /* whichever call created the key */
 
-/* What queue_enter came to at `revision`. False: no answer to it. */
+/* Decodes the response to queue_enter(), executed at `revision`. False: it does not match. */
 bool queue_entered(const Etcdserverpb__TxnResponse *answer, uint64_t revision,
                    struct queue_entry *ret_entry);
 #endif

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that wait until their entry of a queue is the first: Lock.Lock and Election.Campaign.
+/* Calls that wait until their queue entry is first: Lock.Lock and Election.Campaign.
  *
  *     grant a lease, if the request names none -> enter the queue -> first? reply
- *     -> else watch the key before the own one until it is deleted -> no key is left before it
- *     -> this replica has caught up with the leader, and the own key exists: reply
+ *     -> else watch the key before this entry until it is deleted -> no key is left before it
+ *     -> this replica has caught up with the leader, and the entry's key exists: reply
  *
- * The replica that was asked keeps the call and looks at what it has applied. Only the steps go to
- * the leader (leader_call.h), so a change of leaders does not end a call that waits. Between two
- * steps the wait is idle and watches two keys, its own and the one before it.
+ * The replica that received the call keeps it and watches the applied state. Only the steps go to
+ * the leader (leader_call.h), so a change of leaders does not end a waiting call. Between two steps
+ * the wait is idle and watches two keys: its own and the key before.
  *
- * When the client goes away its key is deleted, as etcd does. A replica that stops leaves the key
- * where it is, unless the lease was granted here: a client that asks another replica with the same
- * lease has its place again. A call whose key is deleted while it waits, because its lease ended, is
+ * When the client disconnects its key is deleted, as with etcd. A replica that stops keeps the key,
+ * unless the lease was granted by this call: a client that asks another replica with the same lease
+ * has its old place. A call whose key is deleted while it waits, because the lease ended, is
  * refused at once and never holds the lock.
  *
- * Invariant: a wait lives while its client waits or a leader call of it is on its way. */
+ * Invariant: a wait exists while its client waits or one of its leader calls is running. Runs on
+ * the loop's thread. */
 #include <stdlib.h>
 
 #include "store/etcd/leader_call.h"
@@ -24,41 +25,41 @@
 #include "wire/pb/etcd_lock.pb-c.h"
 
 enum {
-    LEASE_S = 60,         /* of a lease that the request does not name, as etcd has it */
-    CHECKS_PER_PASS = 32, /* each walks over the whole queue */
-    LEAVE_WAIT_MS = 5000, /* then the key is left to its lease */
+    LEASE_S = 60,         /* TTL of a lease granted by the call, as in etcd */
+    CHECKS_PER_PASS = 32, /* each check may read the whole queue */
+    LEAVE_WAIT_MS = 5000, /* then the key is left until its lease ends */
     QUEUE_WAIT_ARENA_MAX = 1 << 20,
 };
 
 struct queue_place {
     struct str key;
-    struct str name; /* lives as the call does */
+    struct str name; /* valid as long as the call */
     int64_t lease;
-    uint64_t create;   /* the key's */
-    uint64_t entered;  /* the revision at which the call entered the queue */
-    uint64_t revision; /* and at which it was the first */
+    uint64_t create;   /* create revision of the key */
+    uint64_t entered;  /* revision at which the call entered the queue */
+    uint64_t revision; /* revision at which the entry was first */
 };
 struct queue_wait_kind {
-    bool sets;            /* the value is the key's, also when it had another */
-    enum etcd_error lost; /* the key was deleted */
-    /* Packs the response, with its header. */
+    bool sets;            /* an existing key gets the call's value */
+    enum etcd_error lost; /* the error if the key is deleted */
+    /* Encodes the response with its header. */
     void (*pack)(const struct etcd_api *api, struct pack *pack, const struct queue_place *place);
 };
 struct queue_wait {
     struct leader_call leader;
-    struct list link;    /* queue_waits.all */
-    struct list changed; /* queue_waits.changed: a key that it watches was deleted */
+    struct list link;    /* in queue_waits.all */
+    struct list changed; /* in queue_waits.changed, after a watched key was deleted */
     struct etcd_api *api;
-    struct rpc_call *call; /* NULL: gone, or answered */
+    struct rpc_call *call; /* NULL: disconnected or answered */
     const struct queue_wait_kind *kind;
     struct queue_place place;
-    struct queue_entry entry; /* zero: it has not entered */
+    struct queue_entry entry; /* zero: not entered yet */
     struct str value;
-    struct key_range range;    /* of the queue */
-    struct looker own, before; /* of these keys */
-    bool stays;                /* the key does, though no client waits here any more */
-    bool named;                /* the client knows the lease, and can ask another replica with it */
-    char room[];               /* of the key and the range */
+    struct key_range range;    /* keys of the queue */
+    struct looker own, before; /* for the call's own key and the key before */
+    bool stays;                /* the key is kept when the wait ends */
+    bool named;                /* the client knows the lease and can use another replica */
+    char room[];               /* storage of the key and the range */
 };
 
 /* -- watched keys -- */
@@ -115,7 +116,7 @@ static void queue_wait_on_left(struct leader_call *call, const struct leader_ans
     wait_free(CONTAINER_OF(call, struct queue_wait, leader));
 }
 
-/* Without a client. */
+/* Leaves the queue after the client disconnected. */
 static void queue_wait_leave(struct queue_wait *wait)
 {
     struct queue_txn txn;
@@ -141,7 +142,7 @@ static void wait_refuse(struct queue_wait *wait, enum etcd_error error)
     wait_free(wait);
 }
 
-/* The key goes with the call: left behind it would hold up every call after it. */
+/* Fails the call and deletes its key, because the key would block every later entry. */
 static void wait_give_up(struct queue_wait *wait, enum etcd_error error)
 {
     wait_finish(wait, etcd_errors[error].status, str_from(etcd_errors[error].text));
@@ -153,7 +154,7 @@ static enum etcd_error wait_refusal(enum err err)
     return err == ERR_CLOSED ? ETCD_STOPPED : ETCD_TOO_MANY_REQUESTS;
 }
 
-/* False: the wait has ended, because its step failed or its client went away meanwhile. */
+/* False: the wait has ended, because the step failed or the client disconnected meanwhile. */
 static bool wait_continues(struct queue_wait *wait, const struct leader_answer *answer)
 {
     if (!wait->call) {
@@ -169,12 +170,12 @@ static bool wait_continues(struct queue_wait *wait, const struct leader_answer *
 static void wait_reply(struct queue_wait *wait, uint64_t revision)
 {
     struct etcd_api *api = wait->api;
-    struct buf *scratch = &api->service->answer; /* api->answer may hold the last step's response */
+    struct buf *scratch = &api->service->answer; /* api->answer may contain the last response */
     struct pack pack = pack_begin(scratch);
 
     wait->place.revision = revision;
     wait->kind->pack(api, &pack, &wait->place);
-    if (pack.err) { /* it is the first, and its client cannot hear of it */
+    if (pack.err) { /* the entry is first, but the response cannot be encoded */
         wait_give_up(wait, ETCD_TIMEOUT);
         return;
     }
@@ -214,7 +215,7 @@ static void wait_check(struct queue_wait *wait)
     if (!wait_has_key(wait)) {
         wait_refuse(wait, wait->kind->lost);
     } else if (!queue_before(api_keys(wait->api), wait->range, wait->place.create, &before)) {
-        /* No entry is before it as far as this replica has applied. Does the leader have it? */
+        /* No entry is before this entry in the applied state; confirms with the leader. */
         err = leader_call_catch_up(&wait->leader, key, 0, wait_on_confirmed);
         if (err) wait_give_up(wait, wait_refusal(err));
     } else if (!wait_watch(wait, &wait->own, key) || !wait_watch(wait, &wait->before, before.key)) {
@@ -243,8 +244,8 @@ static bool wait_take_entry(struct queue_wait *wait, const struct leader_answer 
                             &txn, &note) &&
               queue_entered((const Etcdserverpb__TxnResponse *)txn, answer->revision, &wait->entry);
     arena_deinit(&arena);
-    /* The key of a lease that no client knows is ours, also when the answer that said so was lost
-     * with a leader and the second attempt found the key there. */
+    /* A key under a lease granted by this call belongs to this call. The response may say otherwise
+     * when the first response was lost and a second attempt found the key. */
     if (!wait->named) wait->entry.created = true;
     wait->place.create = wait->entry.create;
     wait->place.entered = answer->revision;
@@ -276,7 +277,7 @@ static void wait_enter(struct queue_wait *wait)
 
     queue_enter(&txn, wait->place.key, wait->place.lease, wait->value, wait->kind->sets,
                 wait->range);
-    /* Only the client's part of the transaction can be too large. */
+    /* Only the parts that the client chose can be too large. */
     if (protobuf_c_message_get_packed_size(&txn.txn.base) > ETCD_REQUEST_MAX) {
         wait_refuse(wait, ETCD_TOO_LARGE);
         return;
@@ -291,7 +292,7 @@ static void wait_on_granted(struct leader_call *call, const struct leader_answer
     struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
     struct leader_answer granted = *answer;
 
-    /* An earlier attempt was applied: the lease exists. */
+    /* An earlier attempt was applied, so the lease exists. */
     if (granted.status == GRPC_FAILED_PRECONDITION) granted.status = GRPC_OK;
     if (wait_continues(wait, &granted)) wait_enter(wait);
 }
@@ -322,7 +323,7 @@ static struct queue_wait *wait_new(struct etcd_api *api, struct rpc_call *call,
     wait->call = call;
     wait->kind = kind;
     wait->named = lease != 0;
-    while (lease == 0) /* ends: one of 2^63 is zero */
+    while (lease == 0) /* terminates, because zero is one value of 2^63 */
         lease = (int64_t)(entropy_u64(api->options.io->entropy) & INT64_MAX);
     wait->place = (struct queue_place){
         .name = name, .lease = lease, .key = queue_key(name, lease, wait->room)};
@@ -344,7 +345,7 @@ static bool wait_is_allowed(const struct queue_wait *wait)
                     ETCD_WRITE);
 }
 
-/* `name` and `value` live as the call does. `lease` 0: one of a minute is granted. */
+/* `name` and `value` must be valid as long as the call. `lease` 0: one of LEASE_S is granted. */
 static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
                              const struct queue_wait_kind *kind, struct str name, struct str value,
                              int64_t lease)
@@ -366,7 +367,7 @@ static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
         wait_refuse(wait, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
     else if (!wait_is_allowed(wait))
         wait_refuse(wait, ETCD_DENIED);
-    else if (wait->place.key.len > STORE_KEY_MAX) /* before a lease is granted for it */
+    else if (wait->place.key.len > STORE_KEY_MAX) /* checked before a lease is granted */
         wait_refuse(wait, ETCD_TOO_LARGE);
     else if (!wait->named)
         wait_grant(wait);
@@ -374,8 +375,9 @@ static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
         wait_enter(wait);
 }
 
-/* The key of a named lease stays: its place in the queue is good at another replica. Nobody could
- * come back to any other key, which would hold up the queue for a minute. */
+/* Ends the call while the replica stops. The key of a lease named by the request stays, because the
+ * client can continue at another replica. Any other key is deleted, because it would only block the
+ * queue until its lease ends. */
 static void wait_send_away(struct queue_wait *wait, enum etcd_error error)
 {
     etcd_finish(wait->call, error);
@@ -472,13 +474,13 @@ static void waits_on_check(struct task *task)
     struct etcd_api *api = CONTAINER_OF(task, struct etcd_api, queue_waits.check);
     struct list *node;
 
-    if (store_machine_restoring(api->service->machine)) return; /* waits_restored() comes */
+    if (store_machine_restoring(api->service->machine)) return; /* waits_restored() follows */
     for (int i = 0; i < CHECKS_PER_PASS && (node = list_pop(&api->queue_waits.changed)); i++)
         wait_check(CONTAINER_OF(node, struct queue_wait, changed));
     if (!list_empty(&api->queue_waits.changed)) loop_defer(api->options.io->loop, task);
 }
 
-/* Passes while it was restoring checked nothing. */
+/* Checks all waits, because the checks during the restore were skipped. */
 static void waits_restored(struct etcd_api *api)
 {
     if (!list_empty(&api->queue_waits.changed))

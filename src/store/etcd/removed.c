@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether this replica was removed from its cluster.
+/* Detects that this replica was removed from its cluster.
  *
- * The leader sends to members only, so a removed replica may never apply its own removal. Its member
- * list names it for ever, and the watches and serializable reads that it serves would be silent and
- * old. A replica that hears of no leader therefore asks the members that it knew for the member list,
- * until one answers in the leader's name. It is removed when that list does not name it, or when its
- * own log says so.
+ * The leader replicates to members only, so a removed replica may never apply its own removal. Its
+ * own member list would contain it forever, and its watches and serializable reads would be stale
+ * without an error. A replica without a leader therefore asks the members it knew for the member
+ * list, until one answers in the leader's name. The replica is removed if that list does not
+ * contain it, or if its own log says so.
  *
- * At most one question is under way, on a channel of its own; the timer runs only between questions. */
+ * At most one query is in progress, on a channel of its own; the timer runs only between queries.
+ * Runs on the loop's thread. */
 #include "rpc/client.h"
 #include "store/etcd/internal.h"
 #include "wire/message.h"
 
 enum {
-    ASK_FIRST_MS = 2000, /* without a leader: an election takes less, so few elections cause it */
+    ASK_FIRST_MS = 2000, /* without a leader; longer than most elections */
     ASK_AGAIN_MS = 5000,
     ASK_CALL_MS = 5000,
     ANSWER_ARENA_MAX = 1 << 20,
@@ -31,7 +32,7 @@ static void removal_found(struct etcd_api *api, const char *by)
     etcd_observers_end(api, ETCD_REMOVED, false);
 }
 
-/* -- the question -- */
+/* -- the query -- */
 
 static void removal_ask_later(struct etcd_removal *removal, uint64_t in_ms)
 {
@@ -47,7 +48,7 @@ static void removal_on_closed(void *owner)
     api->removal.channel = NULL;
     api->removal.channel_closing = false;
     if (api->removal.stopping)
-        etcd_removal_stopped(api); /* and the API may be freed */
+        etcd_removal_stopped(api); /* the API may be freed after this */
     else
         removal_ask_later(&api->removal, ASK_AGAIN_MS);
 }
@@ -59,7 +60,7 @@ static void removal_close_channel(struct etcd_api *api)
     api->removal.channel_closing = true;
 }
 
-/* A list of members of our cluster, without this replica. */
+/* Whether the bytes are a member list of this cluster without this replica. */
 static bool is_list_without_us(const struct etcd_api *api, struct str bytes)
 {
     struct replica_status status = replica_status(api->options.replica);
@@ -99,7 +100,7 @@ static enum err removal_ask(struct etcd_api *api, const char *const *addresses)
     struct buf bytes;
     enum err err;
 
-    request.linearizable = true; /* the leader's own list, once its leadership is proved */
+    request.linearizable = true; /* the leader's own list, after it has confirmed its leadership */
     buf_init(&bytes, REQUEST_MAX);
     err = message_write(&request.base, &bytes, NULL);
     if (!err)
@@ -144,7 +145,7 @@ static void removal_changed(struct etcd_api *api, const struct replica_status *s
     if (removal->was_member && !status->member)
         removal_found(api, "its own log");
     else if (!removal->leaderless)
-        removal->removed = false; /* it was added again */
+        removal->removed = false; /* the replica was added again */
 }
 
 static enum err removal_open(struct etcd_api *api)
@@ -162,7 +163,7 @@ void etcd_removal_stop(struct etcd_api *api)
         etcd_removal_stopped(api);
 }
 
-static void removal_close(struct etcd_api *api) /* after etcd_removal_stopped() */
+static void removal_close(struct etcd_api *api) /* call after etcd_removal_stopped() */
 {
     assert(!api->removal.channel);
     timer_deinit(&api->removal.again);

@@ -29,7 +29,7 @@ enum etcd_error etcd_txn_become(struct etcd_request *request, const Etcdserverpb
     return etcd_txn_check(request);
 }
 
-/* Both branches, whichever is taken: a refusal must not depend on which keys exist. */
+/* Checks both branches, because a refusal must not reveal which keys exist. */
 static bool may_all(const struct etcd_request *request, const struct txn *txn)
 {
     const struct etcd_api *api = api_of(request);
@@ -60,13 +60,13 @@ bool etcd_txn_allows(const struct etcd_request *request)
     return may_all(request, request->txn);
 }
 
-/* -- those that only read -- */
+/* -- read-only transactions -- */
 
-/* What the operations of a transaction ask for, and of those inside. */
+/* What the ranges of a transaction, including nested ones, require. */
 struct txn_reads {
     size_t ranges;
-    bool leader;    /* one of them only the leader may answer */
-    int64_t newest; /* revision that is named */
+    bool leader;    /* a range requires the leader */
+    int64_t newest; /* newest revision that a range names */
 };
 
 static void reads_add(const Etcdserverpb__TxnRequest *m, struct txn_reads *reads)
@@ -88,7 +88,7 @@ static void reads_add(const Etcdserverpb__TxnRequest *m, struct txn_reads *reads
     }
 }
 
-/* A transaction without any range, also inside, asks for its compares alone: the leader answers. */
+/* A transaction without ranges only evaluates compares, and the leader must do that. */
 bool etcd_txn_serializable(const ProtobufCMessage *message)
 {
     struct txn_reads reads = {0};
@@ -126,7 +126,7 @@ void etcd_txn_read(struct etcd_request *request)
         etcd_reply(request, &answer);
 }
 
-/* -- those that write -- */
+/* -- transactions that write -- */
 
 enum err etcd_txn_command(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcdserverpb.Watch: the requests of streams, from any replica; feed.h makes the responses.
+/* etcdserverpb.Watch: receives the requests of streams, on any replica; feed.h makes the responses.
+ * Runs on the loop's thread.
  *
- * A stream that its client has half-closed is still sent events, as with etcd. A
- * stream that asked for a leader (hasleader) ends when none is known for three election timeouts,
- * and every stream when this replica was removed (removed.c).
- */
+ * A stream that the client has half-closed still gets events, as with etcd. A stream that requires
+ * a leader (hasleader) ends when no leader is known for three election timeouts. Every stream ends
+ * when this replica was removed (removed.c). */
 #include <stdlib.h>
 
 #include "store/etcd/feed.h"
@@ -28,7 +28,7 @@ static void stream_pause_if_full(struct watch_call *stream)
         rpc_resume(stream->call);
 }
 
-/* -- the feed's side -- */
+/* -- callbacks of the feed -- */
 
 static enum err stream_send(struct feed_stream *feed, struct str message, bool must)
 {
@@ -48,7 +48,7 @@ static void stream_pack_header(void *owner, struct pack *into, uint64_t revision
     etcd_header(owner, into, revision);
 }
 
-/* -- the call's side -- */
+/* -- events of the call -- */
 
 static void stream_on_start(void *service, struct rpc_call *call)
 {

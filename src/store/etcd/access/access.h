@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may read and write which keys by etcd's API, under TLS: a certificate's common name or one of
- * its URIs, mapped to prefixes. Administrators of the fleet may everything and its readers may read
- * everything; whom nothing names may nothing. Without TLS there is nobody to judge.
+/* Which client may read and write which keys through etcd's API under TLS. Rules map a
+ * certificate's common name, or one of its URIs, to key prefixes. Administrators of the fleet may
+ * do everything, and readers of the fleet may read everything. A client that no rule names may do
+ * nothing. Without TLS every client may do everything.
  *
- * A name of the schemes bigfleet and muster counts only as the certificate's one URI of its scheme,
- * never as a common name. The server refuses such names from the store's own authority. */
+ * A name of the scheme bigfleet or muster counts only if it is the certificate's only URI of that
+ * scheme, never as a common name. The server refuses such names from the store's own certificate
+ * authority. */
 #ifndef STORE_ETCD_ACCESS_ACCESS_H
 #define STORE_ETCD_ACCESS_ACCESS_H
 #include "base/note.h"
@@ -13,19 +15,20 @@
 
 enum { ETCD_RULES_MAX = 64 };
 struct etcd_rule {
-    struct str name, prefix; /* views of what was parsed; prefix "": every key */
-    bool write;              /* and read */
+    struct str name, prefix; /* views of the parsed text; prefix "": every key */
+    bool write;              /* write includes read */
 };
-/* "NAME=PREFIX:read" or "NAME=PREFIX:write". The name ends at the first '=', the prefix at the last
- * ':'. ERR_INVALID with a note, also for bigfleet://admin and bigfleet://readonly: their rights are
- * fixed. */
+/* Parses "NAME=PREFIX:read" or "NAME=PREFIX:write". The name ends at the first '=', the prefix at
+ * the last ':'. ERR_INVALID with a note, also for bigfleet://admin and bigfleet://readonly, because
+ * their rights are fixed. */
 enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct note *note);
 
 enum etcd_act { ETCD_READ, ETCD_WRITE };
-/* Every key of the range, there or not, is his to read, or to write. NULL identity: no TLS. */
+/* True if the client may read or write every key of the range, whether the key exists or not. A
+ * NULL identity means no TLS. */
 bool etcd_allows(const struct etcd_rule *rules, size_t count, const struct tls_identity *identity,
                  struct key_range range, enum etcd_act act);
-/* He is named at all: what has no keys, a new lease, is his to ask for. */
+/* True if any rule names the client. Requests without keys, such as a new lease, need no more. */
 bool etcd_allows_any(const struct etcd_rule *rules, size_t count,
                      const struct tls_identity *identity);
 #endif
