@@ -103,7 +103,7 @@ def the_second_of_one_id_is_refused():
         check("reset" not in first.text() and first.text().count('msg="worker registered') == 1, first.text()[-2000:])
         scene.owned_by(first)
         first.kill()
-        second.wait_says("msg=registered")
+        second.wait_says("worker registered")
         check("incarnation=2" in second.text(), second.text()[-2000:])
         scene.owned_by(second)
         third = scene.join()

@@ -50,7 +50,7 @@ def processes(*words):
 def pause_in_good_standing(scene, worker):
     """Not one that a slow machine had fenced already."""
     worker.pause()
-    while worker.text().rfind("fenced:") > worker.text().rfind("msg=registered"):
+    while worker.text().rfind("fenced:") > worker.text().rfind("worker registered"):
         worker.resume()
         scene.coordinator.wait_beats()
         worker.pause()
