@@ -115,8 +115,6 @@ struct effect {
     };
 };
 
-void effect_check(const struct effect *effect); /* asserts that it has all that its kind needs */
-
 struct effects { /* zeroed and effects_init'ed by its owner */
     struct arena arena;
     struct effect *items;
@@ -134,6 +132,7 @@ void effects_init(struct effects *effects);
 void effects_deinit(struct effects *effects);
 /* Room for one more, zeroed but for its kind; NULL when out of memory. */
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
+void effect_check(const struct effect *effect); /* asserts that it has all that its kind needs */
 
 /* Copies a text to *at, where there is room for it, and moves *at behind it. */
 static inline struct str text_put(char **at, struct str text)

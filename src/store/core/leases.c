@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases: a deadline on the replicated clock, and the keys that end with it. Keeps I2 to I5 of
- * store.h. */
+/* Leases: a deadline on the replicated clock, and the keys that end with it. I2 to I5 of store.h. */
 #include <stdlib.h>
 #include <string.h>
 
