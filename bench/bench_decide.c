@@ -330,8 +330,8 @@ static size_t unsatisfied(const struct decision *decision)
 }
 
 /* Changes, one decision that is timed, and what it decided is carried out, again and again. */
-__attribute__((noinline)) static double steady(struct world *w, struct prng *prng,
-                                               size_t *ret_actions)
+__attribute__((noinline)) static double steady_cycles(struct world *w, struct prng *prng,
+                                                      size_t *ret_actions)
 {
     const struct decision *decision;
     double ms, sum = 0;
@@ -373,7 +373,7 @@ static void bench(struct generate_options options, struct budget budget)
         printf("  at rest after %u rounds (0: not), %zu needs unsatisfied\n", rounds,
                unsatisfied(decide_now(&w, &ms)));
         line("nothing changed", ms, least, 0);
-        ms = steady(&w, &prng, &actions);
+        ms = steady_cycles(&w, &prng, &actions);
         line("steady: 0.1 % of machines changed", ms, least, budget.steady_ms);
         printf("  %-34s %9zu\n", "actions of a steady cycle", actions / REPEATS);
         (void)come_to_rest(&w);
@@ -396,7 +396,7 @@ static void counted(struct generate_options options, bool at_rest)
     decide_now(&w, &ms);
     if (at_rest) {
         (void)come_to_rest(&w);
-        (void)steady(&w, &prng, &actions);
+        (void)steady_cycles(&w, &prng, &actions);
     }
     world_close(&w);
 }

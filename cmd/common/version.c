@@ -47,7 +47,8 @@ enum err version_print(const char *program, struct buf *into)
                     "gcc " __VERSION__
 #endif
         );
-    if (!err) err = buf_appendf(into, "%s\n%s\n", real_io_engine_version(), tls_engine_version());
+    if (!err)
+        err = buf_appendf(into, "libuv %s\n%s\n", real_io_engine_version(), tls_engine_version());
     if (!err)
         err = buf_appendf(into, "jansson %s\nnghttp2 %s\nprotobuf-c %s\n", jansson_version_str(),
                           nghttp2_version(0)->version_str, protobuf_c_version());

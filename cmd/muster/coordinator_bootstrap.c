@@ -153,9 +153,8 @@ enum err coordinator_directory(struct coordinator *c, struct note *note)
     enum err err = datadir_read(fs, dir, &known, note);
 
     if (c->join_addresses[0] && conf_number(c->role.conf, "bootstrap-expect") == 1)
-        LOG_WARN(c->log, "bootstrap-expect is 1: if ordinal 0 loses its data directory, it "
-                         "bootstraps a second cluster while the other replicas are down; set it to "
-                         "the number of replicas once all are started");
+        LOG_WARN(c->log, "bootstrap-expect is 1: if ordinal 0 loses its data directory while the "
+                         "others are down, it bootstraps a second cluster");
     if (err == ERR_NOT_FOUND) return bootstrap_make(c, dir, note);
     if (err) return err;
     err = datadir_mark_read(fs, dir, DATADIR_CONFLICT, &refused, note);

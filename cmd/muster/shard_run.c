@@ -318,7 +318,7 @@ static enum err open_coordinator_client(void *state, struct note *note)
 static void say_paused(struct shard_role_state *s)
 {
     s->paused = true;
-    LOG_WARN(&s->role.log, "actuation is paused: the shard decides and executes nothing");
+    LOG_WARN(&s->role.log, "actuation is paused: the shard still decides, but executes no action");
 }
 
 static enum err shard_begin(void *state, struct note *)

@@ -8,7 +8,7 @@
  *   nats://h1:4222/bucket     NATS JetStream KV     muster://h1,h2    muster's own coordinators
  *
  * Three things to know before anything else:
- *   - A claim is a lease. It ends unless renewed; coord_keep() renews it and tells you once when it
+ *   - A claim is a lease. It ends unless renewed; coord_keep() renews it and calls you once when it
  *     is lost. coord_check() costs nothing: call it before every side effect.
  *   - No lease can make "I hold it" true at the instant a side effect lands. Send the token along
  *     and let the resource refuse a smaller one (coord_fence_admit).
@@ -220,7 +220,7 @@ typedef struct coord_options {
     void *now_arg;
 } coord_options;
 
-/* What the text of a failed open says is what an operator needs to mend it. */
+/* The error text of a failed open says how to fix it. */
 coord_result coord_open(const char *url, const coord_options *options, coord_store **ret_store);
 /* Releases the leases of this store object (unless keep_on_close), ends its watches and the calls
  * that wait for a slot or a retry (COORD_R_CLOSED), and waits for its threads: a call that a server
@@ -245,7 +245,7 @@ void coord_entry_free(coord_entry *entry); /* NULL is fine */
 
 #define COORD_TTL_KEEP ((int64_t)-1)
 #define COORD_ANY      UINT64_MAX       /* delete whatever revision is there */
-#define COORD_FORCE    (UINT64_MAX - 1) /* even another's leased entry; its holder is told */
+#define COORD_FORCE    (UINT64_MAX - 1) /* even another's leased entry; its holder is notified */
 
 /* OK/created, OK/replayed, EXISTS/held. ttl_ms 0: no lease, `owner` may be NULL and ret_lease is
  * left alone. Else *ret_lease is yours to unref. */
@@ -296,7 +296,7 @@ typedef struct coord_slot_request { /* COORD_SLOT_REQUEST_INIT, then fill in */
 /* OK/acquired, OK/replayed, EXISTS/full, EXISTS/already_holder, CONFLICT/slot_count, NOT_FOUND. */
 coord_result coord_acquire_slot(coord_store *store, const coord_call *call,
                                 const coord_slot_request *request, coord_lease **ret_lease);
-/* `expected`: the group's revision, as coord_list_holders tells it. OK/resized, CONFLICT/revision,
+/* `expected`: the group's revision, as coord_list_holders returns it. OK/resized, CONFLICT/revision,
  * NOT_FOUND. Shrinking evicts nobody: the group is full until the slots above are free. */
 coord_result coord_resize_group(coord_store *store, const coord_call *call, coord_str group,
                                 uint64_t expected, uint32_t slot_count);
@@ -305,7 +305,7 @@ typedef struct coord_holder {
     uint32_t slot;
     char owner[132];
     uint64_t token, revision;
-    uint8_t lease_id_prefix[4]; /* enough to tell two apart, not enough to act with */
+    uint8_t lease_id_prefix[4]; /* enough to distinguish two, not enough to act with */
     int64_t remaining_ms;       /* a hint; -1: unknown */
     coord_str value;
 } coord_holder;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Arenas: a list of blocks, each larger than the one before. The first block is the one that
+ * serves the next allocation. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -105,7 +107,7 @@ static struct arena_block *block_add(struct arena *a, size_t size)
     block->used = 0;
     a->used += bytes;
     POISON(block->data, block->size);
-    /* The block with more room stands first, so that one large request does not strand the rest
+    /* The block with more room comes first, so that one large request does not strand the rest
      * of the block before it. */
     if (a->blocks && block_room(a->blocks) > block->size - size) {
         block->next = a->blocks->next;

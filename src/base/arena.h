@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for many small things that die together: one bump pointer, one reset.
+/* Memory for many small objects that die together: one bump pointer, one reset.
  *
  * Bounded: past `max` bytes (block headers included) an allocation answers NULL, and what was taken
  * before stays valid. One owner, one thread. */
@@ -9,7 +9,7 @@
 
 struct arena_block;
 struct arena {
-    struct arena_block *blocks; /* the one that serves next stands first */
+    struct arena_block *blocks; /* the one that serves next comes first */
     size_t used, max;           /* bytes taken from the heap; its ceiling */
 };
 

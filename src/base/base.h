@@ -11,6 +11,9 @@
 #error "assertions stay on: never build muster with NDEBUG"
 #endif
 
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define BIT(n)           (1u << (n))
 

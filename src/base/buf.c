@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Growing byte buffers. One byte beyond the capacity is always allocated, for a closing NUL. */
 #include "base/buf.h"
 
 #include <stdio.h>

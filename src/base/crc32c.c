@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* CRC-32C by table, and by the processor's instruction where there is one. Pure. */
 #include "base/crc32c.h"
 
 #include "base/bytes.h"
@@ -42,7 +43,7 @@
     {ENTRIES_64(0, __VA_ARGS__), ENTRIES_64(64, __VA_ARGS__), ENTRIES_64(128, __VA_ARGS__),        \
      ENTRIES_64(192, __VA_ARGS__)},
 
-static const uint32_t table[8][256] = {TABLE_ROWS(TABLE_ROW)};
+static const uint32_t crc_table[8][256] = {TABLE_ROWS(TABLE_ROW)};
 
 /* Eight bytes a step: each is looked up in the row of the zero bytes that follow it in the word. */
 uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
@@ -52,11 +53,12 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
     crc = ~crc;
     for (; len >= 8; at += 8, len -= 8) {
         uint64_t word = load_le64(at) ^ crc;
-        crc = table[7][word & 255] ^ table[6][word >> 8 & 255] ^ table[5][word >> 16 & 255] ^
-              table[4][word >> 24 & 255] ^ table[3][word >> 32 & 255] ^ table[2][word >> 40 & 255] ^
-              table[1][word >> 48 & 255] ^ table[0][word >> 56];
+        crc = crc_table[7][word & 255] ^ crc_table[6][word >> 8 & 255] ^
+              crc_table[5][word >> 16 & 255] ^ crc_table[4][word >> 24 & 255] ^
+              crc_table[3][word >> 32 & 255] ^ crc_table[2][word >> 40 & 255] ^
+              crc_table[1][word >> 48 & 255] ^ crc_table[0][word >> 56];
     }
-    for (; len > 0; at++, len--) crc = crc >> 8 ^ table[0][(crc ^ *at) & 255];
+    for (; len > 0; at++, len--) crc = crc >> 8 ^ crc_table[0][(crc ^ *at) & 255];
     return ~crc;
 }
 
@@ -70,9 +72,9 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 /* x^(8 * n - 33) mod P for n = LANE and 2 * LANE; see shift(). */
 static const uint32_t shift_by_1_lane = 0xB9E02B86u, shift_by_2_lanes = 0xDD7E3B0Cu;
 
-/* The register after as many more zero bytes as `power` stands for: a carry-less product of two
+/* The register after as many more zero bytes as `power` means: a carry-less product of two
  * reflected 32-bit polynomials comes out multiplied by x, the crc instruction multiplies by x^32
- * and reduces, hence the 33 less in the power. */
+ * and reduces, so the power is 33 less. */
 __attribute__((target("sse4.2,pclmul"))) static uint64_t shift(uint64_t crc, uint32_t power)
 {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of error codes. Pure. */
 #include "base/err.h"
 
 static const struct {
     const char *name, *text;
     enum grpc_status status;
     int exit_code;
-} table[ERR_COUNT] = {
+} err_table[ERR_COUNT] = {
 #define X(name, text, status, exit_code) [ERR_##name] = {#name, text, GRPC_##status, exit_code},
     ERR_MAP(X)
 #undef X
@@ -21,20 +22,20 @@ static bool listed(enum err err)
 
 const char *err_name(enum err err)
 {
-    return listed(err) ? table[err].name : "UNLISTED";
+    return listed(err) ? err_table[err].name : "UNLISTED";
 }
 
 const char *err_text(enum err err)
 {
-    return listed(err) ? table[err].text : "not a listed error";
+    return listed(err) ? err_table[err].text : "not a listed error";
 }
 
 enum grpc_status err_grpc_status(enum err err)
 {
-    return listed(err) ? table[err].status : GRPC_INTERNAL;
+    return listed(err) ? err_table[err].status : GRPC_INTERNAL;
 }
 
 int err_exit_code(enum err err)
 {
-    return listed(err) ? table[err].exit_code : 1;
+    return listed(err) ? err_table[err].exit_code : 1;
 }

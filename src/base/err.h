@@ -49,7 +49,7 @@ enum err {
 /* clang-format on */
 
 /* clang-format off */
-/* The gRPC status codes: the number of the protocol, the error it stands for where it says that nothing
+/* The gRPC status codes: the number of the protocol, the error it means where it says that nothing
  * was done, and whether it leaves open, by itself, what was done. */
 /*    name                 number  error            doubtful */
 #define GRPC_STATUS_MAP(X)                                   \

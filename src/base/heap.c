@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The timer heap: an array of pointers, in which each node knows its place. */
 #include "base/heap.h"
 
 #include <stdlib.h>

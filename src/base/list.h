@@ -4,7 +4,7 @@
 #define BASE_LIST_H
 #include "base/base.h"
 
-/* A head and a node are the same thing. */
+/* A head and a node are the same. */
 struct list {
     struct list *next, *prev;
 };

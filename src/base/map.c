@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The insertion-ordered hash map: entries in an array, and an open-addressing index over it. */
 #include "base/map.h"
 
 #include <stdlib.h>

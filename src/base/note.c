@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Bounded error texts: formatting never overruns and never fails. */
 #include "base/note.h"
 
 #include <stdarg.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tree.
  *
- * Leaves hold rows, inner nodes hold children, both ascending, up to FANOUT of them. Beside each
- * child stands `low`, the first row under it, so that a search looks at rows and not through
- * nodes. Leaves are chained.
+ * Leaves hold rows, inner nodes hold children, both ascending, up to FANOUT of them. An inner node
+ * keeps the first row under each child, so that a search reads rows and descends into one child per
+ * level. The nodes of a level are chained.
  *
  * Invariants:
  * 1. every node but the root holds at least one entry, an inner root at least two
- * 2. low[i] is the first row under child[i]
+ * 2. rows[i] of an inner node is the first row under child[i]
  * 3. all leaves are at the same depth, and the chain gives them in order
  * 4. weight[i] is the number of rows under child[i], so that a rank is found on one way down
- * 5. all rows of a node (of an inner one: its `low`) have the first `skip` bytes of one text in
+ * 5. all rows of a node have the first `skip` bytes of one text in
  *    common: of `first`, or, `by_second`, of `second`, the first being the same in all; hint[i] is
  *    what follows there in row i, so that a search looks at one row or two and not at five. Rows
  *    are far apart in memory, and looking at one is most of what a search costs
@@ -38,23 +38,15 @@ struct order_node {
     bool is_leaf, by_second;
     uint16_t skip;
     uint32_t hint[FANOUT];
-    union {
-        struct {
-            struct order_node *next, *before;
-            void *rows[FANOUT];
-        } leaf;
-        struct {
-            void *low[FANOUT];
-            struct order_node *child[FANOUT];
-            uint32_t weight[FANOUT];
-        } inner;
-    };
+    struct order_node *next, *before; /* on its level */
+    void *rows[FANOUT];
+    struct order_node *child[FANOUT]; /* of an inner node; the memory of a leaf ends before it */
+    uint32_t weight[FANOUT];
 };
 
 static size_t node_size(bool is_leaf)
 {
-    return is_leaf ? offsetof(struct order_node, leaf.rows) + FANOUT * sizeof(void *)
-                   : sizeof(struct order_node);
+    return is_leaf ? offsetof(struct order_node, child) : sizeof(struct order_node);
 }
 
 static struct order_node *node_make(struct order *order, bool is_leaf)
@@ -66,14 +58,14 @@ static struct order_node *node_make(struct order *order, bool is_leaf)
     node->is_leaf = is_leaf;
     node->by_second = false;
     node->skip = 0;
-    if (is_leaf) node->leaf.next = node->leaf.before = NULL;
+    node->next = node->before = NULL;
     return node;
 }
 
 static void node_free(struct order *order, struct order_node *node)
 {
-    if (node->is_leaf && node->leaf.before) node->leaf.before->leaf.next = node->leaf.next;
-    if (node->is_leaf && node->leaf.next) node->leaf.next->leaf.before = node->leaf.before;
+    if (node->before) node->before->next = node->next;
+    if (node->next) node->next->before = node->before;
     memory_give(order->kind->bytes, node, node_size(node->is_leaf));
 }
 
@@ -82,36 +74,22 @@ static uint32_t node_weight(const struct order_node *node)
     uint32_t weight = 0;
 
     if (node->is_leaf) return node->count;
-    for (uint32_t i = 0; i < node->count; i++) weight += node->inner.weight[i];
+    for (uint32_t i = 0; i < node->count; i++) weight += node->weight[i];
     return weight;
-}
-
-static void *node_row(const struct order_node *node, uint32_t slot)
-{
-    return node->is_leaf ? node->leaf.rows[slot] : node->inner.low[slot];
-}
-
-/* Texts that are the same memory need no look: interned ones are. */
-static int text_compare(struct str a, struct str b)
-{
-    size_t both = min_size(a.len, b.len);
-    int sign = a.at == b.at || both == 0 ? 0 : memcmp(a.at, b.at, both);
-
-    return sign ? sign : (a.len > b.len) - (a.len < b.len);
 }
 
 int order_key_compare(struct order_key a, struct order_key b)
 {
-    int first = text_compare(a.first, b.first);
+    int first = str_compare(a.first, b.first);
 
-    return first ? first : text_compare(a.second, b.second);
+    return first ? first : str_compare(a.second, b.second);
 }
 
 /* -- hints -- */
 static struct order_key key_at(const struct order *order, const struct order_node *node,
                                uint32_t slot)
 {
-    return order->kind->key(node_row(node, slot));
+    return order->kind->key(node->rows[slot]);
 }
 
 static struct str hinted(const struct order_node *node, struct order_key key)
@@ -131,13 +109,13 @@ static uint32_t hint_of(const struct order_node *node, struct order_key key)
     return hint;
 }
 
-/* Where the rows of the node stand to the key by what they have in common: all before it (< 0), all
- * behind it, or 0: the hints decide. */
+/* Compares the rows of the node with the key by what the rows have in common: all are before it
+ * (< 0), all are behind it, or 0: the hints decide. */
 static int common_compare(const struct order_node *node, struct order_key row, struct order_key key)
 {
     struct str ours = hinted(node, row), text = hinted(node, key);
     size_t both = min_size(node->skip, text.len);
-    int sign = node->by_second ? text_compare(row.first, key.first) : 0;
+    int sign = node->by_second ? str_compare(row.first, key.first) : 0;
 
     if (!sign && both && ours.at != text.at) sign = memcmp(ours.at, text.at, both);
     return sign ? sign : text.len < node->skip;
@@ -160,7 +138,7 @@ static void node_hint(const struct order *order, struct order_node *node)
     if (node->count == 0) return;
     first = key_at(order, node, 0);
     last = key_at(order, node, node->count - 1);
-    node->by_second = text_compare(first.first, last.first) == 0;
+    node->by_second = str_compare(first.first, last.first) == 0;
     node->skip = (uint16_t)text_common(hinted(node, first), hinted(node, last));
     for (uint32_t i = 0; i < node->count; i++)
         node->hint[i] = hint_of(node, key_at(order, node, i));
@@ -218,7 +196,7 @@ static struct order_place place_of(const struct order *order, struct order_key k
 {
     const struct order_node *node = order->root;
 
-    while (node && !node->is_leaf) node = node->inner.child[child_slot(order, node, key)];
+    while (node && !node->is_leaf) node = node->child[child_slot(order, node, key)];
     return (struct order_place){node, node ? node_rank(order, node, key, behind) : 0};
 }
 
@@ -228,7 +206,7 @@ void *order_find(const struct order *order, struct order_key key)
     void *row;
 
     if (!place.leaf || place.slot >= place.leaf->count) return NULL;
-    row = place.leaf->leaf.rows[place.slot];
+    row = place.leaf->rows[place.slot];
     return order_key_compare(order->kind->key(row), key) ? NULL : row;
 }
 
@@ -236,7 +214,7 @@ struct order_place order_begin(const struct order *order)
 {
     const struct order_node *node = order->root;
 
-    while (node && !node->is_leaf) node = node->inner.child[0];
+    while (node && !node->is_leaf) node = node->child[0];
     return (struct order_place){node, 0};
 }
 
@@ -250,9 +228,9 @@ uint32_t order_rank(const struct order *order, struct order_key key)
     const struct order_node *node = order->root;
     uint32_t rank = 0, slot;
 
-    for (; node && !node->is_leaf; node = node->inner.child[slot]) {
+    for (; node && !node->is_leaf; node = node->child[slot]) {
         slot = child_slot(order, node, key);
-        for (uint32_t i = 0; i < slot; i++) rank += node->inner.weight[i];
+        for (uint32_t i = 0; i < slot; i++) rank += node->weight[i];
     }
     return node ? rank + node_rank(order, node, key, false) : 0;
 }
@@ -260,55 +238,47 @@ uint32_t order_rank(const struct order *order, struct order_key key)
 static const void *row_ahead(const struct order_node *leaf, uint32_t slot)
 {
     slot += WALK_AHEAD;
-    if (slot < leaf->count) return leaf->leaf.rows[slot];
+    if (slot < leaf->count) return leaf->rows[slot];
     slot -= leaf->count;
-    leaf = leaf->leaf.next;
-    return leaf && slot < leaf->count ? leaf->leaf.rows[slot] : leaf;
+    leaf = leaf->next;
+    return leaf && slot < leaf->count ? leaf->rows[slot] : leaf;
 }
 
 /* A long walk waits for little but the memory of its rows: those that come soon are fetched early. */
 void *order_next(struct order_place *place)
 {
     while (place->leaf && place->slot >= place->leaf->count)
-        *place = (struct order_place){place->leaf->leaf.next, 0};
+        *place = (struct order_place){place->leaf->next, 0};
     if (!place->leaf) return NULL;
-    if (place->slot == 0) __builtin_prefetch(place->leaf->leaf.next);
+    if (place->slot == 0) __builtin_prefetch(place->leaf->next);
     __builtin_prefetch(row_ahead(place->leaf, place->slot));
-    return place->leaf->leaf.rows[place->slot++];
+    return place->leaf->rows[place->slot++];
 }
 
 /* -- inserting -- */
+/* Moves `count` entries from slot `from` on to slot `to` of the same or another node. */
+static void node_move(struct order_node *into, uint32_t to, const struct order_node *node,
+                      uint32_t from, uint32_t count)
+{
+    assert(to + count <= FANOUT);
+    memmove(into->hint + to, node->hint + from, count * sizeof node->hint[0]);
+    memmove(into->rows + to, node->rows + from, count * sizeof node->rows[0]);
+    if (node->is_leaf) return;
+    memmove(into->child + to, node->child + from, count * sizeof node->child[0]);
+    memmove(into->weight + to, node->weight + from, count * sizeof node->weight[0]);
+}
+
 static void node_open_slot(struct order_node *node, uint32_t slot)
 {
-    size_t behind = (node->count - slot) * sizeof(void *);
-
-    assert(node->count < FANOUT && slot <= node->count);
-    memmove(node->hint + slot + 1, node->hint + slot, (node->count - slot) * sizeof(uint32_t));
-    if (node->is_leaf) {
-        memmove(node->leaf.rows + slot + 1, node->leaf.rows + slot, behind);
-    } else {
-        memmove(node->inner.low + slot + 1, node->inner.low + slot, behind);
-        memmove(node->inner.child + slot + 1, node->inner.child + slot, behind);
-        memmove(node->inner.weight + slot + 1, node->inner.weight + slot,
-                (node->count - slot) * sizeof(uint32_t));
-    }
+    assert(slot <= node->count);
+    node_move(node, slot + 1, node, slot, node->count - slot);
     node->count++;
 }
 
 static void node_close_slot(struct order_node *node, uint32_t slot)
 {
-    size_t behind = (node->count - slot - 1) * sizeof(void *);
-
     assert(slot < node->count);
-    memmove(node->hint + slot, node->hint + slot + 1, (node->count - slot - 1) * sizeof(uint32_t));
-    if (node->is_leaf) {
-        memmove(node->leaf.rows + slot, node->leaf.rows + slot + 1, behind);
-    } else {
-        memmove(node->inner.low + slot, node->inner.low + slot + 1, behind);
-        memmove(node->inner.child + slot, node->inner.child + slot + 1, behind);
-        memmove(node->inner.weight + slot, node->inner.weight + slot + 1,
-                (node->count - slot - 1) * sizeof(uint32_t));
-    }
+    node_move(node, slot, node, slot + 1, node->count - slot - 1);
     node->count--;
 }
 
@@ -316,18 +286,8 @@ static void node_close_slot(struct order_node *node, uint32_t slot)
 static void node_move_tail(const struct order *order, struct order_node *to,
                            struct order_node *from, uint32_t slot)
 {
-    uint32_t count = from->count - slot;
-    size_t size = count * sizeof(void *);
-
-    assert(to->is_leaf == from->is_leaf && to->count + count <= FANOUT);
-    if (to->is_leaf) {
-        memcpy(to->leaf.rows + to->count, from->leaf.rows + slot, size);
-    } else {
-        memcpy(to->inner.low + to->count, from->inner.low + slot, size);
-        memcpy(to->inner.child + to->count, from->inner.child + slot, size);
-        memcpy(to->inner.weight + to->count, from->inner.weight + slot, count * sizeof(uint32_t));
-    }
-    to->count += count;
+    node_move(to, to->count, from, slot, from->count - slot);
+    to->count += from->count - slot;
     from->count = slot;
     node_hint(order, to);
     node_hint(order, from);
@@ -337,25 +297,23 @@ static void node_move_tail(const struct order *order, struct order_node *to,
 static enum err child_split(struct order *order, struct order_node *parent, uint32_t slot,
                             struct order_key key)
 {
-    struct order_node *left = parent->inner.child[slot];
+    struct order_node *left = parent->child[slot];
     struct order_node *right = node_make(order, left->is_leaf);
     bool at_end;
 
     if (!right) return ERR_NOMEM;
-    at_end = order_key_compare(order->kind->key(node_row(left, FANOUT - 1)), key) < 0;
+    at_end = order_key_compare(order->kind->key(left->rows[FANOUT - 1]), key) < 0;
     node_move_tail(order, right, left, at_end ? FANOUT - 1 : FANOUT / 2);
-    if (left->is_leaf) {
-        right->leaf.before = left;
-        right->leaf.next = left->leaf.next;
-        if (right->leaf.next) right->leaf.next->leaf.before = right;
-        left->leaf.next = right;
-    }
+    right->before = left;
+    right->next = left->next;
+    if (right->next) right->next->before = right;
+    left->next = right;
     node_open_slot(parent, slot + 1);
-    parent->inner.child[slot + 1] = right;
-    parent->inner.low[slot + 1] = node_row(right, 0);
+    parent->child[slot + 1] = right;
+    parent->rows[slot + 1] = right->rows[0];
     slot_hint(order, parent, slot + 1);
-    parent->inner.weight[slot + 1] = node_weight(right);
-    parent->inner.weight[slot] -= parent->inner.weight[slot + 1];
+    parent->weight[slot + 1] = node_weight(right);
+    parent->weight[slot] -= parent->weight[slot + 1];
     return ERR_OK;
 }
 
@@ -366,13 +324,12 @@ static enum err root_grow(struct order *order)
     if (!root) return ERR_NOMEM;
     if (order->root) {
         root->count = 1;
-        root->inner.child[0] = order->root;
-        root->inner.low[0] = node_row(order->root, 0);
+        root->child[0] = order->root;
+        root->rows[0] = order->root->rows[0];
         node_hint(order, root);
-        root->inner.weight[0] = node_weight(order->root);
+        root->weight[0] = node_weight(order->root);
     }
     order->root = root;
-    order->height++;
     return ERR_OK;
 }
 
@@ -381,14 +338,12 @@ static void root_shrink(struct order *order)
 {
     while (order->root && !order->root->is_leaf && order->root->count == 1) {
         struct order_node *root = order->root;
-        order->root = root->inner.child[0];
-        order->height--;
+        order->root = root->child[0];
         node_free(order, root);
     }
     if (order->root && order->root->count == 0) {
         node_free(order, order->root);
         order->root = NULL;
-        order->height = 0;
     }
 }
 
@@ -400,9 +355,9 @@ enum err order_insert(struct order *order, void *row)
     enum err err = ERR_OK;
 
     if (!order->root || order->root->count == FANOUT) err = root_grow(order);
-    for (node = order->root; !err && !node->is_leaf; node = node->inner.child[slot]) {
+    for (node = order->root; !err && !node->is_leaf; node = node->child[slot]) {
         slot = child_slot(order, node, key);
-        if (node->inner.child[slot]->count == FANOUT) {
+        if (node->child[slot]->count == FANOUT) {
             err = child_split(order, node, slot, key);
             if (!err) slot = child_slot(order, node, key);
         }
@@ -415,16 +370,16 @@ enum err order_insert(struct order *order, void *row)
         return err;
     }
     slot = node_rank(order, node, key, false);
-    assert(slot == node->count || order_key_compare(order->kind->key(node->leaf.rows[slot]), key));
+    assert(slot == node->count || order_key_compare(order->kind->key(node->rows[slot]), key));
     node_open_slot(node, slot);
-    node->leaf.rows[slot] = row;
+    node->rows[slot] = row;
     slot_hint(order, node, slot);
     order->count++;
     /* It is the first of its leaf; it is under child 0 wherever it is before all of a node. */
     for (bool first = slot == 0; depth-- > 0;) {
-        way[depth]->inner.weight[taken[depth]]++;
+        way[depth]->weight[taken[depth]]++;
         if (first) {
-            way[depth]->inner.low[taken[depth]] = row;
+            way[depth]->rows[taken[depth]] = row;
             slot_hint(order, way[depth], taken[depth]);
         }
         first = first && taken[depth] == 0;
@@ -435,32 +390,32 @@ enum err order_insert(struct order *order, void *row)
 /* -- removing -- */
 static void child_merge(struct order *order, struct order_node *parent, uint32_t left)
 {
-    struct order_node *to = parent->inner.child[left];
-    struct order_node *from = parent->inner.child[left + 1];
+    struct order_node *to = parent->child[left];
+    struct order_node *from = parent->child[left + 1];
 
     node_move_tail(order, to, from, 0);
     node_free(order, from);
-    parent->inner.weight[left] += parent->inner.weight[left + 1];
+    parent->weight[left] += parent->weight[left + 1];
     node_close_slot(parent, left + 1);
 }
 
-/* After an entry of child `slot` went: keeps `low` true and merges what is nearly empty. */
+/* After an entry of child `slot` was removed: updates its first row, merges nearly empty nodes. */
 static void child_tend(struct order *order, struct order_node *parent, uint32_t slot)
 {
-    struct order_node *child = parent->inner.child[slot];
+    struct order_node *child = parent->child[slot];
 
-    if (child->count > 0 && parent->inner.low[slot] != node_row(child, 0)) {
-        parent->inner.low[slot] = node_row(child, 0);
+    if (child->count > 0 && parent->rows[slot] != child->rows[0]) {
+        parent->rows[slot] = child->rows[0];
         slot_hint(order, parent, slot);
     }
     if (child->count > SPARSE) return;
     if (child->count == 0) {
         node_free(order, child);
         node_close_slot(parent, slot);
-    } else if (slot > 0 && parent->inner.child[slot - 1]->count + child->count <= FANOUT) {
+    } else if (slot > 0 && parent->child[slot - 1]->count + child->count <= FANOUT) {
         child_merge(order, parent, slot - 1);
     } else if (slot + 1 < parent->count &&
-               parent->inner.child[slot + 1]->count + child->count <= FANOUT) {
+               parent->child[slot + 1]->count + child->count <= FANOUT) {
         child_merge(order, parent, slot);
     }
 }
@@ -472,13 +427,13 @@ static void node_remove(struct order *order, struct order_node *node, void *row,
 
     if (!node->is_leaf) {
         slot = child_slot(order, node, key);
-        node_remove(order, node->inner.child[slot], row, key);
-        node->inner.weight[slot]--;
+        node_remove(order, node->child[slot], row, key);
+        node->weight[slot]--;
         child_tend(order, node, slot);
         return;
     }
     slot = node_rank(order, node, key, false);
-    assert(slot < node->count && node->leaf.rows[slot] == row);
+    assert(slot < node->count && node->rows[slot] == row);
     node_close_slot(node, slot);
 }
 
@@ -497,20 +452,20 @@ void order_replace(struct order *order, void *old, void *row)
     uint32_t slot;
 
     assert(order_key_compare(key, order->kind->key(row)) == 0);
-    for (; !node->is_leaf; node = node->inner.child[slot]) {
+    for (; !node->is_leaf; node = node->child[slot]) {
         slot = child_slot(order, node, key);
-        if (node->inner.low[slot] == old) node->inner.low[slot] = row;
+        if (node->rows[slot] == old) node->rows[slot] = row;
     }
     slot = node_rank(order, node, key, false);
-    assert(slot < node->count && node->leaf.rows[slot] == old);
-    node->leaf.rows[slot] = row;
+    assert(slot < node->count && node->rows[slot] == old);
+    node->rows[slot] = row;
 }
 
 static void node_clear(struct order *order, struct order_node *node)
 {
     if (!node->is_leaf)
-        for (uint32_t i = 0; i < node->count; i++) node_clear(order, node->inner.child[i]);
-    node_free(order, node); /* leaves go from the left, so the chain is whole all along */
+        for (uint32_t i = 0; i < node->count; i++) node_clear(order, node->child[i]);
+    node_free(order, node);
 }
 
 void order_clear(struct order *order)

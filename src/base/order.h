@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An ordered set of rows by a pair of texts: a B+ tree of borrowed pointers.
  *
- * The key of a row stands in the row and must not change while it is in. Inserting is all or
+ * The key of a row is in the row and must not change while it is in. Inserting is all or
  * nothing; removing and replacing take no memory. Nodes are counted into *kind->bytes. */
 #ifndef BASE_ORDER_H
 #define BASE_ORDER_H
@@ -19,7 +19,7 @@ struct order_node;
 struct order { /* zeroed but for `kind`: the empty set, which holds no memory */
     struct order_node *root;
     const struct order_kind *kind;
-    uint32_t count, height; /* height 1: the root is a leaf */
+    uint32_t count;
 };
 struct order_place { /* of a row in a set, valid until the set changes */
     const struct order_node *leaf;

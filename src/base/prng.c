@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* xoshiro256**, seeded by splitmix64. */
 #include "base/prng.h"
 
 #include <string.h>
 
 #include "base/bytes.h"
-
-__extension__ typedef unsigned __int128 u128;
 
 static uint64_t prng_rotate_left(uint64_t x, unsigned by)
 {
@@ -43,13 +42,13 @@ uint64_t prng_u64(struct prng *p)
  * stretch are thrown away, or the first numbers would come a little more often. */
 uint64_t prng_below(struct prng *p, uint64_t bound)
 {
-    u128 product;
+    uint128 product;
 
     assert(bound > 0);
-    product = (u128)prng_u64(p) * bound;
+    product = (uint128)prng_u64(p) * bound;
     if ((uint64_t)product < bound) {
         uint64_t surplus = (0 - bound) % bound; /* 2^64 mod bound */
-        while ((uint64_t)product < surplus) product = (u128)prng_u64(p) * bound;
+        while ((uint64_t)product < surplus) product = (uint128)prng_u64(p) * bound;
     }
     return (uint64_t)(product >> 64);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Views of bytes: comparing, cutting, numbers, UTF-8 and hashing. Only str_dup() takes memory. */
 #include "base/str.h"
 
 #include <stdlib.h>
@@ -28,9 +29,15 @@ bool str_equal_nocase(struct str a, struct str b)
 int str_compare(struct str a, struct str b)
 {
     size_t common = min_size(a.len, b.len);
-    int order = common > 0 ? memcmp(a.at, b.at, common) : 0;
+    /* Texts in the same memory are not read: interned ones are. */
+    int order = common > 0 && a.at != b.at ? memcmp(a.at, b.at, common) : 0;
 
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+int str_order(const void *a, const void *b)
+{
+    return str_compare(*(const struct str *)a, *(const struct str *)b);
 }
 
 static bool is_blank(char c)
@@ -107,11 +114,11 @@ char *str_dup(struct str s)
     return copy;
 }
 
-/* Length of the well-formed character that `at` starts with, 0 when there is none. The second
- * byte's range is what shuts out overlong forms, surrogates and what lies past U+10FFFF (Unicode,
- * table 3-7); the bytes after it are 80..BF always. */
-static size_t utf8_char(const unsigned char *at, size_t left)
+/* The second byte's range is what refuses overlong forms, surrogates and what lies past U+10FFFF
+ * (Unicode, table 3-7); the bytes after it are 80..BF always. */
+size_t utf8_step(const char *text, size_t left)
 {
+    const unsigned char *at = (const unsigned char *)text;
     unsigned char first = at[0], low = 0x80, high = 0xBF;
     size_t len = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
 
@@ -130,7 +137,7 @@ static size_t utf8_char(const unsigned char *at, size_t left)
 
 bool str_is_utf8(struct str s)
 {
-    const unsigned char *at = (const unsigned char *)s.at;
+    const char *at = s.at;
 
     for (size_t left = s.len; left > 0;) {
         bool ascii = left >= 8 && (load_le64(at) & 0x8080808080808080u) == 0;
@@ -138,7 +145,7 @@ bool str_is_utf8(struct str s)
         /* The end of a longer text by one more word, which begins where we have been. */
         if (left < 8 && s.len >= 8 && (load_le64(at + left - 8) & 0x8080808080808080u) == 0)
             return true;
-        len = ascii ? 8 : utf8_char(at, left);
+        len = ascii ? 8 : utf8_step(at, left);
         if (len == 0) return false;
         at += len;
         left -= len;

@@ -27,6 +27,7 @@ static inline bool str_equal(struct str a, struct str b)
 }
 bool str_equal_nocase(struct str a, struct str b); /* ASCII letters only */
 int str_compare(struct str a, struct str b);       /* bytewise, shorter first; <0, 0, >0 */
+int str_order(const void *a, const void *b); /* of two struct str, for qsort() and bsearch() */
 /* `from` past the end gives the empty view. */
 static inline struct str str_tail(struct str s, size_t from)
 {
@@ -52,7 +53,7 @@ static inline struct str str_put(char **at, struct str s)
 struct str str_trim(struct str s);     /* spaces, tabs, CR and LF at both ends */
 size_t str_find(struct str s, char c); /* index, or s.len */
 bool str_has(struct str s, char c);
-/* Cuts *rest at the first `separator`: returns what stands before it and leaves what follows in
+/* Cuts *rest at the first `separator`: returns the part before it and leaves what follows in
  * *rest. False when *rest is already used up (rest->at == NULL); "a,,b" yields "a", "", "b". */
 bool str_split(struct str *rest, char separator, struct str *ret_part);
 /* Whole numbers in decimal without sign or blanks. ERR_PARSE, ERR_TOO_LARGE past 64 bits. */
@@ -63,7 +64,9 @@ enum err str_to_i64(struct str s, int64_t *ret_value);
 char *str_dup(struct str s);
 /* True for well-formed UTF-8: no overlong form, no surrogate, nothing past U+10FFFF. */
 bool str_is_utf8(struct str s);
-/* SipHash-1-3 under a key made of the seed: the same on every machine and in every run, and who
- * does not know the seed cannot choose strings that collide. */
+/* Bytes of the well-formed sequence that begins at at[0], 1..4; 0 when none does. `left` > 0. */
+size_t utf8_step(const char *at, size_t left);
+/* SipHash-1-3 under a key made of the seed: the same on every machine and in every run.
+ * Without the seed nobody can choose strings that collide. */
 uint64_t str_hash(struct str s, uint64_t seed);
 #endif

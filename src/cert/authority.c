@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The root: made once, rotated with the old ones kept, the old ones dropped at last.
  *
- * Order of publishing, for whoever crashes in between: a new authority writes its key first, so
+ * Order of publishing, for a crash in between: a new authority writes its key first, so
  * that a certificate is never seen whose key does not exist, and a mark around both, so that the
  * half a crash leaves is known for what it is and not for somebody's loss. A rotation writes
  * ca.pem first: the old key still finds its root in it, so signing goes on; the root whose key
@@ -23,16 +23,16 @@ static const struct cert_validity rollout_validity = {157766400, 67090118400};
 /* -- reading ----------------------------------------------------------------------------------- */
 
 struct authority_files {
-    char cert[CERT_PATH_CAP], key[CERT_PATH_CAP], mark[CERT_PATH_CAP];
+    char cert[FS_PATH_CAP], key[FS_PATH_CAP], mark[FS_PATH_CAP];
 };
 
 static enum err authority_files_of(const char *dir, struct authority_files *files,
                                    struct note *note)
 {
-    enum err err = cert_path(files->cert, dir, CERT_CA_FILE, note);
+    enum err err = fs_path(dir, CERT_CA_FILE, files->cert, note);
 
-    if (!err) err = cert_path(files->key, dir, CERT_CA_KEY_FILE, note);
-    return err ? err : cert_path(files->mark, dir, MAKING, note);
+    if (!err) err = fs_path(dir, CERT_CA_KEY_FILE, files->key, note);
+    return err ? err : fs_path(dir, MAKING, files->mark, note);
 }
 
 /* Both, neither, or a reason to stop. */
@@ -103,18 +103,18 @@ static enum err authority_load_parts(struct fs *fs, const char *cert_file, const
     err = cert_read(fs, cert_file, &cert_pem, note);
     if (!err) err = cert_read(fs, key_file, &key_pem, note);
     if (!err) {
-        err = cert_list_from_pem(buf_peek(&cert_pem), authority->roots, CERT_ROOTS_MAX,
-                                 &authority->root_count);
+        err = tls_pem_certificates(buf_peek(&cert_pem), authority->roots, CERT_ROOTS_MAX,
+                                   &authority->root_count, NULL);
         authority_explain_damage(cert_file, err, buf_peek(&cert_pem), note);
     }
     if (!err) {
-        err = cert_key_from_pem(buf_peek(&key_pem), &authority->key);
+        err = tls_pem_key(buf_peek(&key_pem), &authority->key, NULL);
         authority_explain_damage(key_file, err, buf_peek(&key_pem), note);
     }
     if (!err) err = authority_check_roots(authority, cert_file, note);
     if (!err) err = authority_find_signer(authority, key_file, note);
     buf_deinit(&cert_pem);
-    cert_wipe(&key_pem);
+    tls_wipe(&key_pem);
     return err;
 }
 
@@ -139,7 +139,7 @@ enum err cert_authority_load(struct fs *fs, const char *dir, struct cert_authori
 
 void cert_authority_deinit(struct cert_authority *authority)
 {
-    cert_list_free(authority->roots, authority->root_count);
+    tls_certificates_free(authority->roots, authority->root_count);
     EVP_PKEY_free(authority->key);
     *authority = (struct cert_authority){0};
 }
@@ -404,10 +404,10 @@ static enum err authority_check_leaf(struct fs *fs, const char *path,
 
     buf_init(&pem, CERT_FILE_MAX);
     err = cert_read(fs, path, &pem, note);
-    if (!err && !cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count)) {
+    if (!err && !tls_pem_certificates(buf_peek(&pem), list, ARRAY_LEN(list), &count, NULL)) {
         /* a copy of an old root is nobody's certificate; it needs no renewing */
         if (!cert_is_authority(list[0])) signer = cert_signed_by(list[0], authority);
-        cert_list_free(list, count);
+        tls_certificates_free(list, count);
     }
     if (!err && signer != CERT_ROOTS_MAX && signer != authority->signer) {
         note_set(note, "%s is still signed by an old root: renew it first", path);
@@ -454,10 +454,10 @@ enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bo
 
 bool cert_ca_is_absent(struct fs *fs, const char *dir, struct note *note)
 {
-    char file[CERT_PATH_CAP];
+    char file[FS_PATH_CAP];
     struct fs_info info;
     bool absent =
-        !cert_path(file, dir, CERT_CA_FILE, NULL) && fs_stat(fs, file, &info) == ERR_NOT_FOUND;
+        !fs_path(dir, CERT_CA_FILE, file, NULL) && fs_stat(fs, file, &info) == ERR_NOT_FOUND;
 
     if (absent)
         note_set(note, "no authority in %s; make one with: musterctl cert ca --dir %s", dir, dir);

@@ -20,7 +20,7 @@
 
 enum { SERIAL_OCTETS = 20 }; /* the most RFC 5280 allows; 158 of the bits are random */
 
-/* What a kind of certificate is made of. "<id>" stands for the request's id. */
+/* What a kind of certificate is made of. "<id>" is replaced by the request's id. */
 struct recipe {
     const char *name, *id_means; /* of the kind, for command lines; no id_means: it takes no id */
     const char *common_name;
@@ -73,21 +73,13 @@ enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind)
     return ERR_NOT_FOUND;
 }
 
-static enum err engine_err(void)
-{
-    bool nomem = ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
-                 ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
-    ERR_clear_error();
-    return nomem ? ERR_NOMEM : ERR_INTERNAL;
-}
-
 enum err cert_key_new(EVP_PKEY **ret_key)
 {
     EVP_PKEY *key;
 
     ERR_clear_error();
     key = EVP_EC_gen("P-256");
-    if (!key) return engine_err();
+    if (!key) return tls_engine_failed(ERR_INTERNAL, NULL);
     *ret_key = key;
     return ERR_OK;
 }
@@ -222,7 +214,7 @@ static enum err template_make(const struct content *content, X509 **ret_template
         return ERR_OK;
     }
     X509_free(template);
-    return engine_err();
+    return tls_engine_failed(ERR_INTERNAL, NULL);
 }
 
 enum err cert_template_root(struct str common_name, bool name_as_san, X509 **ret_template)
@@ -262,7 +254,7 @@ enum err cert_template_new(const struct cert_request *request, X509 **ret_templa
     return template_make(&content, ret_template);
 }
 
-/* The extensions that say who and what for; the others follow from key and issuer. */
+/* The extensions that name the holder and the use; the others follow from key and issuer. */
 static const int template_extensions[] = {NID_basic_constraints, NID_key_usage, NID_ext_key_usage,
                                           NID_subject_alt_name};
 
@@ -290,7 +282,7 @@ enum err cert_template_from(const X509 *certificate, X509 **ret_template)
     template = X509_new();
     if (!template || !copy_template(template, certificate)) {
         X509_free(template);
-        return engine_err();
+        return tls_engine_failed(ERR_INTERNAL, NULL);
     }
     *ret_template = template;
     return ERR_OK;
@@ -328,8 +320,7 @@ enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *ro
            X509_set_pubkey(made, key);
     if (good) {
         X509V3_set_ctx(&context, root ? root : made, made, NULL, NULL, 0);
-        /* Two roots of one name are told apart by these during a rotation; a root that others made
-         * may have none. */
+        /* During a rotation these distinguish two roots of one name; a foreign root may have none. */
         bool named = root && extension_of(root, NID_subject_key_identifier) != NULL;
         good = add_extension(made, &context, NID_subject_key_identifier, "hash") &&
                (!named || add_extension(made, &context, NID_authority_key_identifier, "keyid")) &&
@@ -340,7 +331,7 @@ enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *ro
         return ERR_OK;
     }
     X509_free(made);
-    return engine_err();
+    return tls_engine_failed(ERR_INTERNAL, NULL);
 }
 
 int cert_is_authority(X509 *certificate)
@@ -350,33 +341,14 @@ int cert_is_authority(X509 *certificate)
     return is;
 }
 
-wall_time cert_not_before(const X509 *certificate)
-{
-    wall_time time = {0};
-    (void)tls_wall_from_asn1(X509_get0_notBefore(certificate), &time);
-    return time;
-}
-
-wall_time cert_not_after(const X509 *certificate)
-{
-    wall_time time = {0};
-    (void)tls_wall_from_asn1(X509_get0_notAfter(certificate), &time);
-    return time;
-}
-
 /* -- PEM --------------------------------------------------------------------------------------- */
-
-static int no_password(char *into, int size, int writing, void *owner)
-{
-    (void)into, (void)size, (void)writing, (void)owner;
-    return 0; /* otherwise OpenSSL would ask on the terminal */
-}
 
 static enum err take_bio(BIO *bio, bool written, struct buf *pem)
 {
     char *bytes = NULL;
     long len = written ? BIO_get_mem_data(bio, &bytes) : 0;
-    enum err err = len > 0 ? buf_append(pem, str_of(bytes, (size_t)len)) : engine_err();
+    enum err err = len > 0 ? buf_append(pem, str_of(bytes, (size_t)len))
+                           : tls_engine_failed(ERR_INTERNAL, NULL);
 
     if (bytes) OPENSSL_cleanse(bytes, (size_t)len); /* it may be a key */
     BIO_free(bio);
@@ -400,54 +372,4 @@ enum err cert_put_key_pem(const EVP_PKEY *key, struct buf *pem)
     bio = BIO_new(BIO_s_mem());
     return take_bio(bio, bio && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL),
                     pem);
-}
-
-enum err cert_key_from_pem(struct str pem, EVP_PKEY **ret_key)
-{
-    BIO *bio;
-    EVP_PKEY *key;
-    enum err err = ERR_OK;
-
-    ERR_clear_error();
-    bio = BIO_new_mem_buf(pem.at, (int)pem.len);
-    key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
-    BIO_free(bio);
-    if (!key)
-        err = engine_err() == ERR_NOMEM ? ERR_NOMEM : ERR_PARSE;
-    else
-        *ret_key = key;
-    return err;
-}
-
-void cert_list_free(X509 **list, size_t count)
-{
-    for (size_t i = 0; i < count; i++) X509_free(list[i]);
-}
-
-enum err cert_list_from_pem(struct str pem, X509 **list, size_t cap, size_t *ret_count)
-{
-    enum err err = ERR_OK;
-    size_t count = 0;
-    BIO *bio;
-
-    ERR_clear_error();
-    bio = BIO_new_mem_buf(pem.at, (int)pem.len);
-    if (!bio) return engine_err();
-    for (X509 *one; !err && (one = PEM_read_bio_X509(bio, NULL, no_password, NULL));) {
-        if (count < cap) {
-            list[count++] = one;
-        } else {
-            X509_free(one);
-            err = ERR_TOO_LARGE;
-        }
-    }
-    BIO_free(bio);
-    if (!err && (count == 0 || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE))
-        err = engine_err() == ERR_NOMEM ? ERR_NOMEM : ERR_PARSE;
-    ERR_clear_error(); /* "no start line" is how a good file ends */
-    if (err)
-        cert_list_free(list, count);
-    else
-        *ret_count = count;
-    return err;
 }

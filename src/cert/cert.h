@@ -100,7 +100,7 @@ bool cert_ca_is_absent(struct fs *fs, const char *dir, struct note *note);
 struct cert_request {
     enum cert_kind kind;
     struct str id;                    /* where the kind needs one; A-Z a-z 0-9 - . _ ~ */
-    struct str names[CERT_NAMES_MAX]; /* DNS names and IP addresses, told apart by how they read */
+    struct str names[CERT_NAMES_MAX]; /* DNS names and IP addresses, as each reads */
     size_t name_count;                /* 0: localhost, 127.0.0.1 and ::1 where the kind serves */
     uint32_t days;                    /* 0: CERT_LEAF_DAYS; never longer than the root lives */
 };

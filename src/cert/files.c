@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of certificates: paths, reading, publishing, listing, the lock of an authority's directory.
+/* Files of certificates: reading, publishing, listing, the lock of an authority's directory.
  *
  * A file is published whole and with its final mode. A buffer that held a key is overwritten before
  * its memory is freed. Calls block; any thread. */
@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include <openssl/crypto.h>
 #include <openssl/rand.h>
 
 #include "cert/internal.h"
@@ -18,24 +17,14 @@ enum {
     LOCK_PAUSE_NS = 10000000
 }; /* five seconds: making a CA takes milliseconds */
 
-enum err cert_path(char path[CERT_PATH_CAP], const char *dir, const char *name, struct note *note)
-{
-    int len = snprintf(path, CERT_PATH_CAP, "%s/%s", dir, name);
-
-    if (len > 0 && len < CERT_PATH_CAP) return ERR_OK;
-    return note_fail(note, ERR_INVALID, "%.100s...: path too long", dir);
-}
-
 enum err cert_read(struct fs *fs, const char *path, struct buf *into, struct note *note)
 {
     enum err err = fs_read_whole(fs, path, CERT_FILE_MAX, into);
     struct fs_info info;
 
     if (err && err != ERR_NOT_FOUND && !fs_stat(fs, path, &info) && info.kind == FS_DIRECTORY)
-        note_set(note, "read %s: is a directory", path);
-    else if (err)
-        note_set(note, "read %s: %s", path, err_text(err));
-    return err;
+        return note_fail(note, err, "read %s: is a directory", path);
+    return fs_noted(err, "read", path, note);
 }
 
 enum err cert_publish(struct fs *fs, const char *path, struct str content, uint32_t mode,
@@ -46,8 +35,7 @@ enum err cert_publish(struct fs *fs, const char *path, struct str content, uint3
 
     if (RAND_bytes((unsigned char *)&unique, sizeof unique) == 1)
         err = fs_publish(fs, path, content, mode, unique);
-    if (err) note_set(note, "write %s: %s", path, err_text(err));
-    return err;
+    return fs_noted(err, "write", path, note);
 }
 
 static enum err publish_pem(struct fs *fs, const char *path, enum err err, struct buf *own_pem,
@@ -57,7 +45,7 @@ static enum err publish_pem(struct fs *fs, const char *path, enum err err, struc
         note_set(note, "%s: %s", path, err_text(err));
     else
         err = cert_publish(fs, path, buf_peek(own_pem), mode, note);
-    cert_wipe(own_pem);
+    tls_wipe(own_pem);
     return err;
 }
 
@@ -80,12 +68,6 @@ enum err cert_publish_list(struct fs *fs, const char *path, X509 *const *list, s
     return publish_pem(fs, path, err, &pem, CERT_MODE_PUBLIC, note);
 }
 
-void cert_wipe(struct buf *secret)
-{
-    if (secret->data) OPENSSL_cleanse(secret->data, secret->cap);
-    buf_deinit(secret);
-}
-
 enum err cert_lock(struct fs *fs, const char *dir, struct fs_lock **ret_lock, struct note *note)
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
@@ -95,31 +77,15 @@ enum err cert_lock(struct fs *fs, const char *dir, struct fs_lock **ret_lock, st
         if (i > 0) nanosleep(&pause, NULL);
         err = fs_lock_dir(fs, dir, ret_lock, note);
     }
-    if (err && err != ERR_BUSY) note_set(note, "lock %s: %s", dir, err_text(err));
     return err;
 }
 
 /* -- the leaves of a directory ----------------------------------------------------------------- */
 
-struct leaf_list {
-    const char *dir;
-    struct buf paths; /* each with its closing NUL */
-    size_t count;
-    enum err err;
-};
-
-static void leaf_list_add(void *context, const char *name, enum fs_kind kind)
+static bool may_be_leaf(struct str name, enum fs_kind kind)
 {
-    struct leaf_list *list = context;
-    struct str whole = str_from(name);
-    char path[CERT_PATH_CAP];
-
-    if (kind == FS_DIRECTORY || list->err || name[0] == '.') return;
-    if (!str_ends(whole, STR(".pem")) || str_ends(whole, STR(".key.pem"))) return;
-    if (str_equal(whole, STR(CERT_CA_FILE))) return;
-    list->err = cert_path(path, list->dir, name, NULL);
-    if (!list->err) list->err = buf_append(&list->paths, str_of(path, strlen(path) + 1));
-    list->count++;
+    return kind != FS_DIRECTORY && name.at[0] != '.' && str_ends(name, STR(".pem")) &&
+           !str_ends(name, STR(".key.pem")) && !str_equal(name, STR(CERT_CA_FILE));
 }
 
 static int compare_paths(const void *a, const void *b)
@@ -130,28 +96,29 @@ static int compare_paths(const void *a, const void *b)
 enum err cert_list_leaves(struct fs *fs, const char *dir, const char ***ret_paths,
                           size_t *ret_count, struct note *note)
 {
-    struct leaf_list list = {.dir = dir};
     const char **paths = NULL;
+    size_t count = 0, i = 0;
+    struct buf names;
     char *text;
     enum err err;
 
-    buf_init(&list.paths, CERT_LEAVES_BYTES_MAX);
-    err = fs_list(fs, dir, leaf_list_add, &list);
-    if (!err) err = list.err == ERR_FULL ? ERR_TOO_LARGE : list.err;
+    buf_init(&names, CERT_LEAVES_BYTES_MAX);
+    err = fs_names(fs, dir, may_be_leaf, &names, note);
+    for (size_t at = 0; at < names.len; at++) count += names.data[at] == '\0';
     if (!err) {
-        paths = malloc(list.count * sizeof *paths + list.paths.len + 1);
-        if (!paths) err = ERR_NOMEM;
+        paths = malloc(count * (sizeof *paths + strlen(dir) + 1) + names.len + 1);
+        if (!paths) err = note_fail(note, ERR_NOMEM, "list %s: %s", dir, err_text(ERR_NOMEM));
     }
-    if (err) {
-        note_set(note, "list %s: %s", dir, err_text(err));
-    } else {
-        text = (char *)(paths + list.count);
-        if (list.paths.len > 0) memcpy(text, list.paths.data, list.paths.len);
-        for (size_t i = 0; i < list.count; i++, text += strlen(text) + 1) paths[i] = text;
-        qsort(paths, list.count, sizeof *paths, compare_paths);
+    if (!err) {
+        text = (char *)(paths + count);
+        for (size_t at = 0; at < names.len; at += strlen(names.data + at) + 1) {
+            paths[i++] = text;
+            text += sprintf(text, "%s/%s", dir, names.data + at) + 1;
+        }
+        qsort(paths, count, sizeof *paths, compare_paths);
         *ret_paths = paths;
-        *ret_count = list.count;
+        *ret_count = count;
     }
-    buf_deinit(&list.paths);
-    return err;
+    buf_deinit(&names);
+    return err == ERR_FULL ? ERR_TOO_LARGE : err;
 }

@@ -5,6 +5,7 @@
 #include <openssl/x509.h>
 
 #include "cert/cert.h"
+#include "io/tls_identity.h"
 
 /* -- build.c: keys and certificates as OpenSSL objects; no file, no clock -- */
 
@@ -27,17 +28,17 @@ enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *ro
 /* X509_check_ca: 1 for CA:TRUE and no key usage against it, more for what only old readers take
  * for an authority. */
 int cert_is_authority(X509 *certificate);
-wall_time cert_not_before(const X509 *certificate);
-wall_time cert_not_after(const X509 *certificate);
+static inline wall_time cert_not_before(const X509 *certificate)
+{
+    return tls_wall_from_asn1(X509_get0_notBefore(certificate));
+}
+static inline wall_time cert_not_after(const X509 *certificate)
+{
+    return tls_wall_from_asn1(X509_get0_notAfter(certificate));
+}
 
 enum err cert_put_pem(const X509 *certificate, struct buf *pem);
 enum err cert_put_key_pem(const EVP_PKEY *key, struct buf *pem); /* PKCS#8, not encrypted */
-/* ERR_PARSE when there is no key, ERR_NOMEM. */
-enum err cert_key_from_pem(struct str pem, EVP_PKEY **ret_key);
-/* All certificates, in order; at most `cap`. ERR_PARSE for none or damage, ERR_TOO_LARGE,
- * ERR_NOMEM. */
-enum err cert_list_from_pem(struct str pem, X509 **list, size_t cap, size_t *ret_count);
-void cert_list_free(X509 **list, size_t count);
 
 /* -- authority.c: the authority as files -- */
 struct cert_authority {
@@ -56,9 +57,7 @@ size_t cert_signed_by(X509 *certificate, const struct cert_authority *authority)
 
 /* -- files.c -- */
 enum { CERT_MODE_PUBLIC = 0644, CERT_MODE_SECRET = 0600, CERT_MODE_DIR = 0700 };
-/* "<dir>/<name>"; ERR_INVALID with a note when it does not fit. */
-enum err cert_path(char path[CERT_PATH_CAP], const char *dir, const char *name, struct note *note);
-/* The whole file into `into`; a key's bytes are wiped with cert_wipe. Notes name the file. */
+/* The whole file into `into`; a key's bytes are wiped with tls_wipe. Notes name the file. */
 enum err cert_read(struct fs *fs, const char *path, struct buf *into, struct note *note);
 /* ERR_UNKNOWN: visible, perhaps not durable. */
 enum err cert_publish(struct fs *fs, const char *path, struct str content, uint32_t mode,
@@ -66,7 +65,6 @@ enum err cert_publish(struct fs *fs, const char *path, struct str content, uint3
 enum err cert_publish_key(struct fs *fs, const char *path, const EVP_PKEY *key, struct note *note);
 enum err cert_publish_list(struct fs *fs, const char *path, X509 *const *list, size_t count,
                            struct note *note);
-void cert_wipe(struct buf *secret); /* overwrites, then buf_deinit */
 /* Waits a few seconds for another process; then ERR_BUSY. */
 enum err cert_lock(struct fs *fs, const char *dir, struct fs_lock **ret_lock, struct note *note);
 #endif

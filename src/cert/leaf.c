@@ -166,7 +166,7 @@ struct leaf_state {
     struct cert_authority authority;
     X509 *leaf;         /* NULL: no file */
     EVP_PKEY *key;      /* NULL: no file */
-    struct buf key_pem; /* as it stands on disk */
+    struct buf key_pem; /* as it is on disk */
     bool key_exposed;
     size_t signer; /* of `leaf`, among the authority's roots */
 };
@@ -176,7 +176,12 @@ static void state_deinit(struct leaf_state *state)
     cert_authority_deinit(&state->authority);
     X509_free(state->leaf);
     EVP_PKEY_free(state->key);
-    cert_wipe(&state->key_pem);
+    tls_wipe(&state->key_pem);
+}
+
+static enum err untouched(struct note *note, const char *path, const char *why)
+{
+    return note_fail(note, ERR_CONFLICT, "%s %s; it is not touched", path, why);
 }
 
 static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *state,
@@ -194,22 +199,18 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
         buf_deinit(&pem);
         return err == ERR_NOT_FOUND ? ERR_OK : err;
     }
-    err = cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count);
+    err = tls_pem_certificates(buf_peek(&pem), list, ARRAY_LEN(list), &count, NULL);
     buf_deinit(&pem);
     if (err == ERR_PARSE || err == ERR_TOO_LARGE)
-        return note_fail(note, ERR_CONFLICT,
-                         "%s is there and holds no certificate of ours; it is not touched", path);
-    if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
+        return untouched(note, path, "is there and holds no certificate of ours");
+    if (err) return fs_noted(err, "read", path, note);
     for (size_t i = 0; i < count; i++) holds_authority |= cert_is_authority(list[i]) > 0;
     state->leaf = list[0];
-    cert_list_free(list + 1, count - 1);
-    if (holds_authority)
-        return note_fail(note, ERR_CONFLICT,
-                         "%s holds the certificate of an authority; it is not touched", path);
+    tls_certificates_free(list + 1, count - 1);
+    if (holds_authority) return untouched(note, path, "holds the certificate of an authority");
     state->signer = cert_signed_by(state->leaf, &state->authority);
     if (state->signer < CERT_ROOTS_MAX) return ERR_OK;
-    return note_fail(note, ERR_CONFLICT, "%s was not issued by this authority; it is not touched",
-                     path);
+    return untouched(note, path, "was not issued by this authority");
 }
 
 /* Is this the key of a root, the one that signs or an older one? */
@@ -230,19 +231,13 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
     enum err err = cert_read(fs, path, &state->key_pem, note);
 
     if (err) return err == ERR_NOT_FOUND ? ERR_OK : err;
-    err = cert_key_from_pem(buf_peek(&state->key_pem), &state->key);
-    if (err == ERR_PARSE)
-        return note_fail(note, ERR_CONFLICT, "%s is there and holds no key; it is not touched",
-                         path);
+    err = tls_pem_key(buf_peek(&state->key_pem), &state->key, NULL);
+    if (err == ERR_PARSE) return untouched(note, path, "is there and holds no key");
     if (!err && is_root_key(state->key, &state->authority))
-        return note_fail(note, ERR_CONFLICT, "%s holds the key of an authority; it is not touched",
-                         path);
+        return untouched(note, path, "holds the key of an authority");
     if (!err) err = fs_stat(fs, path, &info);
-    if (!err)
-        state->key_exposed = (info.mode & 077) != 0;
-    else
-        note_set(note, "%s: %s", path, err_text(err));
-    return err;
+    state->key_exposed = (info.mode & 077) != 0;
+    return fs_noted(err, "look at", path, note);
 }
 
 /* Is this the name of a file that only an authority has, in whatever directory? */

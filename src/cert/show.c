@@ -28,73 +28,52 @@ static enum err put_visible(struct buf *into, struct str bytes)
     return err;
 }
 
-static enum err take_text(struct buf *text, enum err err, char **ret_text)
-{
-    if (!err) err = buf_detach(text, ret_text);
-    buf_deinit(text);
-    return err == ERR_FULL ? ERR_TOO_LARGE : err;
-}
-
-static enum err name_text(const X509_NAME *name, char **ret_text)
+static enum err put_name(struct buf *into, const X509_NAME *name)
 {
     BIO *bio = BIO_new(BIO_s_mem());
-    struct buf text;
     char *bytes;
     long len;
     enum err err = ERR_NOMEM;
 
-    buf_init(&text, TEXT_MAX);
     /* RFC 2253 order turned round and control bytes escaped: "CN=replica-1" reads as it was made.
      */
     if (bio && X509_NAME_print_ex(bio, name, 0, XN_FLAG_ONELINE & ~XN_FLAG_SPC_EQ) >= 0) {
         len = BIO_get_mem_data(bio, &bytes);
-        err = put_visible(&text, str_of(bytes, (size_t)len));
+        err = put_visible(into, str_of(bytes, (size_t)len));
     }
     BIO_free(bio);
-    return take_text(&text, err, ret_text);
+    return err;
 }
 
-static enum err serial_text(const X509 *certificate, char **ret_text)
+static enum err put_hex(struct buf *into, const unsigned char *bytes, size_t len,
+                        const char *between)
 {
-    const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
-    struct buf text;
     enum err err = ERR_OK;
 
-    buf_init(&text, TEXT_MAX);
-    for (int i = 0; !err && i < ASN1_STRING_length(serial); i++)
-        err = buf_appendf(&text, "%02X", ASN1_STRING_get0_data(serial)[i]);
-    return take_text(&text, err, ret_text);
+    for (size_t i = 0; !err && i < len; i++)
+        err = buf_appendf(into, "%s%02X", i ? between : "", bytes[i]);
+    return err;
 }
 
-static enum err fingerprint_text(const X509 *certificate, char **ret_text)
+static enum err put_fingerprint(struct buf *into, const X509 *certificate)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned len = 0;
-    struct buf text;
-    enum err err = X509_digest(certificate, EVP_sha256(), digest, &len) ? ERR_OK : ERR_NOMEM;
 
-    buf_init(&text, TEXT_MAX);
-    for (unsigned i = 0; !err && i < len; i++)
-        err = buf_appendf(&text, "%s%02X", i ? ":" : "", digest[i]);
-    return take_text(&text, err, ret_text);
+    if (!X509_digest(certificate, EVP_sha256(), digest, &len)) return ERR_NOMEM;
+    return put_hex(into, digest, len, ":");
 }
 
-static enum err key_text(const X509 *certificate, char **ret_text)
+static enum err put_key(struct buf *into, const X509 *certificate)
 {
     EVP_PKEY *key = X509_get0_pubkey(certificate);
     char group[64] = "";
     const char *kind = key ? EVP_PKEY_get0_type_name(key) : NULL;
-    struct buf text;
-    enum err err;
 
-    buf_init(&text, TEXT_MAX);
-    if (!kind)
-        err = buf_append_c(&text, "unknown");
-    else if (EVP_PKEY_get_group_name(key, group, sizeof group, NULL))
-        err = buf_appendf(&text, "%s %s", kind, strcmp(group, "prime256v1") == 0 ? "P-256" : group);
-    else
-        err = buf_appendf(&text, "%s %d bits", kind, EVP_PKEY_get_bits(key));
-    return take_text(&text, err, ret_text);
+    if (!kind) return buf_append_c(into, "unknown");
+    if (EVP_PKEY_get_group_name(key, group, sizeof group, NULL))
+        return buf_appendf(into, "%s %s", kind, strcmp(group, "prime256v1") == 0 ? "P-256" : group);
+    return buf_appendf(into, "%s %d bits", kind, EVP_PKEY_get_bits(key));
 }
 
 /* -- alternative names ------------------------------------------------------------------------- */
@@ -109,7 +88,7 @@ static enum err put_address(struct buf *into, struct str bytes)
     return buf_append_c(into, text);
 }
 
-static enum err one_name(const GENERAL_NAME *name, char **ret_text)
+static enum err put_alternative_name(struct buf *into, const GENERAL_NAME *name)
 {
     int kind;
     const void *value = GENERAL_NAME_get0_value(name, &kind);
@@ -117,20 +96,25 @@ static enum err one_name(const GENERAL_NAME *name, char **ret_text)
     struct str bytes = is_text
                            ? str_of(ASN1_STRING_get0_data(value), (size_t)ASN1_STRING_length(value))
                            : STR_EMPTY;
-    struct buf text;
-    enum err err;
+    enum err err = buf_append_c(into, kind == GEN_URI     ? "URI:"
+                                      : kind == GEN_DNS   ? "DNS:"
+                                      : kind == GEN_IPADD ? "IP:"
+                                      : kind == GEN_EMAIL ? "email:"
+                                                          : "other:");
 
-    buf_init(&text, TEXT_MAX);
-    err = buf_append_c(&text, kind == GEN_URI     ? "URI:"
-                              : kind == GEN_DNS   ? "DNS:"
-                              : kind == GEN_IPADD ? "IP:"
-                              : kind == GEN_EMAIL ? "email:"
-                                                  : "other:");
-    if (!err) err = kind == GEN_IPADD ? put_address(&text, bytes) : put_visible(&text, bytes);
-    return take_text(&text, err, ret_text);
+    if (err) return err;
+    return kind == GEN_IPADD ? put_address(into, bytes) : put_visible(into, bytes);
 }
 
-static enum err all_names(const X509 *certificate, struct cert_description *description)
+/* What was put into `text` becomes a string of its own. */
+static enum err take_text(struct buf *text, enum err err, char **ret_text)
+{
+    if (!err) err = buf_detach(text, ret_text);
+    return err == ERR_FULL ? ERR_TOO_LARGE : err;
+}
+
+static enum err all_names(const X509 *certificate, struct buf *text,
+                          struct cert_description *description)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
     int count = names ? sk_GENERAL_NAME_num(names) : 0;
@@ -141,7 +125,8 @@ static enum err all_names(const X509 *certificate, struct cert_description *desc
         if (!description->names) err = ERR_NOMEM;
     }
     for (int i = 0; !err && i < count; i++) {
-        err = one_name(sk_GENERAL_NAME_value(names, i), &description->names[i]);
+        err = take_text(text, put_alternative_name(text, sk_GENERAL_NAME_value(names, i)),
+                        &description->names[i]);
         if (!err) description->name_count++;
     }
     GENERAL_NAMES_free(names);
@@ -154,6 +139,8 @@ static enum err all_names(const X509 *certificate, struct cert_description *desc
 static enum err describe(X509 *certificate, wall_time now, struct cert_description *description)
 {
     uint32_t use = X509_get_extended_key_usage(certificate); /* all bits when it has none */
+    const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
+    struct buf text;
     int64_t left_ms;
     enum err err;
 
@@ -165,12 +152,22 @@ static enum err describe(X509 *certificate, wall_time now, struct cert_descripti
     description->not_after = cert_not_after(certificate);
     left_ms = (int64_t)(description->not_after.ms - now.ms);
     description->days_left = left_ms >= 0 ? left_ms / DAY_MS : -((-left_ms + DAY_MS - 1) / DAY_MS);
-    err = name_text(X509_get_subject_name(certificate), &description->subject);
-    if (!err) err = name_text(X509_get_issuer_name(certificate), &description->issuer);
-    if (!err) err = serial_text(certificate, &description->serial_hex);
-    if (!err) err = fingerprint_text(certificate, &description->fingerprint);
-    if (!err) err = key_text(certificate, &description->key);
-    if (!err) err = all_names(certificate, description);
+    buf_init(&text, TEXT_MAX);
+    err = take_text(&text, put_name(&text, X509_get_subject_name(certificate)),
+                    &description->subject);
+    if (!err)
+        err = take_text(&text, put_name(&text, X509_get_issuer_name(certificate)),
+                        &description->issuer);
+    if (!err)
+        err = take_text(
+            &text,
+            put_hex(&text, ASN1_STRING_get0_data(serial), (size_t)ASN1_STRING_length(serial), ""),
+            &description->serial_hex);
+    if (!err)
+        err = take_text(&text, put_fingerprint(&text, certificate), &description->fingerprint);
+    if (!err) err = take_text(&text, put_key(&text, certificate), &description->key);
+    if (!err) err = all_names(certificate, &text, description);
+    buf_deinit(&text);
     ERR_clear_error();
     return err;
 }
@@ -207,7 +204,7 @@ enum err cert_describe(struct fs *fs, const char *path, wall_time now,
     buf_init(&pem, CERT_FILE_MAX);
     err = cert_read(fs, path, &pem, note);
     if (!err) {
-        err = cert_list_from_pem(buf_peek(&pem), certificates, SHOWN_MAX, &count);
+        err = tls_pem_certificates(buf_peek(&pem), certificates, SHOWN_MAX, &count, NULL);
         if (err == ERR_PARSE && holds_key(buf_peek(&pem)))
             err = ERR_OK;
         else if (err == ERR_PARSE)
@@ -215,14 +212,14 @@ enum err cert_describe(struct fs *fs, const char *path, wall_time now,
         else if (err)
             note_set(note, "%s: %s", path, err_text(err));
     }
-    cert_wipe(&pem); /* it may be a key */
+    tls_wipe(&pem); /* it may be a key */
     if (err) return err;
     if (count > 0) {
         list = calloc(count, sizeof *list);
         if (!list) err = ERR_NOMEM;
     }
     for (size_t i = 0; !err && i < count; i++) err = describe(certificates[i], now, &list[i]);
-    cert_list_free(certificates, count);
+    tls_certificates_free(certificates, count);
     if (err) {
         note_set(note, "%s: %s", path, err_text(err));
         cert_descriptions_free(list, count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run's certificates as a TLS context: made in memory and renewed there, or read from files.
  *
- * The context is opened once and its material replaced, so that whoever holds it shows the new
- * leaf with the next connection. One thread. */
+ * The context is opened once and its material replaced, so that each holder shows the new leaf with
+ * the next connection. One thread. */
 #include "cert/workers.h"
 
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cert/cert.h"
+#include "io/tls_identity.h"
 
 enum { LINE_CAP = FS_PATH_CAP + 64, WORKER_NAME_CAP = 7 + ULID_TEXT_CAP };
 
@@ -77,8 +78,7 @@ static enum err workers_issue(struct cert_workers *certs, wall_time now, struct 
         err = tls_context_open(certs->fs, &options, &certs->context, note);
     }
     buf_deinit(&cert);
-    if (key.len) explicit_bzero(key.data, key.len);
-    buf_deinit(&key);
+    tls_wipe(&key);
     buf_deinit(&roots);
     return err;
 }
@@ -172,7 +172,7 @@ enum err cert_workers_refresh(struct cert_workers *certs, wall_time now, bool *r
     return err;
 }
 
-/* -- who calls -- */
+/* -- the identity of a caller -- */
 
 bool cert_is_worker(const struct tls_identity *peer, const struct ulid *worker)
 {

@@ -2,12 +2,12 @@
 /* The certificates of a run's workers: what the coordinator's worker listener shows and what a
  * worker dials with (workers.md § 17).
  *
- * Without files of one's own there is a development CA in tls_dir: whoever of coordinator and
- * workers comes first makes it, all others find it, byte for byte as it was. Leaves live in memory
+ * Without files of one's own there is a development CA in tls_dir: the first of coordinator and
+ * workers makes it, all others find it, byte for byte as it was. Leaves live in memory
  * only, for 90 days, and are made anew before they end; connections that exist stay. With
  * cert_file, key_file and ca_file no CA is made and no CA key is needed.
  *
- * Prints nothing: whoever opens it prints cert_workers_notice(), once, on standard error. Calls
+ * Prints nothing: its caller prints cert_workers_notice(), once, on standard error. Calls
  * block for small files and a key generation, about a millisecond; one thread. */
 #ifndef CERT_WORKERS_H
 #define CERT_WORKERS_H

@@ -84,11 +84,12 @@ struct fleet_request {
     struct transfer transfer;
 };
 
-enum ack_outcome { /* the contract's numbers, then ours */
-                   ACK_NUMBERS = 5,
-                   ACK_OTHER = ACK_NUMBERS, /* a number the contract does not have */
-                   ACK_UNKNOWN,             /* of an instruction that is not waiting */
-                   ACK_OUTCOMES
+/* the contract's numbers, then ours */
+enum ack_outcome {
+    ACK_NUMBERS = 5,
+    ACK_OTHER = ACK_NUMBERS, /* a number the contract does not have */
+    ACK_UNKNOWN,             /* of an instruction that is not waiting */
+    ACK_OUTCOMES
 };
 enum report_result { REPORT_TAKEN, REPORT_LATE, REPORT_REFUSED, REPORT_RESULTS };
 enum drop_reason { DROP_FULL, DROP_SHARD, DROP_TERM, DROP_REASONS };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as text. Pure: resolves nothing. */
+/* Addresses as text: split, checked, and recognised as numeric or loopback. Pure: resolves nothing,
+ * and keeps no state. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/un.h>
@@ -64,7 +65,7 @@ enum err address_split(const char *address, struct address_parts *ret_parts, str
             return address_refuse(note, address, "has no port; write [v6]:port");
         host = str_of(host.at + 1, host.len - 2);
         if (!is_ipv6(host))
-            return address_refuse(note, address, "no IPv6 address stands in the brackets");
+            return address_refuse(note, address, "the brackets hold no IPv6 address");
     } else if (str_has(host, ':')) {
         return address_refuse(note, address, "an IPv6 address needs brackets, as in [::1]:7790");
     } else if (has_odd_bytes(host)) {

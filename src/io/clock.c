@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's clocks and its randomness. */
+/* The machine's clocks and its randomness, behind the tables of clock.h. Stateless and
+ * safe on any thread. */
 #include "io/clock.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialing: look the name up, try its addresses one after the other, give up at the deadline. */
+/* Dialing: looks the name up, tries its addresses one after the other, and gives up at the deadline.
+ * The loop's thread. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -26,11 +27,6 @@ struct dial {
     uint16_t port;
     char address[];
 };
-
-const char *dial_address(const struct dial *dial)
-{
-    return dial->address;
-}
 
 void dial_stop(struct dial *dial)
 {
@@ -96,6 +92,7 @@ static int check_peer(struct dial *dial)
         if (!failed && met_itself(s, &peer)) failed = UV_ECONNREFUSED;
     }
     stream_address_text(&peer, s->peer);
+    s->stream.peer_address = s->peer;
     return failed;
 }
 
@@ -161,7 +158,7 @@ static void on_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *
 
     dial->looking = false;
     dial->found = found;
-    if (!dial->stream) { /* closed meanwhile, and told so */
+    if (!dial->stream) { /* closed meanwhile, and on_closed has come */
         dial_free(dial);
         return;
     }
@@ -258,6 +255,7 @@ static enum err dial_new(struct real_stream *s, const struct dial_options *optio
     dial->deadline = mono_after(loop_now(&s->real->loop), timeout_ms);
     dial->stream = s;
     s->dial = dial;
+    s->stream.peer_address = dial->address;
     return ERR_OK;
 }
 

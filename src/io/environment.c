@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The environment of a child process: the variables of this process, and added ones. The first failure
+ * is kept, and the caller checks it once at the end. One thread. */
 #include "io/environment.h"
 
 #include <stdio.h>

@@ -81,14 +81,23 @@ void fs_unlock(struct fs *fs, struct fs_lock *lock); /* NULL is fine */
 /* Appends the whole file to `into`, or leaves it as it was. ERR_TOO_LARGE past `max` bytes,
  * ERR_FULL past the buffer's own ceiling. */
 enum err fs_read_whole(struct fs *fs, const char *path, size_t max, struct buf *into);
+/* "<dir>/<name>". ERR_INVALID with a note: longer than FS_PATH_CAP. */
+enum err fs_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note);
+/* Returns err; of a failure the note says "<what> <path>: <text of err>". */
+enum err fs_noted(enum err err, const char *what, const char *path, struct note *note);
+/* Appends the names in `path` that `wants` accepts, each with its closing NUL, in no order. After
+ * an error `names` holds some of them. ERR_FULL: there are more than fit; with a note. */
+typedef bool fs_name_fn(struct str name, enum fs_kind kind);
+enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf *names,
+                  struct note *note);
 /* The name fs_publish writes under before it gives `path` its own, "<dir>/.<name>.<8 hex of
- * unique>.tmp", and the directory both stand in: for who writes a file piece by piece. ERR_INVALID:
+ * unique>.tmp", and the directory of both, for a file that is written piece by piece. ERR_INVALID:
  * names no file. */
 enum err fs_temp_for(const char *path, uint64_t unique, char dir[FS_PATH_CAP],
                      char temp[FS_PATH_CAP]);
 /* Replaces `path` so that a reader sees the old content or the new, never a mix, and so that the
  * new survives a power cut once this returned ERR_OK. ERR_UNKNOWN: visible, perhaps not durable;
- * every other error: the old content stands. `unique` must be new each time (ERR_EXISTS); what a
+ * every other error: the old content remains. `unique` must be new each time (ERR_EXISTS); what a
  * dead process left is swept with fs_sweep_temps. */
 enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_t mode,
                     uint64_t unique);
@@ -136,7 +145,7 @@ struct fs {
     enum err (*lock_dir)(struct fs *, const char *, struct fs_lock **, struct note *);
     void (*unlock)(struct fs *, struct fs_lock *);
 };
-/* What stands in a LOCK file, and the note for the one who comes second. */
+/* The content of a LOCK file, and the note for a second process. */
 #define FS_LOCK_NAME "LOCK"
 enum { FS_LOCK_TEXT_CAP = 96 };
 size_t fs_lock_text(uint64_t pid, wall_time since, char text[FS_LOCK_TEXT_CAP]); /* its length */

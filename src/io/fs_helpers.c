@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
+
 enum {
     READ_STEP_MIN = 4096, /* first guess for a file that reports no size */
     ZERO_STEP = 64 * 1024,
@@ -53,12 +55,44 @@ enum err fs_read_whole(struct fs *fs, const char *path, size_t max, struct buf *
     return err;
 }
 
-/* -- temporaries -- */
+/* -- names -- */
 
-static bool is_hex(char c)
+enum err fs_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
+    if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
+    return note_fail(note, ERR_INVALID, "%.100s...: path too long", dir);
 }
+
+enum err fs_noted(enum err err, const char *what, const char *path, struct note *note)
+{
+    if (err) note_set(note, "%s %s: %s", what, path, err_text(err));
+    return err;
+}
+
+struct gathering {
+    fs_name_fn *wants;
+    struct buf *names;
+    enum err err;
+};
+
+static void gather_name(void *context, const char *name, enum fs_kind kind)
+{
+    struct gathering *gathering = context;
+    struct str whole = str_from(name);
+    if (gathering->err || !gathering->wants(whole, kind)) return;
+    gathering->err = buf_append(gathering->names, str_of(name, whole.len + 1));
+}
+
+enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf *names,
+                  struct note *note)
+{
+    struct gathering gathering = {.wants = wants, .names = names};
+    enum err err = fs_list(fs, path, gather_name, &gathering);
+    return fs_noted(err ? err : gathering.err, "list", path, note);
+}
+
+/* -- temporaries -- */
 
 /* ".<name>.<8 hex>.tmp", as fs_publish makes them. */
 static bool is_temp_name(struct str name)
@@ -67,13 +101,11 @@ static bool is_temp_name(struct str name)
     const size_t fixed = 1 + 1 + TEMP_UNIQUE_LEN + end_len;
     if (name.len <= fixed || name.at[0] != '.' || !str_ends(name, STR(TEMP_END))) return false;
     const char *unique = name.at + name.len - end_len - TEMP_UNIQUE_LEN;
-    if (unique[-1] != '.') return false;
-    for (size_t i = 0; i < TEMP_UNIQUE_LEN; i++)
-        if (!is_hex(unique[i])) return false;
-    return true;
+    uint64_t number;
+    return unique[-1] == '.' && hex_read(str_of(unique, TEMP_UNIQUE_LEN), &number);
 }
 
-/* The directory a path stands in: ".", "/", or what is before the last slash. */
+/* The directory of a path: ".", "/", or what is before the last slash. */
 static void parent_of(const char *path, char dir[FS_PATH_CAP])
 {
     const char *slash = strrchr(path, '/');
@@ -130,17 +162,9 @@ enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_
 
 /* -- sweeping: names are gathered first, because a listing must not change what it lists -- */
 
-struct sweep {
-    struct buf names; /* each with its closing NUL */
-    enum err err;
-};
-
-static void gather_temp(void *context, const char *name, enum fs_kind kind)
+static bool is_temp(struct str name, enum fs_kind kind)
 {
-    struct sweep *sweep = context;
-    struct str whole = str_from(name);
-    if (kind != FS_REGULAR || sweep->err || !is_temp_name(whole)) return;
-    sweep->err = buf_append(&sweep->names, str_of(name, whole.len + 1));
+    return kind == FS_REGULAR && is_temp_name(name);
 }
 
 static enum err remove_gathered(struct fs *fs, const char *dir, struct str names)
@@ -148,8 +172,8 @@ static enum err remove_gathered(struct fs *fs, const char *dir, struct str names
     enum err first = ERR_OK;
     for (size_t at = 0; at < names.len; at += strlen(names.at + at) + 1) {
         char path[FS_PATH_CAP];
-        int len = snprintf(path, sizeof path, "%s/%s", dir, names.at + at);
-        enum err err = len < FS_PATH_CAP ? fs_remove(fs, path) : ERR_INVALID;
+        enum err err = fs_path(dir, names.at + at, path, NULL);
+        if (!err) err = fs_remove(fs, path);
         if (err && err != ERR_NOT_FOUND && !first) first = err;
     }
     return first;
@@ -157,24 +181,22 @@ static enum err remove_gathered(struct fs *fs, const char *dir, struct str names
 
 enum err fs_sweep_temps(struct fs *fs, const char *dir)
 {
-    enum err err;
-    bool more;
+    enum err listed, err;
     /* Ends: a round that filled the buffer removed something, or failed. */
     do {
-        struct sweep sweep = {.err = ERR_OK};
-        buf_init(&sweep.names, SWEEP_BYTES_MAX);
-        err = fs_list(fs, dir, gather_temp, &sweep);
-        if (!err && sweep.err != ERR_FULL) err = sweep.err;
-        more = sweep.err == ERR_FULL;
-        if (!err) err = remove_gathered(fs, dir, buf_peek(&sweep.names));
-        buf_deinit(&sweep.names);
-    } while (more && !err);
+        struct buf names;
+        buf_init(&names, SWEEP_BYTES_MAX);
+        listed = fs_names(fs, dir, is_temp, &names, NULL);
+        err = listed == ERR_FULL ? ERR_OK : listed;
+        if (!err) err = remove_gathered(fs, dir, buf_peek(&names));
+        buf_deinit(&names);
+    } while (listed == ERR_FULL && !err);
     return err;
 }
 
 /* -- directories -- */
 
-/* A directory we did not make may stand in one we may not read; then it was not ours to sync. */
+/* A directory that was there may be in one that we may not read; then its sync is not our task. */
 static enum err sync_parent(struct fs *fs, const char *path, bool made)
 {
     char dir[FS_PATH_CAP];
@@ -226,9 +248,7 @@ enum err fs_make_parent(struct fs *fs, const char *path, uint32_t mode, struct n
         return note_fail(note, ERR_INVALID, "%.100s...: path too long", path);
     parent_of(path, dir);
     err = fs_make_dirs(fs, dir, mode);
-    if (err == ERR_UNKNOWN) err = ERR_OK;
-    if (err) note_set(note, "make %s: %s", dir, err_text(err));
-    return err;
+    return fs_noted(err == ERR_UNKNOWN ? ERR_OK : err, "make", dir, note);
 }
 
 /* -- segments -- */

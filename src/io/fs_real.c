@@ -4,7 +4,7 @@
  * A directory is locked with flock(2) on a file LOCK inside it: the kernel lets go when the process
  * dies however it dies, and two opens in one process exclude each other too. What is written in the
  * file is only for the message. */
-#include "io/fs.h"
+#include "io/real_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,13 +23,15 @@ struct real_file {
     int fd;
 };
 struct fs_lock {
-    int fd;
+    struct real_file file; /* LOCK */
 };
 
-/* The one place where errno becomes ours. */
-static enum err from_errno(int code)
+/* The one place where the kernel's error numbers become ours. It is here because the stores of
+ * libmuster link this file without the loop. */
+enum err real_err(int uv_code)
 {
-    switch (code) {
+    switch (-uv_code) {
+    case 0: return ERR_OK;
     case ENOENT: return ERR_NOT_FOUND;
     case EEXIST: return ERR_EXISTS;
     case EACCES:
@@ -37,14 +39,16 @@ static enum err from_errno(int code)
     case EROFS: return ERR_DENIED;
     case ENOSPC:
     case EDQUOT: return ERR_NO_SPACE;
-    case ENOMEM: return ERR_NOMEM;
+    case ENOMEM:
+    case ENOBUFS: return ERR_NOMEM;
     case EMFILE:
     case ENFILE: return ERR_FULL;
     case EFBIG:
     case EOVERFLOW: return ERR_TOO_LARGE;
     case ENOTEMPTY: return ERR_PRECONDITION;
     case EBUSY:
-    case ETXTBSY: return ERR_BUSY;
+    case ETXTBSY:
+    case EADDRINUSE: return ERR_BUSY;
     case EINVAL:
     case EISDIR:
     case ENOTDIR:
@@ -54,6 +58,11 @@ static enum err from_errno(int code)
     case EXDEV: return ERR_INVALID;
     case ENOSYS:
     case EOPNOTSUPP: return ERR_UNSUPPORTED;
+    case ETIMEDOUT: return ERR_TIMEOUT;
+    case ECANCELED: return ERR_CANCELLED;
+    case EADDRNOTAVAIL:
+    case EAFNOSUPPORT:
+    case EAGAIN: return ERR_UNAVAILABLE;
     default: return ERR_IO;
     }
 }
@@ -63,20 +72,13 @@ static int fd_of(const struct fs_file *file)
     return ((const struct real_file *)file)->fd;
 }
 
-/* Opens, and answers -1 with errno. */
+/* Opens, or returns -1 with errno. */
 static int open_retrying(const char *path, int flags, uint32_t mode)
 {
     int fd;
     do fd = open(path, flags | O_CLOEXEC | O_NOCTTY, (mode_t)mode);
     while (fd < 0 && errno == EINTR);
     return fd;
-}
-
-/* A name inside a directory; false when it does not fit. */
-static bool path_in(const char *dir, const char *name, char path[FS_PATH_CAP])
-{
-    int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
-    return len > 0 && len < FS_PATH_CAP;
 }
 
 /* -- files -- */
@@ -98,7 +100,7 @@ static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_
     struct stat info;
     enum err err = ERR_OK;
     if (file->fd < 0 || fstat(file->fd, &info) != 0)
-        err = from_errno(errno);
+        err = real_err(-errno);
     else if (!S_ISREG(info.st_mode))
         err = ERR_INVALID;
     if (err) {
@@ -123,7 +125,7 @@ static enum err real_read_at(struct fs *, struct fs_file *file, uint64_t offset,
     while (done < len) {
         ssize_t got = pread(fd_of(file), (char *)into + done, len - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return from_errno(errno);
+        if (got < 0) return real_err(-errno);
         if (got == 0) break;
         done += (size_t)got;
     }
@@ -131,21 +133,17 @@ static enum err real_read_at(struct fs *, struct fs_file *file, uint64_t offset,
     return ERR_OK;
 }
 
-static enum err write_all(int fd, uint64_t offset, struct str bytes)
+static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset, struct str bytes)
 {
     for (size_t done = 0; done < bytes.len;) {
-        ssize_t put = pwrite(fd, bytes.at + done, bytes.len - done, (off_t)(offset + done));
+        ssize_t put =
+            pwrite(fd_of(file), bytes.at + done, bytes.len - done, (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return from_errno(errno);
+        if (put < 0) return real_err(-errno);
         if (put == 0) return ERR_IO; /* no progress and no reason: do not spin on it */
         done += (size_t)put;
     }
     return ERR_OK;
-}
-
-static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset, struct str bytes)
-{
-    return write_all(fd_of(file), offset, bytes);
 }
 
 /* EINTR from a sync says nothing was lost yet, so that one alone is tried again. */
@@ -154,26 +152,21 @@ static enum err real_sync(struct fs *, struct fs_file *file)
     int bad;
     do bad = fdatasync(fd_of(file));
     while (bad && errno == EINTR);
-    return bad ? from_errno(errno) : ERR_OK;
-}
-
-static enum err truncate_fd(int fd, uint64_t size)
-{
-    int bad;
-    do bad = ftruncate(fd, (off_t)size);
-    while (bad && errno == EINTR);
-    return bad ? from_errno(errno) : ERR_OK;
+    return bad ? real_err(-errno) : ERR_OK;
 }
 
 static enum err real_truncate(struct fs *, struct fs_file *file, uint64_t size)
 {
-    return truncate_fd(fd_of(file), size);
+    int bad;
+    do bad = ftruncate(fd_of(file), (off_t)size);
+    while (bad && errno == EINTR);
+    return bad ? real_err(-errno) : ERR_OK;
 }
 
 static enum err real_file_size(struct fs *, struct fs_file *file, uint64_t *ret_size)
 {
     struct stat info;
-    if (fstat(fd_of(file), &info) != 0) return from_errno(errno);
+    if (fstat(fd_of(file), &info) != 0) return real_err(-errno);
     *ret_size = (uint64_t)info.st_size;
     return ERR_OK;
 }
@@ -188,7 +181,7 @@ static enum fs_kind kind_of(mode_t mode)
 static enum err real_stat(struct fs *, const char *path, struct fs_info *ret_info)
 {
     struct stat info;
-    if (stat(path, &info) != 0) return from_errno(errno);
+    if (stat(path, &info) != 0) return real_err(-errno);
     *ret_info = (struct fs_info){
         .kind = kind_of(info.st_mode),
         .size = (uint64_t)info.st_size,
@@ -203,28 +196,28 @@ static enum err real_rename(struct fs *, const char *from, const char *to)
 {
     if (rename(from, to) == 0) return ERR_OK;
     /* POSIX lets a file system say either for a directory that is not empty. */
-    return errno == EEXIST ? ERR_PRECONDITION : from_errno(errno);
+    return errno == EEXIST ? ERR_PRECONDITION : real_err(-errno);
 }
 
 static enum err real_remove(struct fs *, const char *path)
 {
     if (unlink(path) == 0) return ERR_OK;
-    if (errno != EISDIR) return from_errno(errno);
+    if (errno != EISDIR) return real_err(-errno);
     if (rmdir(path) == 0) return ERR_OK;
-    return errno == EEXIST ? ERR_PRECONDITION : from_errno(errno);
+    return errno == EEXIST ? ERR_PRECONDITION : real_err(-errno);
 }
 
 static enum err real_make_dir(struct fs *, const char *path, uint32_t mode)
 {
-    return mkdir(path, (mode_t)mode) == 0 ? ERR_OK : from_errno(errno);
+    return mkdir(path, (mode_t)mode) == 0 ? ERR_OK : real_err(-errno);
 }
 
 static enum err real_make_link(struct fs *, const char *target, const char *path)
 {
-    return symlink(target, path) == 0 ? ERR_OK : from_errno(errno);
+    return symlink(target, path) == 0 ? ERR_OK : real_err(-errno);
 }
 
-/* Some file systems do not tell the kind with the name. */
+/* Some file systems do not give the kind with the name. */
 static enum fs_kind entry_kind(int dir_fd, const struct dirent *entry)
 {
     struct stat info;
@@ -241,7 +234,7 @@ static enum fs_kind entry_kind(int dir_fd, const struct dirent *entry)
 static enum err real_list(struct fs *, const char *path, fs_list_fn *each, void *context)
 {
     DIR *dir = opendir(path);
-    if (!dir) return from_errno(errno);
+    if (!dir) return real_err(-errno);
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(dir);
@@ -249,7 +242,7 @@ static enum err real_list(struct fs *, const char *path, fs_list_fn *each, void 
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
         each(context, entry->d_name, entry_kind(dirfd(dir), entry));
     }
-    enum err err = errno ? from_errno(errno) : ERR_OK;
+    enum err err = errno ? real_err(-errno) : ERR_OK;
     closedir(dir);
     return err;
 }
@@ -257,12 +250,12 @@ static enum err real_list(struct fs *, const char *path, fs_list_fn *each, void 
 static enum err real_sync_dir(struct fs *, const char *path)
 {
     int bad, fd = open_retrying(path, O_RDONLY | O_DIRECTORY, 0);
-    if (fd < 0) return from_errno(errno);
+    if (fd < 0) return real_err(-errno);
     do bad = fsync(fd);
     while (bad && errno == EINTR);
     /* EINVAL is how a file system says that it has no sync for directories at all; there is nothing
      * more to be had from it, and refusing to run there would help nobody. */
-    enum err err = bad && errno != EINVAL ? from_errno(errno) : ERR_OK;
+    enum err err = bad && errno != EINVAL ? real_err(-errno) : ERR_OK;
     close(fd);
     return err;
 }
@@ -273,7 +266,7 @@ static enum err real_free_bytes(struct fs *, const char *path, uint64_t *ret_byt
     int bad;
     do bad = statvfs(path, &info);
     while (bad && errno == EINTR);
-    if (bad) return from_errno(errno);
+    if (bad) return real_err(-errno);
     *ret_bytes = (uint64_t)info.f_bavail * info.f_frsize; /* what we may use, not root's reserve */
     return ERR_OK;
 }
@@ -289,23 +282,23 @@ static bool still_named(int fd, const char *path)
            open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
-static void tell_holder(int fd, const char *dir, struct note *note)
+static void note_holder(int fd, const char *dir, struct note *note)
 {
     char text[FS_LOCK_TEXT_CAP];
     ssize_t got = pread(fd, text, sizeof text, 0);
     fs_lock_busy_note(note, dir, str_of(text, got > 0 ? (size_t)got : 0));
 }
 
-/* A courtesy to whoever comes second. It may fail on a full disk and the lock holds all the same;
- * but the name of an earlier holder must not stay, and making a file shorter needs no space. */
-static void write_holder(int fd)
+/* Only for the message that a second process gets. On a full disk it may fail, and the lock holds all
+ * the same; but the name of an earlier holder must go, and making a file shorter needs no space. */
+static void write_holder(struct fs_file *file)
 {
     char text[FS_LOCK_TEXT_CAP];
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     wall_time since = {(uint64_t)now.tv_sec * MS_PER_SECOND + (uint64_t)now.tv_nsec / NS_PER_MS};
     size_t len = fs_lock_text((uint64_t)getpid(), since, text);
-    (void)(truncate_fd(fd, 0) == ERR_OK && write_all(fd, 0, str_of(text, len)) == ERR_OK);
+    if (!real_truncate(NULL, file, 0)) (void)real_write_at(NULL, file, 0, str_of(text, len));
 }
 
 static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **ret_lock,
@@ -313,29 +306,29 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
 {
     enum { TRIES_MAX = 16 }; /* each costs somebody a removal of LOCK, which nobody should do */
     char file[FS_PATH_CAP];
-    if (!path_in(path, FS_LOCK_NAME, file)) return ERR_INVALID;
+    if (fs_path(path, FS_LOCK_NAME, file, NULL)) return ERR_INVALID;
     struct fs_lock *lock = malloc(sizeof *lock);
     if (!lock) return ERR_NOMEM;
     enum err err = ERR_IO;
     for (int tries = 0; tries < TRIES_MAX; tries++) {
         int bad;
         /* 0600: flock asks for no write permission, so a reader could hold the lock. */
-        lock->fd = open_retrying(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
-        if (lock->fd < 0) {
-            err = from_errno(errno);
+        lock->file.fd = open_retrying(file, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0600);
+        if (lock->file.fd < 0) {
+            err = real_err(-errno);
             break;
         }
-        do bad = flock(lock->fd, LOCK_EX | LOCK_NB);
+        do bad = flock(lock->file.fd, LOCK_EX | LOCK_NB);
         while (bad && errno == EINTR);
         if (bad) {
-            err = errno == EWOULDBLOCK ? ERR_BUSY : from_errno(errno);
-            if (err == ERR_BUSY) tell_holder(lock->fd, path, note);
-        } else if (still_named(lock->fd, file)) {
-            write_holder(lock->fd);
+            err = errno == EWOULDBLOCK ? ERR_BUSY : real_err(-errno);
+            if (err == ERR_BUSY) note_holder(lock->file.fd, path, note);
+        } else if (still_named(lock->file.fd, file)) {
+            write_holder(&lock->file.base);
             *ret_lock = lock;
             return ERR_OK;
         }
-        close(lock->fd);
+        close(lock->file.fd);
         if (bad) break;
     }
     free(lock);
@@ -344,8 +337,9 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
 
 static void real_unlock(struct fs *, struct fs_lock *lock)
 {
-    (void)truncate_fd(lock->fd, 0); /* so that no message names us after we are gone */
-    close(lock->fd);
+    (void)real_truncate(NULL, &lock->file.base,
+                        0); /* so that no message names us after we are gone */
+    close(lock->file.fd);
     free(lock);
 }
 

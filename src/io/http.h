@@ -4,7 +4,7 @@
  * Handlers run on the HTTP thread and see copies only: publish what they may show with http_publish
  * (a named page that is replaced whole), or answer from a handler that touches nothing of the
  * loop's. Server-sent events are pushed to a channel from any thread; a slow reader loses the
- * oldest events and is told how many, nobody else waits for it.
+ * oldest events and gets their number, nobody else waits for it.
  *
  * The surprising rule: paths are decoded before they are matched, and a path that is malformed, not
  * UTF-8, or holds a control byte or a "." or ".." segment is answered with 400 and reaches no

@@ -26,10 +26,10 @@ struct event {
 struct http_channel {
     struct http_server *server;
     struct list readers; /* of the HTTP thread */
-    struct event **ring; /* ring[sequence % events_max] */
     size_t events_max, bytes;
     uint64_t first, next; /* sequence numbers: first <= kept < next; the first ever is 1 */
     bool marked;          /* events came since they were last written to readers */
+    struct event *ring[]; /* ring[sequence % events_max] */
 };
 
 static void event_unhold(struct event *event)
@@ -243,17 +243,12 @@ enum err http_channel_open(struct http_server *server, const char *path, size_t 
     enum err err;
 
     if (events_max == 0 || events_max > HTTP_CHANNEL_EVENTS_MAX) return ERR_INVALID;
-    channel = calloc(1, sizeof *channel);
+    channel = calloc(1, sizeof *channel + events_max * sizeof channel->ring[0]);
     if (!channel) return ERR_NOMEM;
     list_init(&channel->readers);
     channel->server = server;
     channel->events_max = events_max;
     channel->first = channel->next = 1;
-    channel->ring = calloc(events_max, sizeof(void *));
-    if (!channel->ring) {
-        free(channel);
-        return ERR_NOMEM;
-    }
     http_lock(server);
     err = http_route_add(server, path, &route);
     if (!err) {
@@ -262,12 +257,11 @@ enum err http_channel_open(struct http_server *server, const char *path, size_t 
         route->channel = channel;
     }
     http_unlock(server);
-    if (err) {
+    if (err)
         http_channel_free(channel);
-        return err;
-    }
-    *ret_channel = channel;
-    return ERR_OK;
+    else
+        *ret_channel = channel;
+    return err;
 }
 
 void http_channel_free(struct http_channel *channel)
@@ -275,7 +269,6 @@ void http_channel_free(struct http_channel *channel)
     if (!channel) return;
     assert(list_empty(&channel->readers));
     while (channel->first < channel->next) drop_oldest(channel);
-    free(channel->ring);
     free(channel);
 }
 

@@ -25,7 +25,6 @@ static void connection_free(struct http_connection *c)
     http_page_unref(c->page);
     buf_deinit(&c->input);
     buf_deinit(&c->head_text);
-    buf_deinit(&c->target);
     buf_deinit(&c->body);
     buf_deinit(&c->own_body);
     free(c);
@@ -56,40 +55,27 @@ static bool connection_peer_is_full(const struct http_server *server, const char
 
 static const struct stream_events connection_events;
 
-static void connection_on_ready(void *owner, struct stream *own_stream)
+static void connection_on_open(void *owner) /* TLS only */
 {
     struct http_connection *c = owner;
 
     c->state = CONNECTION_HEAD;
-    c->stream = own_stream;
     c->active_at = loop_now(real_io_io(c->server->real)->loop);
-    stream_start(own_stream, &connection_events, c);
-}
-
-static void connection_on_failed(void *owner, enum err why, const struct note *note)
-{
-    (void)why, (void)note;
-    connection_free(owner);
 }
 
 static enum err connection_secure(struct http_connection *c, struct tls_context *tls)
 {
-    struct tls_accept_options options = {
-        .loop = real_io_io(c->server->real)->loop,
-        .context = tls,
-        .output_max = HTTP_OUTPUT_MAX,
-        .on_ready = connection_on_ready,
-        .on_failed = connection_on_failed,
-        .owner = c,
-    };
-    enum err err = tls_accept(&options, c->stream, &c->stream, NULL);
+    const struct listen_options options = {.tls = tls, .output_max = HTTP_OUTPUT_MAX};
+    enum err err = tls_accept(real_io_io(c->server->real)->loop, &options, c->stream,
+                              &connection_events, c, &c->stream, NULL);
 
     if (!err) http_tls_expire(c->server); /* it may have found the files changed */
     return err;
 }
 
-void http_connection_accept(struct http_server *server, struct stream *own_stream)
+void http_connection_accept(void *owner, struct stream *own_stream)
 {
+    struct http_server *server = owner;
     struct http_connection *c = calloc(1, sizeof *c);
     struct tls_context *tls = http_tls_now(server);
 
@@ -106,7 +92,6 @@ void http_connection_accept(struct http_server *server, struct stream *own_strea
     c->active_at = loop_now(real_io_io(server->real)->loop);
     buf_init(&c->input, HTTP_INPUT_MAX);
     buf_init(&c->head_text, HTTP_HEAD_MAX);
-    buf_init(&c->target, HTTP_HEAD_MAX);
     buf_init(&c->body, server->body_max);
     if (connection_peer_is_full(server, c->peer) || (tls && connection_secure(c, tls))) {
         free(c);
@@ -355,13 +340,13 @@ static void connection_on_end(void *owner)
     if (c->state == CONNECTION_HEAD || c->state == CONNECTION_BODY) http_connection_end(c);
 }
 
-static void connection_on_closed(void *owner, enum err why, const struct note *note)
+static void connection_on_closed(void *owner, enum err, const struct note *)
 {
-    (void)why, (void)note;
     connection_free(owner);
 }
 
 static const struct stream_events connection_events = {
+    .on_open = connection_on_open,
     .on_bytes = connection_on_bytes,
     .on_drained = connection_on_drained,
     .on_end = connection_on_end,

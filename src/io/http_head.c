@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of HTTP/1.1 requests. See http_head.h for what is refused and why. No state; any thread. */
+/* Text of HTTP/1.1 requests: head, chunks, targets, queries. See http_head.h for what is refused and
+ * why. No state; any thread. */
 #include "io/http_head.h"
 
 #include <stdlib.h>
@@ -248,11 +249,8 @@ bool http_path_is_safe(struct str path)
 {
     struct str rest, segment;
 
-    if (path.len == 0 || path.at[0] != '/' || !str_is_utf8(path)) return false;
-    for (size_t i = 0; i < path.len; i++) {
-        unsigned char c = (unsigned char)path.at[i];
-        if (c < 0x20 || c == 0x7f) return false;
-    }
+    if (!str_starts(path, STR("/")) || !str_is_utf8(path) || !is_clean(path)) return false;
+    if (str_has(path, '\t')) return false;
     rest = path;
     while (str_split(&rest, '/', &segment))
         if (str_equal(segment, STR(".")) || str_equal(segment, STR(".."))) return false;

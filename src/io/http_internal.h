@@ -3,11 +3,11 @@
  *
  *     http_server.c      life, thread, listener; what wakes the thread
  *     http_connection.c  one connection: limits, time, bytes in, bytes out
- *     http_request.c     one request: what is asked, who answers, the answer's head
+ *     http_request.c     one request: its target and route, the answer and its head
  *     http_routes.c      the table of paths, published pages
  *     http_channel.c     server-sent events
  *
- * Two threads meet here: the HTTP thread, which alone touches connections, and whoever routes,
+ * Two threads meet here: the HTTP thread, which alone touches connections, and any other that routes,
  * publishes or sends. `lock` guards everything below it; handlers run without it. */
 #ifndef IO_HTTP_INTERNAL_H
 #define IO_HTTP_INTERNAL_H
@@ -94,12 +94,10 @@ struct http_connection {
     struct http_head head;
     struct http_chunks chunks;
     size_t body_left, drained; /* drained: body bytes thrown away */
-    int refuse;                /* status of the refusal decided so far; 0: none */
+    int refuse;                /* 413 when the body is too large; else 0 */
     enum http_method method;   /* as asked; 0: one we do not know */
-    struct buf target;         /* the path, decoded */
-    struct str path, query;    /* of target; of head_text */
-    enum route_kind kind;
-    uint32_t methods; /* of the route */
+    struct str path, query;    /* in head_text; the path is decoded in place */
+    uint32_t methods;          /* of the route; for a refusal */
     struct http_channel *channel;
     struct buf body;
 
@@ -129,7 +127,7 @@ struct http_server {
     /* -- the HTTP thread's, once it runs -- */
     struct listener *listener;
     struct tls_context *tls; /* NULL: plaintext */
-    uint64_t tls_loads;      /* of `tls`, when connections were last told to end */
+    uint64_t tls_loads;      /* of `tls`, when connections were last expired */
     struct list connections;
     struct timer sweep;
     mono_time pulse_at;
@@ -146,9 +144,16 @@ struct http_server {
     bool thread_runs, stopping, woken, in_handler; /* woken: `wake` is posted */
 };
 
+static inline void http_lock(struct http_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+}
+static inline void http_unlock(struct http_server *server)
+{
+    pthread_mutex_unlock(&server->lock);
+}
+
 /* -- http_server.c -- */
-void http_lock(struct http_server *server);
-void http_unlock(struct http_server *server);
 void http_wake(struct http_server *server); /* under lock */
 /* HTTP thread: the context for a connection that comes; NULL: plaintext. */
 struct tls_context *http_tls_now(struct http_server *server);
@@ -157,7 +162,7 @@ void http_tls_expire(struct http_server *server);
 void http_sweep_start(struct http_server *server); /* HTTP thread: there are connections */
 
 /* -- http_connection.c: HTTP thread -- */
-void http_connection_accept(struct http_server *server, struct stream *own_stream);
+void http_connection_accept(void *server, struct stream *own_stream);
 /* What a timer looks at: silence, and with `pulse` readers to probe. */
 void http_connection_check(struct http_connection *c, mono_time now, bool pulse);
 /* No further request is read: at once, or after the answer under way. Readers stay. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request: what is asked, who answers, the head of the answer.
+/* One request: its target and route, the answer and the answer's head.
  *
- * A request is decided when its head is there and answered when its body is there, so that a body
- * is never left unread in front of the next pipelined request. A refusal is given at once, and the
- * connection closed after it, when more body is announced than will be read. HTTP thread only. */
+ * A request is decided and answered when its body is there, so that a body is never left unread in
+ * front of the next pipelined request. A refusal is given at once, and the connection closed after
+ * it, when more body is announced than will be read. HTTP thread only. */
 #include "io/http_internal.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 enum { ANSWER_HEAD_CAP = 8 * 1024, ANSWER_HEAD_USUAL = 768 };
 #define PLAIN_TEXT "text/plain; charset=utf-8"
 
-/* -- what is asked ----------------------------------------------------------------------------- */
+/* -- the target -------------------------------------------------------------------------------- */
 
 static enum http_method method_of(struct str name)
 {
@@ -30,7 +30,7 @@ static int target_read(struct http_connection *c)
 {
     struct str target = c->head.target, raw_path;
     size_t question, len;
-    char *room;
+    char *in_place;
 
     for (size_t i = 0; i < 2; i++) {
         struct str scheme = i ? STR("https://") : STR("http://");
@@ -42,29 +42,32 @@ static int target_read(struct http_connection *c)
     question = str_find(target, '?');
     raw_path = str_of(target.at, question);
     c->query = str_tail(target, question + 1);
-    buf_clear(&c->target);
-    if (buf_reserve(&c->target, raw_path.len + 1, &room)) return 503;
-    if (http_decode(raw_path, false, room, &len)) return 400;
-    c->path = str_of(room, len);
+    in_place = (char *)raw_path.at; /* in head_text, which is ours */
+    if (http_decode(raw_path, false, in_place, &len)) return 400;
+    c->path = str_of(in_place, len);
     return http_path_is_safe(c->path) ? 0 : 400;
 }
 
-static int route_find(struct http_connection *c)
+/* Finds the route of the request and holds what it needs: a page by its count, a handler by
+ * `in_handler`, for whose end http_unroute waits. */
+static int route_take(struct http_connection *c, struct route *ret_route)
 {
+    struct http_server *server = c->server;
     const struct route *route;
-    uint32_t allowed;
+    int refuse = 404;
 
-    http_lock(c->server);
-    route = http_route_find(c->server, c->path);
+    http_lock(server);
+    route = http_route_find(server, c->path);
     if (route) {
-        c->kind = route->kind;
+        uint32_t allowed = route->methods | (route->methods & HTTP_GET ? HTTP_HEAD : 0);
+        refuse = c->method & allowed ? 0 : 405;
         c->methods = route->methods;
-        c->channel = route->channel;
+        *ret_route = *route;
     }
-    http_unlock(c->server);
-    if (!route) return 404;
-    allowed = c->methods | (c->methods & HTTP_GET ? HTTP_HEAD : 0);
-    return c->method & allowed ? 0 : 405;
+    if (!refuse && route->page) atomic_fetch_add(&route->page->refs, 1);
+    if (!refuse) server->in_handler = route->kind == ROUTE_HANDLER;
+    http_unlock(server);
+    return refuse;
 }
 
 void http_request_begin(struct http_connection *c)
@@ -76,9 +79,8 @@ void http_request_begin(struct http_connection *c)
     c->state = CONNECTION_BODY;
     c->chunks = (struct http_chunks){.state = CHUNK_SIZE};
     c->drained = 0;
+    c->refuse = 0;
     c->method = method_of(c->head.method);
-    c->refuse = target_read(c);
-    if (!c->refuse) c->refuse = route_find(c);
     if (c->head.body_len > c->server->body_max) {
         c->head.close = true;
         http_request_refuse(c, 413);
@@ -200,21 +202,6 @@ void http_request_send(struct http_connection *c, const struct http_answer *answ
 
 /* -- answers ----------------------------------------------------------------------------------- */
 
-static const char *refusal_text(int status)
-{
-    switch (status) {
-    case 400: return "bad request";
-    case 404: return "not found";
-    case 405: return "method not allowed";
-    case 413: return "body too large";
-    case 414: return "target too long";
-    case 431: return "headers too large";
-    case 503: return "too many readers";
-    case 505: return "version not supported";
-    default: return "internal error";
-    }
-}
-
 static void answer_text(struct http_connection *c, int status, const char *text, const char *allow)
 {
     struct http_answer answer = {
@@ -236,7 +223,7 @@ void http_request_refuse(struct http_connection *c, int status)
                         : c->methods == HTTP_POST ? "POST"
                                                   : "GET, HEAD, POST";
 
-    answer_text(c, status, refusal_text(status), status == 405 ? allow : NULL);
+    answer_text(c, status, http_reason(status), status == 405 ? allow : NULL);
 }
 
 static bool etag_matches(struct str if_none_match, struct str etag)
@@ -253,60 +240,22 @@ static bool etag_matches(struct str if_none_match, struct str etag)
     return false;
 }
 
-static void answer_page(struct http_connection *c)
+static void answer_page(struct http_connection *c, struct http_page *own_page)
 {
-    struct http_answer answer = {.cache_control = "no-cache"};
-    const struct route *route;
-    struct http_page *page = NULL;
+    struct http_answer answer = {.cache_control = "no-cache",
+                                 .status = own_page->status,
+                                 .content_type = own_page->content_type,
+                                 .etag = own_page->etag};
+    struct str body = own_page->body;
 
-    http_lock(c->server);
-    route = http_route_find(c->server, c->path);
-    if (route && route->kind == ROUTE_PAGE) { /* it may have been taken away meanwhile */
-        page = route->page;
-        atomic_fetch_add(&page->refs, 1);
-    }
-    http_unlock(c->server);
-    if (!page) {
-        http_request_refuse(c, 404);
-        return;
-    }
-    c->page = page;
-    answer.etag = page->etag;
-    if (page->status == 200 &&
-        etag_matches(c->head.fields[FIELD_IF_NONE_MATCH], str_from(page->etag))) {
+    c->page = own_page;
+    if (own_page->status == 200 &&
+        etag_matches(c->head.fields[FIELD_IF_NONE_MATCH], str_from(own_page->etag))) {
         answer.status = 304;
-        http_request_send(c, &answer, STR_EMPTY);
-        return;
+        answer.content_type = NULL;
+        body = STR_EMPTY;
     }
-    answer.status = page->status;
-    answer.content_type = page->content_type;
-    http_request_send(c, &answer, page->body);
-}
-
-/* Runs the handler unless its route was taken away; http_unroute waits for the end of this. */
-static bool run_handler(struct http_connection *c, const struct http_request *request,
-                        struct http_response *response)
-{
-    struct http_server *server = c->server;
-    const struct route *route;
-    http_handler *handler = NULL;
-    void *context = NULL;
-
-    http_lock(server);
-    route = http_route_find(server, c->path);
-    if (route && route->kind == ROUTE_HANDLER) {
-        handler = route->handler;
-        context = route->context;
-        server->in_handler = true;
-    }
-    http_unlock(server);
-    if (!handler) return false;
-    handler(context, request, response);
-    http_lock(server);
-    server->in_handler = false;
-    pthread_cond_broadcast(&server->handler_ended);
-    http_unlock(server);
-    return true;
+    http_request_send(c, &answer, body);
 }
 
 /* What a handler filled in; the body's memory is the connection's now. */
@@ -327,7 +276,7 @@ static void answer_filled(struct http_connection *c, const struct http_response 
         http_request_send(c, &answer, buf_peek(&c->own_body));
 }
 
-static void answer_handler(struct http_connection *c)
+static void answer_handler(struct http_connection *c, const struct route *route)
 {
     const struct tls_identity *identity = c->expired ? NULL : stream_peer_identity(c->stream);
     const struct str *fields = c->head.fields;
@@ -343,28 +292,35 @@ static void answer_handler(struct http_connection *c)
         .identity = identity && identity->uri_count > 0 ? identity : NULL,
     };
     struct http_response response = {.status = 200, .content_type = PLAIN_TEXT};
-    bool ran;
 
     buf_init(&response.body, c->server->response_max);
-    ran = run_handler(c, &request, &response);
+    route->handler(route->context, &request, &response);
+    http_lock(c->server);
+    c->server->in_handler = false;
+    pthread_cond_broadcast(&c->server->handler_ended);
+    http_unlock(c->server);
     buf_deinit(&c->own_body);
     c->own_body = response.body;
-    if (ran)
-        answer_filled(c, &response);
-    else
-        http_request_refuse(c, 404);
+    answer_filled(c, &response);
 }
 
 void http_request_answer(struct http_connection *c)
 {
-    if (c->refuse)
-        http_request_refuse(c, c->refuse);
-    else if (c->kind == ROUTE_PAGE)
-        answer_page(c);
-    else if (c->kind != ROUTE_CHANNEL)
-        answer_handler(c);
-    else if (atomic_load(&c->server->readers) >= c->server->readers_max)
-        http_request_refuse(c, 503);
-    else
+    struct route route = {.kind = ROUTE_NONE};
+    int refuse = c->refuse;
+
+    if (!refuse) refuse = target_read(c);
+    if (!refuse) refuse = route_take(c, &route);
+    if (refuse) {
+        http_request_refuse(c, refuse);
+    } else if (route.kind == ROUTE_PAGE) {
+        answer_page(c, route.page);
+    } else if (route.kind == ROUTE_HANDLER) {
+        answer_handler(c, &route);
+    } else if (atomic_load(&c->server->readers) >= c->server->readers_max) {
+        answer_text(c, 503, "too many readers", NULL);
+    } else {
+        c->channel = route.channel;
         http_channel_answer(c);
+    }
 }

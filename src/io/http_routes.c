@@ -103,15 +103,6 @@ enum err http_unroute(struct http_server *server, const char *path)
     return ERR_OK;
 }
 
-/* Equal pages have equal tags, in this process and the next; 128 bits, so that two pages that
- * differ do not meet by chance. */
-static void etag_of(const char *content_type, struct str content, char etag[HTTP_ETAG_CAP])
-{
-    uint64_t seed = str_hash(str_from(content_type), 1);
-    snprintf(etag, HTTP_ETAG_CAP, "\"%016" PRIx64 "%016" PRIx64 "\"", str_hash(content, seed),
-             str_hash(content, ~seed));
-}
-
 void http_page_unref(struct http_page *page)
 {
     if (page && atomic_fetch_sub(&page->refs, 1) == 1) free(page);
@@ -119,6 +110,7 @@ void http_page_unref(struct http_page *page)
 
 static struct http_page *page_make(int status, const char *content_type, struct str content)
 {
+    uint64_t seed = str_hash(str_from(content_type), 1);
     size_t type_len = strlen(content_type) + 1;
     struct http_page *page = malloc(sizeof *page + type_len + content.len);
     char *behind;
@@ -127,7 +119,10 @@ static struct http_page *page_make(int status, const char *content_type, struct 
     behind = (char *)(page + 1);
     atomic_init(&page->refs, 1);
     page->status = status;
-    etag_of(content_type, content, page->etag);
+    /* Equal pages have equal tags, in this process and the next; 128 bits, so that two pages that
+     * differ do not meet by chance. */
+    snprintf(page->etag, sizeof page->etag, "\"%016" PRIx64 "%016" PRIx64 "\"",
+             str_hash(content, seed), str_hash(content, ~seed));
     page->content_type = memcpy(behind, content_type, type_len);
     if (content.len > 0) memcpy(behind + type_len, content.at, content.len);
     page->body = str_of(behind + type_len, content.len);

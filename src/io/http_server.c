@@ -16,20 +16,6 @@ enum {
     HTTP_STOP_TURNS = 16, /* given to event streams to end in order */
 };
 
-void http_lock(struct http_server *server)
-{
-    int failed = pthread_mutex_lock(&server->lock);
-    assert(!failed);
-    (void)failed;
-}
-
-void http_unlock(struct http_server *server)
-{
-    int failed = pthread_mutex_unlock(&server->lock);
-    assert(!failed);
-    (void)failed;
-}
-
 void http_wake(struct http_server *server)
 {
     if (server->woken || !server->thread_runs) return;
@@ -143,11 +129,6 @@ void http_sweep_start(struct http_server *server)
         timer_start_in(&server->sweep, min_u64(server->keepalive_ms, HTTP_SWEEP_MS));
 }
 
-static void server_on_accept(void *owner, struct stream *own_stream)
-{
-    http_connection_accept(owner, own_stream);
-}
-
 static void server_close_connections(struct http_server *server, bool readers_too)
 {
     LIST_EACH_SAFE(&server->connections, node, following)
@@ -172,7 +153,7 @@ static void *http_thread(void *argument)
     for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
         real_io_turn(server->real, false);
     server_close_connections(server, true);
-    while (!list_empty(&server->connections)) /* ends: each is told that it is closed */
+    while (!list_empty(&server->connections)) /* ends: the end of each is reported */
         real_io_turn(server->real, true);
     return NULL;
 }
@@ -209,7 +190,7 @@ static enum err server_listen(struct http_server *server, const char *address, s
         .address = address,
         .streams_max = SIZE_MAX, /* ours is the bound: at it we accept no more */
         .output_max = server->tls ? tls_plain_output_max(HTTP_OUTPUT_MAX) : HTTP_OUTPUT_MAX,
-        .on_accept = server_on_accept,
+        .on_accept = http_connection_accept,
         .owner = server,
     };
     struct address_parts parts;
@@ -275,12 +256,11 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
         given_or(options->connections_per_peer_max, HTTP_CONNECTIONS_PER_PEER_MAX);
     server->readers_max = server->connections_max > 1 ? server->connections_max / 2 : 1;
     err = server_start(server, options, note);
-    if (err) {
+    if (err)
         http_close(server);
-        return err;
-    }
-    *ret_server = server;
-    return ERR_OK;
+    else
+        *ret_server = server;
+    return err;
 }
 
 void http_close(struct http_server *server)

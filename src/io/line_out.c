@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Whole lines to a file, pipe or socket without waiting. Invariant: a line that has begun is finished
+ * before the next one, or ended with a line end where a full file cut it. One thread at a time. */
 #include "io/line_out.h"
 
 #include <errno.h>
@@ -49,8 +51,8 @@ void line_out_deinit(struct line_out *out)
     *out = (struct line_out){.fd = -1};
 }
 
-/* A pipe is writable for poll when it takes LINE_OUT_ATOMIC bytes. An error is for write to tell.
- * */
+/* A pipe is writable for poll when it takes LINE_OUT_ATOMIC bytes. write returns an error.
+ */
 static bool would_wait(const struct line_out *out)
 {
     struct pollfd fd = {.fd = out->fd, .events = POLLOUT};
@@ -99,7 +101,7 @@ enum err line_out_flush(struct line_out *out)
 }
 
 /* Ends a line that a full disk cut, so that the next one is not glued to it. */
-static enum err mend(struct line_out *out)
+static enum err end_torn_line(struct line_out *out)
 {
     if (!out->torn) return ERR_OK;
     if (put(out, STR("\n")) != 1) return err_of_write(errno);
@@ -115,7 +117,7 @@ enum err line_out_write(struct line_out *out, struct str line)
     assert(line.len > 0 && line.at[line.len - 1] == '\n');
     if (line.len > LINE_OUT_MAX) return ERR_TOO_LARGE;
     err = line_out_flush(out);
-    if (!err) err = mend(out);
+    if (!err) err = end_torn_line(out);
     if (err) return err;
     sent = put(out, line);
     if (sent < 0) return err_of_write(errno);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening: bind, accept within bounds, hand TLS its handshakes.
+/* Listening: bind, accept within bounds, and wait for TLS handshakes.
  *
  * The socket is ours and only watched by libuv, so that a connection over the limit is closed
  * before anything is allocated for it, and so that running out of files stops accepting for a
@@ -35,18 +35,10 @@ struct real_listener {
     struct timer retry;
     struct list streams; /* accepted and open */
     struct list handshakes;
-    struct listener_stats stats;
     bool is_unix, closed, paused;
     dev_t path_device; /* of the socket we made, so that we remove no other */
     ino_t path_inode;
     char address[LISTEN_ADDRESS_CAP];
-};
-/* A TLS handshake that is under way. */
-struct handshake {
-    struct list link;
-    struct real_listener *listener; /* NULL: closed, nobody wants the stream any more */
-    struct stream *stream;
-    char peer[STREAM_PEER_CAP]; /* for when the stream is gone */
 };
 
 static struct real_listener *from_listener(const struct listener *listener)
@@ -56,75 +48,61 @@ static struct real_listener *from_listener(const struct listener *listener)
 
 void listener_forget(struct real_listener *listener, struct real_stream *s)
 {
-    assert(listener->stats.open > 0);
-    listener->stats.open--;
+    assert(listener->listener.stats.open > 0);
+    listener->listener.stats.open--;
     list_remove(&s->in_listener);
     s->listener = NULL;
 }
 
 /* -- accepting -- */
 
-static void on_ready(void *owner, struct stream *own_stream)
+static void on_shaken(void *owner)
 {
-    struct handshake *handshake = owner;
-    struct real_listener *l = handshake->listener;
+    struct real_stream *s = owner;
+    struct real_listener *l = s->shakes_for;
 
-    list_remove(&handshake->link);
-    free(handshake);
-    if (l)
-        l->options.on_accept(l->options.owner, own_stream);
-    else
-        stream_close(own_stream);
+    s->shakes_for = NULL;
+    list_remove(&s->in_handshakes);
+    l->options.on_accept(l->options.owner, s->tls);
 }
 
-static void on_failed(void *owner, enum err why, const struct note *note)
+static void on_refused(void *owner, enum err why, const struct note *note)
 {
-    struct handshake *handshake = owner;
-    struct real_listener *l = handshake->listener;
+    struct real_stream *s = owner;
+    struct real_listener *l = s->shakes_for;
 
-    list_remove(&handshake->link);
-    if (l) {
-        l->stats.failed_handshake++;
-        if (l->options.on_refused)
-            l->options.on_refused(l->options.owner, handshake->peer, why, note);
-    }
-    free(handshake);
+    if (!l) return; /* it is closed; or on_accept has closed the stream */
+    list_remove(&s->in_handshakes);
+    l->listener.stats.failed_handshake++;
+    if (l->options.on_refused) l->options.on_refused(l->options.owner, s->peer, why, note);
 }
 
-static enum err begin_handshake(struct real_listener *l, struct real_stream *own_plain)
+static void on_no_bytes(void *, struct str)
 {
-    struct handshake *handshake = calloc(1, sizeof *handshake);
-    struct tls_accept_options options = {
-        .loop = &l->real->loop,
-        .context = l->options.tls,
-        .timeout_ms = l->options.handshake_timeout_ms,
-        .output_max = l->options.output_max,
-        .on_ready = on_ready,
-        .on_failed = on_failed,
-        .owner = handshake,
-    };
-    enum err err;
+    assert(false); /* on_accept has started the stream with its own events, or closed it */
+}
 
-    if (!handshake) return ERR_NOMEM;
-    memcpy(handshake->peer, own_plain->peer, sizeof handshake->peer);
-    err = tls_accept(&options, &own_plain->stream, &handshake->stream, NULL);
-    if (err) {
-        free(handshake);
-        return err;
-    }
-    handshake->listener = l;
-    list_init(&handshake->link);
-    list_append(&l->handshakes, &handshake->link);
+static const struct stream_events handshake_events = {
+    .on_open = on_shaken, .on_bytes = on_no_bytes, .on_closed = on_refused};
+
+static enum err begin_handshake(struct real_listener *l, struct real_stream *s)
+{
+    enum err err =
+        tls_accept(&l->real->loop, &l->options, &s->stream, &handshake_events, s, &s->tls, NULL);
+
+    if (err) return err;
+    s->shakes_for = l;
+    list_append(&l->handshakes, &s->in_handshakes);
     return ERR_OK;
 }
 
 static void hand_over(struct real_listener *l, struct real_stream *s)
 {
-    l->stats.accepted++;
+    l->listener.stats.accepted++;
     if (!l->options.tls) {
         l->options.on_accept(l->options.owner, &s->stream);
     } else if (begin_handshake(l, s)) {
-        l->stats.failed_accept++;
+        l->listener.stats.failed_accept++;
         stream_close(&s->stream);
     }
 }
@@ -134,35 +112,35 @@ static void take_connection(struct real_listener *l, int fd, const struct sockad
     size_t output_max = l->options.output_max;
     struct real_stream *s;
 
-    if (l->stats.open >= l->options.streams_max) {
-        l->stats.refused_full++;
+    if (l->listener.stats.open >= l->options.streams_max) {
+        l->listener.stats.refused_full++;
         close(fd);
         return;
     }
     if (l->options.tls) output_max = tls_plain_output_max(output_max);
     s = stream_new(l->real, output_max);
     if (!s) {
-        l->stats.failed_accept++;
+        l->listener.stats.failed_accept++;
         close(fd);
         return;
     }
     if (stream_adopt(s, fd, l->is_unix)) {
-        l->stats.failed_accept++;
+        l->listener.stats.failed_accept++;
         close(fd);
-        stream_close(&s->stream); /* not started, so nobody is told */
+        stream_close(&s->stream); /* not started, so without an event */
         return;
     }
     stream_address_text(peer, s->peer);
     stream_opened(s);
     s->listener = l;
     list_append(&l->streams, &s->in_listener);
-    l->stats.open++;
+    l->listener.stats.open++;
     hand_over(l, s);
 }
 
 static void put_off(struct real_listener *l)
 {
-    l->stats.failed_accept++;
+    l->listener.stats.failed_accept++;
     uv_poll_stop(&l->poll);
     timer_start_in(&l->retry, ACCEPT_RETRY_MS);
 }
@@ -228,7 +206,7 @@ static enum err listen_real_refuse(struct note *note, const char *address, int e
 
     uv_strerror_r(-error, reason, sizeof reason);
     note_set(note, "listen on %s: %s", address, reason);
-    return err == ERR_IO || err == ERR_NOT_FOUND ? ERR_UNAVAILABLE : err;
+    return err == ERR_IO || err == ERR_FULL || err == ERR_NOT_FOUND ? ERR_UNAVAILABLE : err;
 }
 
 static int socket_for(int family)
@@ -389,9 +367,9 @@ static void real_listener_close(struct listener *listener)
     for (struct list *node; (node = list_pop(&l->streams));)
         CONTAINER_OF(node, struct real_stream, in_listener)->listener = NULL;
     for (struct list *node; (node = list_pop(&l->handshakes));) {
-        struct handshake *handshake = CONTAINER_OF(node, struct handshake, link);
-        handshake->listener = NULL;
-        stream_close(handshake->stream); /* on_failed frees it */
+        struct real_stream *s = CONTAINER_OF(node, struct real_stream, in_handshakes);
+        s->shakes_for = NULL;
+        stream_close(s->tls);
     }
     remove_path(l);
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
@@ -399,19 +377,7 @@ static void real_listener_close(struct listener *listener)
     l->fd = -1;   /* the number may be somebody else's soon */
 }
 
-static const char *real_listener_address(const struct listener *listener)
-{
-    return from_listener(listener)->address;
-}
-
-static struct listener_stats real_listener_stats(const struct listener *listener)
-{
-    return from_listener(listener)->stats;
-}
-
 static const struct listener_ops real_listener_ops = {
-    .address = real_listener_address,
-    .stats = real_listener_stats,
     .pause = real_listener_pause,
     .close = real_listener_close,
 };
@@ -424,7 +390,7 @@ enum err real_listen(struct net *net, const struct listen_options *options,
     enum err err;
 
     if (!l) return ERR_NOMEM;
-    l->listener.ops = &real_listener_ops;
+    l->listener = (struct listener){.ops = &real_listener_ops, .address = l->address};
     l->real = CONTAINER_OF(net, struct real_io, net);
     l->options = *options;
     l->fd = -1;

@@ -64,7 +64,7 @@ struct turn_hook {
 void turn_hook_add(struct loop *loop, struct turn_hook *hook, turn_hook_fn *fn);
 void turn_hook_remove(struct turn_hook *hook); /* fine on a zeroed or removed one */
 
-/* -- posts: the one thing another thread may do to a loop -- */
+/* -- posts: all that another thread may do to a loop -- */
 struct post;
 typedef void post_fn(struct post *post);
 struct post {
@@ -104,8 +104,7 @@ void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context); /* one ho
 
 /* -- for the two implementations only -- */
 struct loop_ops {
-    void (*wake_at)(struct loop *loop, mono_time due);  /* the earliest timer changed */
-    void (*wake_now)(struct loop *loop);                /* tasks wait, outside a turn */
+    void (*wake)(struct loop *loop); /* the earliest timer changed, or tasks wait outside a turn */
     void (*post)(struct loop *loop, struct post *post); /* any thread */
     enum err (*worker_open)(struct loop *loop, const struct worker_options *options,
                             struct loop_worker **ret_worker);
@@ -127,7 +126,6 @@ void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock 
 void loop_core_deinit(struct loop *loop);
 /* Starts a turn, before its first event is delivered; loop_core_run ends it. */
 void loop_core_begin(struct loop *loop, mono_time now);
-void loop_core_set_now(struct loop *loop);             /* loop_core_begin with the clock's time */
 void loop_core_run(struct loop *loop);                 /* due timers, tasks, hooks, tasks, ... */
 void loop_core_run_on(struct loop *loop);              /* the same turn again, without the timers */
 mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER when no timer runs */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the loop that is the same over libuv and over virtual time: timers, tasks, hooks and
- * the account of what turns cost. What wakes it stands behind struct loop_ops. */
+ * the account of what turns cost. What wakes it is behind struct loop_ops. */
 #include "io/loop.h"
 #include "io/worker.h"
 
@@ -34,13 +34,8 @@ void loop_core_begin(struct loop *loop, mono_time now)
     loop->in_turn = true;
 }
 
-void loop_core_set_now(struct loop *loop)
-{
-    loop_core_begin(loop, clock_mono(loop->clock));
-}
-
 /* Fires what was due and running when the turn's timers began. What the callbacks start is due
- * now at the earliest and carries a later order, so it stands behind all of them in the heap. */
+ * now at the earliest and carries a later order, so it is behind all of them in the heap. */
 static void run_timers(struct loop *loop)
 {
     uint64_t started_before = loop->timers.next_order;
@@ -185,7 +180,7 @@ void timer_start(struct timer *timer, mono_time due)
     due.ms = max_u64(due.ms, loop->now.ms); /* the past is now; run_timers counts on it */
     err = heap_put(&loop->timers, &timer->node, due.ms);
     assert(!err); /* room was taken in timer_init */
-    if (heap_peek(&loop->timers) == &timer->node) loop->ops->wake_at(loop, due);
+    if (heap_peek(&loop->timers) == &timer->node) loop->ops->wake(loop);
 }
 
 void timer_start_in(struct timer *timer, uint64_t delay_ms)
@@ -221,7 +216,7 @@ void loop_defer(struct loop *loop, struct task *task)
     assert(task->link.next); /* task_init was called */
     if (!list_empty(&task->link)) return;
     list_append(&loop->tasks, &task->link);
-    if (!loop->in_turn) loop->ops->wake_now(loop);
+    if (!loop->in_turn) loop->ops->wake(loop);
 }
 
 void turn_hook_add(struct loop *loop, struct turn_hook *hook, turn_hook_fn *fn)

@@ -64,13 +64,13 @@ struct net {
                        struct listener **ret_listener, struct note *note);
 };
 struct listener_ops {
-    const char *(*address)(const struct listener *listener);
-    struct listener_stats (*stats)(const struct listener *listener);
     void (*pause)(struct listener *listener, bool paused);
     void (*close)(struct listener *listener);
 };
 struct listener {
     const struct listener_ops *ops;
+    const char *address; /* with the real port; in the implementation's memory */
+    struct listener_stats stats;
 };
 struct stream_ops {
     void (*start)(struct stream *stream, const struct stream_events *events, void *owner);
@@ -80,12 +80,11 @@ struct stream_ops {
     void (*resume)(struct stream *stream);
     void (*end)(struct stream *stream);
     void (*close)(struct stream *stream);
-    const char *(*peer_address)(const struct stream *stream);
-    const struct tls_identity *(*peer_identity)(const struct stream *stream);
-    const char *(*alpn)(const struct stream *stream);
 };
 struct stream {
     const struct stream_ops *ops;
+    const char *peer_address, *alpn; /* in the implementation's memory */
+    const struct tls_identity *peer_identity;
 };
 
 /* ERR_INVALID for an address that is none, ERR_NOMEM, ERR_FULL (timers). A failure to connect
@@ -105,13 +104,13 @@ static inline enum err net_listen(struct net *net, const struct listen_options *
 /* With the real port; borrowed */
 static inline const char *listener_address(const struct listener *listener)
 {
-    return listener->ops->address(listener);
+    return listener->address;
 }
 static inline struct listener_stats listener_stats(const struct listener *listener)
 {
-    return listener->ops->stats(listener);
+    return listener->stats;
 }
-/* While paused nothing is accepted: who connects waits in the kernel. Not in the simulator. */
+/* While paused nothing is accepted: new connections wait in the kernel. Not in the simulator. */
 static inline void listener_pause(struct listener *listener, bool paused)
 {
     listener->ops->pause(listener, paused);
@@ -160,20 +159,20 @@ static inline void stream_close(struct stream *stream)
 {
     stream->ops->close(stream);
 }
-/* Borrowed; "unix" for a Unix peer */
+/* Borrowed; "unix" for a Unix peer; the address that is dialed before on_open */
 static inline const char *stream_peer_address(const struct stream *stream)
 {
-    return stream->ops->peer_address(stream);
+    return stream->peer_address;
 }
-/* Who the peer proved to be; NULL on plaintext. Borrowed until on_closed. */
+/* The identity that the peer proved; NULL on plaintext. Borrowed until on_closed. */
 static inline const struct tls_identity *stream_peer_identity(const struct stream *stream)
 {
-    return stream->ops->peer_identity(stream);
+    return stream->peer_identity;
 }
 /* Agreed protocol, "" when none */
 static inline const char *stream_alpn(const struct stream *stream)
 {
-    return stream->ops->alpn(stream);
+    return stream->alpn;
 }
 
 /* Splits an address. ERR_INVALID with a note. Views point into `address`; unix: host is the

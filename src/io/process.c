@@ -59,7 +59,7 @@ struct process {
     struct output outputs[OUTPUTS];
     struct timer grace;
     unsigned handles;   /* open: the watch, the pipes */
-    bool ended, failed; /* failed: start went wrong, nobody is told */
+    bool ended, failed; /* failed: start went wrong, on_exit does not come */
     bool own_group;
     struct process_exit exit;
 };
@@ -74,8 +74,12 @@ static void process_free(struct process *p)
     free(p);
 }
 
-static void handle_gone(struct process *p)
+/* The watch, or a pipe. */
+static void process_on_handle_closed(uv_handle_t *handle)
 {
+    struct process *p = handle->data;
+
+    real_enter(p->real);
     assert(p->handles > 0);
     p->handles--;
     if (p->handles > 0) return;
@@ -84,27 +88,11 @@ static void handle_gone(struct process *p)
     process_free(p);
 }
 
-static void on_watch_closed(uv_handle_t *handle)
-{
-    struct process *p = handle->data;
-
-    real_enter(p->real);
-    handle_gone(p);
-}
-
-static void on_pipe_closed(uv_handle_t *handle)
-{
-    struct output *output = handle->data;
-
-    real_enter(output->process->real);
-    handle_gone(output->process);
-}
-
 static void close_output(struct output *output)
 {
     uv_handle_t *handle = (uv_handle_t *)&output->pipe;
 
-    if (handle->data && !uv_is_closing(handle)) uv_close(handle, on_pipe_closed);
+    if (handle->data && !uv_is_closing(handle)) uv_close(handle, process_on_handle_closed);
 }
 
 /* What an ended process left running. Only while nobody has waited for it: until then its number,
@@ -117,17 +105,16 @@ static void kill_group(const struct process *p)
     if (info.si_pid != 0) kill(-p->pid, SIGKILL);
 }
 
-static void on_ended(uv_poll_t *watch, int status, int events)
+static void on_ended(uv_poll_t *watch, int, int)
 {
     struct process *p = watch->data;
     siginfo_t info = {0};
 
-    (void)status, (void)events;
     real_enter(p->real);
     if (p->own_group) kill_group(p);
     if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG)) {
         if (errno == EINTR) return; /* the pidfd stays readable */
-        p->exit.unknown = true;     /* so it would now, for ever, and tell nothing */
+        p->exit.unknown = true;     /* so it would now, for ever */
     } else if (info.si_pid == 0) {
         return;
     } else {
@@ -135,7 +122,7 @@ static void on_ended(uv_poll_t *watch, int status, int events)
         p->exit.code = info.si_status;
     }
     p->ended = true;
-    uv_close((uv_handle_t *)&p->watch, on_watch_closed);
+    uv_close((uv_handle_t *)&p->watch, process_on_handle_closed);
     timer_start_in(&p->grace, PROCESS_OUTPUT_GRACE_MS);
 }
 
@@ -201,8 +188,8 @@ static void on_grace_over(struct timer *timer)
 
 static void on_output_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
 {
-    struct output *output = handle->data;
-    struct real_io *real = output->process->real;
+    struct process *p = handle->data;
+    struct real_io *real = p->real;
 
     real_enter(real);
     *ret_room = uv_buf_init(real->read_room, sizeof real->read_room);
@@ -210,7 +197,7 @@ static void on_output_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
 
 static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 {
-    struct output *output = stream->data;
+    struct output *output = CONTAINER_OF((uv_pipe_t *)stream, struct output, pipe);
 
     real_enter(output->process->real);
     if (got > 0) {
@@ -222,13 +209,20 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 
 /* -- the start -- */
 
-/* What the child needs, settled before the fork. */
+/* Files of a launch. The pipes have their end for reading first. */
+enum {
+    FD_INPUT,
+    FD_FILE,       /* of both outputs of a detached process */
+    FD_STATUS,     /* a pipe: the child says why it cannot become the program */
+    FD_GATE = 4,   /* a pipe: a detached child waits there until it is recorded */
+    FD_OUTPUT = 6, /* a pipe for each output */
+    FD_COUNT = FD_OUTPUT + 2 * OUTPUTS,
+};
+/* What the child needs, made ready before the fork. */
 struct launch {
     const struct process_options *options;
     char path[PROGRAM_PATH_CAP];
-    int null_fd, input_fd, status_fds[2], output_fds[OUTPUTS][2];
-    int file_fd;     /* of both outputs of one that is detached */
-    int gate_fds[2]; /* it waits there until it is recorded; -1: it is not detached */
+    int fds[FD_COUNT]; /* -1: not open */
     pid_t parent;
     const struct process_detached *detached; /* NULL: it is not */
     enum err record_err;
@@ -287,8 +281,8 @@ static void child_wait(const struct launch *launch)
     ssize_t got;
 
     setsid();
-    close(launch->gate_fds[1]); /* ours of the pipe: else the end of the parent would not be seen */
-    do got = read(launch->gate_fds[0], &go, 1);
+    close(launch->fds[FD_GATE + 1]); /* ours: else the end of the parent would not be seen */
+    do got = read(launch->fds[FD_GATE], &go, 1);
     while (got < 0 && errno == EINTR);
     if (got != 1) _exit(CHILD_EXIT_NO_PARENT);
 }
@@ -300,16 +294,13 @@ static void child_main(const struct launch *launch)
     char *const *env = options->env ? (char *const *)options->env : environ;
     sigset_t none;
     /* Out of the way of 0, 1 and 2, should any of these be one of them. */
-    int status_fd = fcntl(launch->status_fds[1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
-    int input_fd = launch->input_fd >= 0 ? launch->input_fd : launch->null_fd;
-    int fds[1 + OUTPUTS] = {fcntl(input_fd, F_DUPFD_CLOEXEC, CHILD_FD_FIRST), -1, -1};
-    bool detached = launch->gate_fds[0] >= 0;
+    int status_fd = fcntl(launch->fds[FD_STATUS + 1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
+    int fds[1 + OUTPUTS] = {fcntl(launch->fds[FD_INPUT], F_DUPFD_CLOEXEC, CHILD_FD_FIRST), -1, -1};
 
-    for (int i = 0; i < OUTPUTS && options->on_line; i++)
-        fds[1 + i] = fcntl(launch->output_fds[i][1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
-    for (int i = 0; i < OUTPUTS && detached; i++)
-        fds[1 + i] = fcntl(launch->file_fd, F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
-    if (detached) child_wait(launch);
+    for (int i = 0; i < OUTPUTS && (options->on_line || launch->detached); i++)
+        fds[1 + i] = fcntl(launch->fds[launch->detached ? FD_FILE : FD_OUTPUT + 2 * i + 1],
+                           F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
+    if (launch->detached) child_wait(launch);
     if (options->die_with_parent) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd, false);
         /* Died before it could be asked for? 0: the parent is outside of our pid namespace. */
@@ -331,38 +322,44 @@ static void child_main(const struct launch *launch)
     child_fail(status_fd, false);
 }
 
-static void close_fds(const int *fds, size_t count)
+static void close_fd(int *fd)
 {
-    for (size_t i = 0; i < count; i++)
-        if (fds[i] >= 0) close(fds[i]);
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
 }
 
-/* A file without a name: whoever reads slowly, or not at all, keeps nobody waiting. */
+/* A file without a name: a program that reads slowly, or not at all, keeps nobody waiting. */
 static int open_input(struct launch *launch)
 {
     struct str left = launch->options->input;
+    int fd =
+        left.len > 0 ? memfd_create("input", MFD_CLOEXEC) : open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-    launch->input_fd = memfd_create("input", MFD_CLOEXEC);
-    if (launch->input_fd < 0) return errno;
+    launch->fds[FD_INPUT] = fd;
+    if (fd < 0) return errno;
+    if (left.len == 0) return 0;
     while (left.len > 0) {
-        ssize_t wrote = write(launch->input_fd, left.at, left.len);
+        ssize_t wrote = write(fd, left.at, left.len);
         if (wrote < 0 && errno != EINTR) return errno;
         if (wrote > 0) left = str_tail(left, (size_t)wrote);
     }
-    return lseek(launch->input_fd, 0, SEEK_SET) < 0 ? errno : 0;
+    return lseek(fd, 0, SEEK_SET) < 0 ? errno : 0;
 }
 
 static int open_fds(struct launch *launch)
 {
-    launch->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (launch->null_fd < 0 || pipe2(launch->status_fds, O_CLOEXEC)) return errno;
-    if (launch->options->input.len > 0) {
-        int error = open_input(launch);
-        if (error) return error;
-    }
+    int error = open_input(launch);
+
+    if (error) return error;
+    if (pipe2(&launch->fds[FD_STATUS], O_CLOEXEC)) return errno;
     for (int i = 0; i < OUTPUTS && launch->options->on_line; i++)
-        if (pipe2(launch->output_fds[i], O_CLOEXEC)) return errno;
+        if (pipe2(&launch->fds[FD_OUTPUT + 2 * i], O_CLOEXEC)) return errno;
     return 0;
+}
+
+static void reap(pid_t pid)
+{
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
 /* Waits until the child has become the program, or has said why it cannot. */
@@ -371,10 +368,10 @@ static int await_exec(struct launch *launch, pid_t pid)
     struct child_failure failure = {0};
     ssize_t got;
 
-    do got = read(launch->status_fds[0], &failure, sizeof failure);
+    do got = read(launch->fds[FD_STATUS], &failure, sizeof failure);
     while (got < 0 && errno == EINTR);
     if (got == 0) return 0;
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    reap(pid);
     if (got != sizeof failure) return EIO;
     launch->directory_failed = failure.at_directory;
     return failure.error;
@@ -399,11 +396,9 @@ static enum err let_go(struct launch *launch, pid_t pid)
     const struct process_detached *detached = launch->detached;
     enum err err = detached->record(detached->owner, (int)pid, launch->note);
 
-    if (!err && write(launch->gate_fds[1], "", 1) != 1) err = ERR_IO;
-    close_fds(launch->gate_fds, 2);
-    launch->gate_fds[0] = launch->gate_fds[1] = -1;
-    if (err)
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+    if (!err && write(launch->fds[FD_GATE + 1], "", 1) != 1) err = ERR_IO;
+    close_fd(&launch->fds[FD_GATE + 1]);
+    if (err) reap(pid);
     return err;
 }
 
@@ -422,8 +417,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pid < 0) return error;
-    close(launch->status_fds[1]);
-    launch->status_fds[1] = -1;
+    close_fd(&launch->fds[FD_STATUS + 1]);
     if (launch->detached) launch->record_err = let_go(launch, pid);
     error = await_exec(launch, pid);
     if (!error) *ret_pid = pid;
@@ -438,11 +432,11 @@ static int watch_outputs(struct process *p, struct launch *launch)
         int failed = uv_pipe_init(&p->real->uv, &output->pipe, 0);
 
         if (failed) return failed;
-        output->pipe.data = output;
+        output->pipe.data = p;
         p->handles++;
-        failed = uv_pipe_open(&output->pipe, launch->output_fds[i][0]);
+        failed = uv_pipe_open(&output->pipe, launch->fds[FD_OUTPUT + 2 * i]);
         if (failed) return failed;
-        launch->output_fds[i][0] = -1;
+        launch->fds[FD_OUTPUT + 2 * i] = -1;
         failed = uv_read_start((uv_stream_t *)&output->pipe, on_output_room, on_output);
         if (failed) return failed;
     }
@@ -466,13 +460,13 @@ static int watch_end(struct process *p)
 static void abandon(struct process *p)
 {
     kill(p->own_group ? -p->pid : p->pid, SIGKILL);
-    while (waitpid(p->pid, NULL, 0) < 0 && errno == EINTR) continue;
+    reap(p->pid);
 }
 
 static void process_drop(struct process *p)
 {
     p->failed = true;
-    if (p->watch.data) uv_close((uv_handle_t *)&p->watch, on_watch_closed);
+    if (p->watch.data) uv_close((uv_handle_t *)&p->watch, process_on_handle_closed);
     for (int i = 0; i < OUTPUTS; i++) close_output(&p->outputs[i]);
     if (p->handles == 0) process_free(p);
 }
@@ -527,37 +521,19 @@ static enum err refuse_start(const struct launch *launch, int error, struct note
         note_set(note, "start %s: directory %s: %s", options->argv[0], options->directory, reason);
         return ERR_INVALID; /* the program is not what is missing */
     }
-    note_set(note, "start %s: %s", options->argv[0], reason);
-    switch (real_err(-error)) {
-    case ERR_NOT_FOUND: return ERR_NOT_FOUND;
-    case ERR_DENIED: return ERR_DENIED;
-    case ERR_INVALID: return ERR_INVALID;
-    case ERR_NOMEM: return ERR_NOMEM;
-    default: return ERR_IO;
-    }
+    return note_fail(note, real_err(-error), "start %s: %s", options->argv[0], reason);
 }
 
 static void launch_init(struct launch *launch, const struct process_options *options,
                         struct note *note)
 {
-    *launch = (struct launch){.options = options,
-                              .note = note,
-                              .null_fd = -1,
-                              .input_fd = -1,
-                              .file_fd = -1,
-                              .status_fds = {-1, -1},
-                              .gate_fds = {-1, -1},
-                              .output_fds = {{-1, -1}, {-1, -1}}};
+    *launch = (struct launch){.options = options, .note = note};
+    for (int i = 0; i < FD_COUNT; i++) launch->fds[i] = -1;
 }
 
 static void launch_deinit(struct launch *launch)
 {
-    close_fds(&launch->null_fd, 1);
-    close_fds(&launch->input_fd, 1);
-    close_fds(&launch->file_fd, 1);
-    close_fds(launch->status_fds, 2);
-    close_fds(launch->gate_fds, 2);
-    close_fds(&launch->output_fds[0][0], (size_t)OUTPUTS * 2);
+    for (int i = 0; i < FD_COUNT; i++) close_fd(&launch->fds[i]);
 }
 
 enum err process_start(struct loop *loop, const struct process_options *options,
@@ -611,10 +587,10 @@ static int open_detached(struct launch *launch)
     int error = open_fds(launch);
 
     if (error) return error;
-    if (pipe2(launch->gate_fds, O_CLOEXEC)) return errno;
-    launch->file_fd = open(output ? output : "/dev/null",
-                           O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (launch->file_fd >= 0) return 0;
+    if (pipe2(&launch->fds[FD_GATE], O_CLOEXEC)) return errno;
+    launch->fds[FD_FILE] = open(output ? output : "/dev/null",
+                                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (launch->fds[FD_FILE] >= 0) return 0;
     note_set(launch->note, "output %s", output ? output : "/dev/null");
     return errno;
 }

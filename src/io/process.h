@@ -21,7 +21,7 @@ struct process_options {
     const char *const *env;  /* NULL: inherit */
     const char *directory;   /* NULL: inherit */
     struct str input;        /* what it finds on standard input */
-    /* 0: 64 KiB. Of a longer line so much is told as soon as it has come, and the rest dropped. */
+    /* 0: 64 KiB. Of a longer line so much is reported as soon as it has come, and the rest dropped. */
     size_t output_line_max;
     bool die_with_parent; /* SIGKILL when we die, however we die (see process.c) */
     /* A process group of its own: signals reach what it started, too, and when it ends, what is
@@ -36,7 +36,8 @@ struct process_options {
 /* Real loops only; ERR_UNSUPPORTED elsewhere. A process must have ended (send it a signal, await
  * on_exit; or process_abandon) before its loop is closed. Copies what it needs of
  * `options`. ERR_NOT_FOUND (no such program), ERR_DENIED, ERR_INVALID (no program named, a name
- * too long, a directory that cannot be entered), ERR_NOMEM, ERR_FULL, ERR_IO, with a note.
+ * too long, a directory that cannot be entered), ERR_NOMEM, ERR_FULL, ERR_UNAVAILABLE, ERR_BUSY, ERR_IO,
+ * with a note.
  *
  * Waits until the child has become the program. A SIGCHLD that is ignored, as some launchers leave
  * it, is set to its default: the kernel would keep no exit status. */
@@ -59,9 +60,9 @@ struct process_detached {
     enum err (*record)(void *owner, int pid, struct note *note);
     void *owner;
 };
-/* In a session of its own; nobody tells of its end (io/process_look.h does, who asks). Who started
- * it is its parent, and has to wait for it. What process_start and `record` answer; ERR_INVALID
- * also for an output file that cannot be opened. */
+/* In a session of its own; its end is not reported (see io/process_look.h). The caller is its parent,
+ * and has to wait for it. Errors of process_start and of `record`; ERR_INVALID also for an output
+ * file that cannot be opened. */
 enum err process_start_detached(const struct process_detached *options, int *ret_pid,
                                 struct note *note);
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names processes by number, start and boot, out of /proc, and watches them by pidfd. A pidfd is opened
+ * before the name is read, so both are of one process. Any thread. */
 #include "io/process_look.h"
 
 #include <errno.h>
@@ -80,7 +82,7 @@ enum err process_watch(const struct process_name *name, int *ret_pidfd)
             return ERR_FULL;
         return ERR_NOT_FOUND;
     }
-    /* Opened first: who has the number now is who the descriptor means. */
+    /* Opened first: the process that has the number now is the one of the descriptor. */
     err = process_name_of(name->pid, &now);
     if (!err && (now.start_ticks != name->start_ticks || strcmp(now.boot, name->boot) != 0))
         err = ERR_NOT_FOUND;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which process is which, across restarts of the one who started it.
+/* Which process is which, across restarts of its parent.
  *
  * A number alone says nothing: the kernel gives it to somebody else. The number, the time at which
  * it started and the boot it belongs to name one process for ever. */
@@ -24,8 +24,8 @@ enum err process_watch(const struct process_name *name, int *ret_pidfd);
 bool process_watch_ended(int pidfd);
 /* It has ended, is a child of ours, and was not waited for yet. */
 bool process_watch_is_child(int pidfd);
-/* How a process that was watched ended: "exit status 3", "killed by signal 9". Only its parent is
- * told; else false. It is gone after this. */
+/* How a process that was watched ended: "exit status 3", "killed by signal 9". Only for its
+ * parent; else false. It is gone after this. */
 enum { PROCESS_END_CAP = 48 };
 bool process_watch_reap(int pidfd, char text[PROCESS_END_CAP]);
 

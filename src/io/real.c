@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over libuv: what wakes it, what a turn is, what a turn cost. */
+/* The loop over libuv: what wakes it, what a turn is, what a turn cost. The loop's thread, but for
+ * posts. */
 #include "io/real_internal.h"
 
 #include <sched.h>
@@ -7,33 +8,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Rounds of "run, flush" in one turn. Each needs somebody who writes because output drained, and
+/* Rounds of "run, flush" in one turn. Each needs an owner that writes because output drained, and
  * a peer that reads fast enough could have it go on for ever: what is left after these waits for
  * the next turn, which does not sleep first. */
 enum { TURN_ROUNDS_MAX = 8 };
-
-enum err real_err(int uv_code)
-{
-    switch (uv_code) {
-    case 0: return ERR_OK;
-    case UV_ENOMEM:
-    case UV_ENOBUFS: return ERR_NOMEM;
-    case UV_EINVAL:
-    case UV_ENAMETOOLONG: return ERR_INVALID;
-    case UV_EACCES:
-    case UV_EPERM: return ERR_DENIED;
-    case UV_EADDRINUSE: return ERR_BUSY;
-    case UV_ENOENT: return ERR_NOT_FOUND;
-    case UV_ETIMEDOUT: return ERR_TIMEOUT;
-    case UV_ECANCELED: return ERR_CANCELLED;
-    case UV_EADDRNOTAVAIL:
-    case UV_EAFNOSUPPORT:
-    case UV_EMFILE:
-    case UV_ENFILE:
-    case UV_EAGAIN: return ERR_UNAVAILABLE;
-    default: return ERR_IO;
-    }
-}
 
 /* -- posts -- */
 
@@ -47,8 +25,8 @@ static void real_post(struct loop *loop, struct post *post)
     list_append(&real->posts, &post->link); /* asserts that it is not waiting already */
     atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
-    /* Not under the lock, which the thread that wakes up wants first thing. It may even run the
-     * post and close the loop while we are here; real_io_close waits for us to be out. */
+    /* Not under the lock, which the thread that wakes up takes at once. It may even run the post and
+     * close the loop while we are here; real_io_close waits for us to be out. */
     if (first) uv_async_send(&real->wake);
     atomic_fetch_sub(&real->posters, 1);
 }
@@ -93,18 +71,11 @@ static bool has_posts(struct real_io *real)
 
 /* -- turns -- */
 
-/* The alarm is set and tasks are looked for just before the loop sleeps, so neither needs a
- * call. */
-static void wake_at(struct loop *loop, mono_time due)
-{
-    (void)loop, (void)due;
-}
-
-static void wake_now(struct loop *) {}
+/* The alarm is set and tasks are looked for just before the loop sleeps. */
+static void wake(struct loop *) {}
 
 const struct loop_ops real_loop_ops = {
-    .wake_at = wake_at,
-    .wake_now = wake_now,
+    .wake = wake,
     .post = real_post,
     .worker_open = real_worker_open,
 };
@@ -302,7 +273,7 @@ void real_io_close(struct real_io *real)
     uv_walk(&real->uv, check_closing, real);
     uv_unref((uv_handle_t *)&real->wake);
     uv_unref((uv_handle_t *)&real->alarm);
-    /* What is closing is told so; a name lookup that nobody waits for any more runs to its end. */
+    /* Closing handles report their end; a name lookup that nobody waits for any more runs to its end. */
     do {
         if (has_posts(real))
             run_posts(real);
@@ -318,17 +289,7 @@ void real_io_close(struct real_io *real)
     free(real);
 }
 
-static char version_text[32];
-
-static void write_version(void)
-{
-    snprintf(version_text, sizeof version_text, "libuv %s", uv_version_string());
-}
-
 const char *real_io_engine_version(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-    pthread_once(&once, write_version);
-    return version_text;
+    return uv_version_string();
 }

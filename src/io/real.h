@@ -18,5 +18,5 @@ void real_io_turn(struct real_io *real, bool wait);
 /* Runs what is left of closing handles and waiting posts, then frees; waits for a name lookup that
  * cannot be called off. Nobody may post any more. NULL is fine. */
 void real_io_close(struct real_io *real);
-const char *real_io_engine_version(void); /* "libuv 1.44.2", as loaded */
+const char *real_io_engine_version(void); /* of libuv, "1.44.2", as loaded */
 #endif

@@ -3,8 +3,8 @@
  *
  * Every libuv callback begins with real_enter: it opens the turn (time, watchdog) with the first
  * event that is delivered, because libuv has no hook between waking up and its first callback.
- * Output is gathered: a stream with something to send stands in `unsent` and is flushed when the
- * turn's tasks and hooks are through. */
+ * Output is gathered: a stream with output is in `unsent` and is flushed when the turn's tasks and
+ * hooks are through. */
 #ifndef IO_REAL_INTERNAL_H
 #define IO_REAL_INTERNAL_H
 #include <pthread.h>
@@ -62,6 +62,6 @@ enum err real_dial(struct net *net, const struct dial_options *options,
                    struct note *note);
 enum err real_listen(struct net *net, const struct listen_options *options,
                      struct listener **ret_listener, struct note *note);
-/* The code for a negative libuv error; the kernel's errno with its sign turned is one. */
+/* Our code for a negative libuv error; the kernel's errno with its sign turned is one. */
 enum err real_err(int uv_code);
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Looks a host name up and writes each of its addresses once, with the port. Blocks for as long as the
+ * resolver takes; any thread. */
 #include "io/resolve.h"
 
 #include <netdb.h>

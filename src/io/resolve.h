@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every address a name stands for. A dial takes the first that answers (io/net.h); who must speak
+/* Every address of a name. A dial takes the first that answers (io/net.h); a caller that must speak
  * to each of them, or to one that is not itself, asks here. */
 #ifndef IO_RESOLVE_H
 #define IO_RESOLVE_H

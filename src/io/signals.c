@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals as events: one libuv handle per number, all of them gone before the memory is. */
+/* Signals as events of the loop: one libuv handle per number. Invariant: the memory is freed after the
+ * last handle has closed. The loop's thread. */
 #include "io/signals.h"
 
 #include <signal.h>
@@ -11,7 +12,7 @@ struct signals {
     struct real_io *real;
     signals_fn *fn;
     void *owner;
-    size_t count, open; /* handles made; not yet told closed */
+    size_t count, open; /* handles made; not yet closed */
     uv_signal_t handles[];
 };
 

@@ -44,7 +44,7 @@ static void write_note(const struct real_stream *s, struct note *note)
         return;
     }
     if (s->code) uv_strerror_r(s->code, reason, sizeof reason);
-    note_set(note, "%s %s: %s", s->verb, s->dial ? dial_address(s->dial) : s->peer,
+    note_set(note, "%s %s: %s", s->verb, s->stream.peer_address,
              s->code ? reason : err_text(s->why));
 }
 
@@ -78,36 +78,31 @@ static void stream_real_on_handle_closed(uv_handle_t *handle)
     stream_finish(s);
 }
 
-static void begin_close(struct real_stream *s, const char *verb, enum err why, int code)
+void stream_fail(struct real_stream *s, const char *verb, enum err why, int code)
 {
-    if (s->state == STREAM_CLOSING) return; /* the first reason is the one that is told */
+    if (s->state == STREAM_CLOSING) return; /* the first reason is the one that is reported */
     s->state = STREAM_CLOSING;
     s->verb = verb;
     s->why = why;
     s->code = code;
     list_remove(&s->in_unsent);
-    task_cancel(&s->tell);
+    task_cancel(&s->notify);
     if (s->dial) dial_stop(s->dial);
     if (!s->has_handle)
-        loop_defer(&s->real->loop, &s->tell);
+        loop_defer(&s->real->loop, &s->notify);
     else if (!uv_is_closing(&s->uv.handle))
         uv_close(&s->uv.handle, stream_real_on_handle_closed);
     /* else: dialing closed it between two addresses, and ends with stream_finish */
 }
 
-void stream_fail(struct real_stream *s, const char *verb, enum err why, int code)
-{
-    begin_close(s, verb, why, code);
-}
-
 static void real_stream_close(struct stream *stream)
 {
-    begin_close(from_stream(stream), NULL, ERR_CLOSED, 0);
+    stream_fail(from_stream(stream), NULL, ERR_CLOSED, 0);
 }
 
-static void on_tell(struct task *task)
+static void on_notify(struct task *task)
 {
-    struct real_stream *s = CONTAINER_OF(task, struct real_stream, tell);
+    struct real_stream *s = CONTAINER_OF(task, struct real_stream, notify);
 
     if (s->state == STREAM_CLOSING) {
         stream_finish(s);
@@ -120,7 +115,7 @@ static void on_tell(struct task *task)
 /* Both sides have ended: nothing can happen on this stream any more. */
 static void close_if_over(struct real_stream *s)
 {
-    if (s->peer_ended && s->shut) begin_close(s, NULL, ERR_CLOSED, 0);
+    if (s->peer_ended && s->shut) stream_fail(s, NULL, ERR_CLOSED, 0);
 }
 
 /* -- reading -- */
@@ -236,12 +231,12 @@ static void want_drain(struct real_stream *s, size_t drain_at)
     s->drain_wanted = true;
 }
 
-static void tell_if_drained(struct real_stream *s)
+static void notify_if_drained(struct real_stream *s)
 {
     if (!s->drain_wanted || real_stream_pending(&s->stream) > s->drain_at) return;
     s->drain_wanted = false;
     s->drain_due = true;
-    loop_defer(&s->real->loop, &s->tell);
+    loop_defer(&s->real->loop, &s->notify);
 }
 
 static void clear_buffer(struct buf *b)
@@ -271,7 +266,7 @@ static void on_written(uv_write_t *write, int status)
         stream_fail(s, "write to", ERR_IO, status);
         return;
     }
-    tell_if_drained(s);
+    notify_if_drained(s);
     mark_unsent(s);
 }
 
@@ -342,7 +337,7 @@ static void flush(struct real_stream *s)
         free_way = send_front(s);
     }
     if (s->state != STREAM_OPEN) return;
-    tell_if_drained(s);
+    notify_if_drained(s);
     if (free_way && s->ending && !s->shutdown.handle) {
         int failed = uv_shutdown(&s->shutdown, &s->uv.stream, on_shutdown);
         if (failed) stream_fail(s, "end", ERR_IO, failed);
@@ -409,7 +404,7 @@ static enum err real_stream_write(struct stream *stream, const struct str *parts
     }
     if (total == 0) return ERR_OK;
     if (total > s->output_max - pending) {
-        /* Told again when this very write fits, not before: at half the bound it might not. */
+        /* on_drained comes when this very write fits, not before: at half the bound it might not. */
         want_drain(s, min_size(s->output_max / 2, s->output_max - total));
         return ERR_FULL;
     }
@@ -430,21 +425,6 @@ static void real_stream_end(struct stream *stream)
 
 /* -- the rest -- */
 
-static const char *real_peer_address(const struct stream *stream)
-{
-    return from_stream(stream)->peer;
-}
-
-static const struct tls_identity *real_peer_identity(const struct stream *)
-{
-    return NULL;
-}
-
-static const char *real_alpn(const struct stream *)
-{
-    return "";
-}
-
 static const struct stream_ops real_stream_ops = {
     .start = real_stream_start,
     .write = real_stream_write,
@@ -453,9 +433,6 @@ static const struct stream_ops real_stream_ops = {
     .resume = real_stream_resume,
     .end = real_stream_end,
     .close = real_stream_close,
-    .peer_address = real_peer_address,
-    .peer_identity = real_peer_identity,
-    .alpn = real_alpn,
 };
 
 struct real_stream *stream_new(struct real_io *real, size_t output_max)
@@ -463,13 +440,14 @@ struct real_stream *stream_new(struct real_io *real, size_t output_max)
     struct real_stream *s = calloc(1, sizeof *s);
 
     if (!s) return NULL;
-    s->stream.ops = &real_stream_ops;
+    s->stream = (struct stream){.ops = &real_stream_ops, .peer_address = s->peer, .alpn = ""};
     s->real = real;
     s->output_max = output_max ? output_max : STREAM_OUTPUT_MAX_DEFAULT;
     s->read_turn = UINT64_MAX;
     list_init(&s->in_listener);
     list_init(&s->in_unsent);
-    task_init(&s->tell, on_tell);
+    list_init(&s->in_handshakes);
+    task_init(&s->notify, on_notify);
     buf_init(&s->front, s->output_max);
     buf_init(&s->back, s->output_max);
     return s;

@@ -31,10 +31,13 @@ struct real_stream {
     enum stream_state state;
     struct real_listener *listener; /* that accepted it, while both live */
     struct list in_listener, in_unsent;
+    struct real_listener *shakes_for; /* during the TLS handshake of an accepted one; */
+    struct stream *tls;               /* over this one */
+    struct list in_handshakes;
     struct dial *dial; /* of a dialed one until it is open */
     struct stream_events events;
     void *owner;
-    struct task tell; /* on_drained; on_closed of one without a handle */
+    struct task notify; /* on_drained; on_closed of one without a handle */
 
     union {
         uv_handle_t handle;
@@ -45,16 +48,16 @@ struct real_stream {
     uv_connect_t connect;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    bool has_handle; /* uv is initialised, and not told closed yet */
+    bool has_handle; /* uv is initialised, and its close has not been reported */
 
     struct buf front, back;
-    size_t front_at, writing;    /* writing: bytes of the front in libuv's hands */
+    size_t front_at, writing;    /* writing: bytes of the front that libuv is writing */
     size_t output_max, drain_at; /* on_drained is due when no more than drain_at is pending */
     uint64_t read_turn;          /* how much was read in which turn */
     size_t read_bytes;
     bool started, paused, reading;
     bool drain_wanted, drain_due;
-    bool peer_ended, ending, shut; /* ending: stream_end was called; shut: told to the kernel */
+    bool peer_ended, ending, shut; /* ending: stream_end was called; shut: the kernel knows */
 
     enum err why;     /* of CLOSING */
     const char *verb; /* what failed, for the note; NULL: nothing did */
@@ -69,15 +72,15 @@ void stream_free(struct real_stream *s); /* one that never had a handle */
 int stream_adopt(struct real_stream *s, int fd, bool is_unix);
 /* The socket is connected: from here on it reads and writes. */
 void stream_opened(struct real_stream *s);
-/* The stream is done for; on_closed follows, with a note "<verb> <address>: <why>". */
+/* The stream begins to close; on_closed follows, with a note "<verb> <address>: <why>", or "closed"
+ * without a verb. */
 void stream_fail(struct real_stream *s, const char *verb, enum err why, int code);
-/* The last thing that happens to a closing stream; for the close callback of its handle. */
+/* The last call for a closing stream; from the close callback of its handle. */
 void stream_finish(struct real_stream *s);
 /* "1.2.3.4:80", "[::1]:80", "unix". */
 void stream_address_text(const struct sockaddr_storage *address, char text[STREAM_PEER_CAP]);
 
 /* -- io/dial_real.c -- */
-const char *dial_address(const struct dial *dial);
 void dial_stop(struct dial *dial);    /* its stream begins to close */
 void dial_release(struct dial *dial); /* its stream forgets it; NULL is fine */
 /* -- io/listen_real.c -- */

@@ -12,7 +12,7 @@
 #include "io/fs.h"
 #include "io/net.h"
 
-/* Who a peer proved to be, read once per connection from its verified leaf certificate.
+/* The identity of a peer, read once per connection from its verified leaf certificate.
  *
  * Every URI, DNS name and common name is checked while the handshake runs. One with an embedded
  * NUL, another control byte or bytes that are no text makes the whole certificate unusable, and
@@ -45,7 +45,7 @@ struct tls_options {
     const char *ca_files[4];          /* PEM bundles, all live; NULL ends the list */
     bool peer_optional; /* server: let in a peer without certificate; default: require */
     /* server, with the above: let in a peer whose certificate proves nothing, without an identity;
-     * peers are told which authorities count, so that a browser offers no other certificate */
+     * peers learn which authorities count, so that a browser offers no other certificate */
     bool peer_unproven;
     /* In order of preference; when the list is not empty a peer that agrees to none of them is
      * refused, on both sides. */
@@ -103,23 +103,13 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
                   const struct dial_options *options, const struct stream_events *events,
                   void *owner, struct stream **ret_stream, struct note *note);
 
-struct tls_accept_options {
-    struct loop *loop;
-    struct tls_context *context; /* a reference is taken */
-    uint64_t timeout_ms;         /* of the handshake; 0: 10 s */
-    size_t output_max;           /* of the TLS stream; 0: 1 MiB */
-    /* Exactly one of the two, once, never from inside tls_accept. on_ready: the handshake is
-     * done; the stream is open, paused and the callee's: stream_start at once, or stream_close.
-     * on_failed: the plain stream is closed and both are gone. */
-    void (*on_ready)(void *owner, struct stream *own_stream);
-    void (*on_failed)(void *owner, enum err why, const struct note *note);
-    void *owner;
-};
 /* Takes an accepted plain stream that is open, paused and not started, and that was made with
- * tls_plain_output_max(output_max). *ret_stream is for giving up early: stream_close on it before
- * on_ready makes on_failed follow, with ERR_CANCELLED. After an error own_plain is still the
- * caller's. ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (a client's context). */
-enum err tls_accept(const struct tls_accept_options *options, struct stream *own_plain,
+ * tls_plain_output_max(options->output_max). Of the options those of TLS count. on_open: the
+ * handshake is done, and the stream may be started anew with other events; on_closed without it: the
+ * handshake failed. After an error own_plain is still the caller's. ERR_NOMEM, ERR_FULL (timers),
+ * ERR_INVALID (a client's context). */
+enum err tls_accept(struct loop *loop, const struct listen_options *options,
+                    struct stream *own_plain, const struct stream_events *events, void *owner,
                     struct stream **ret_stream, struct note *note);
 
 const char *tls_engine_version(void); /* of the library that is loaded */

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 #include "io/fs.h"
@@ -23,46 +22,7 @@ enum {
     CHAIN_CERTS_MAX = 16,         /* certificates in our own file */
     PEER_CHAIN_BYTES_MAX = 65536, /* a peer's chain; stops memory from being filled by it */
     PEER_CHAIN_DEPTH_MAX = 8,
-    ALPN_WIRE_MAX = 4 * 256,
-    SOURCES_MAX = 6, /* certificate, key, four bundles */
 };
-
-/* Where a piece of PEM comes from. */
-enum { SOURCE_CERT, SOURCE_KEY, SOURCE_CA };
-struct source {
-    char *path;     /* NULL: from memory */
-    struct buf pem; /* from memory, or during a load */
-};
-
-struct tls_context {
-    size_t refs;
-    struct fs *fs;
-    enum tls_side side;
-    enum tls_version version_min;
-    bool peer_optional, peer_unproven;
-    unsigned char alpn[ALPN_WIRE_MAX]; /* length-prefixed, as on the wire */
-    unsigned alpn_len;
-    struct source sources[SOURCES_MAX];
-    size_t source_count; /* cert and key always have a place, maybe empty */
-    bool has_pair, has_ca, in_memory;
-    SSL_CTX *current;
-    struct fs_info loaded[SOURCES_MAX], refused[SOURCES_MAX];
-    bool refused_known;
-    mono_time recheck_at;
-    struct tls_info info;
-};
-
-const char *tls_reason(void)
-{
-    const char *text = ERR_reason_error_string(ERR_peek_error());
-    return text ? text : "unknown reason";
-}
-
-bool tls_reason_is_nomem(void)
-{
-    return ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE ||
-           ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
-}
 
 const char *tls_engine_version(void)
 {
@@ -203,52 +163,6 @@ static const char *source_name(const struct tls_context *context, size_t which)
     return path ? path : in_memory[min_size(which, SOURCE_CA)];
 }
 
-static enum err engine_failure(struct note *note, const char *what)
-{
-    if (tls_reason_is_nomem()) return note_fail(note, ERR_NOMEM, "%s: out of memory", what);
-    return note_fail(note, ERR_PARSE, "%s: %s", what, tls_reason());
-}
-
-static int no_password(char *into, int size, int writing, void *owner)
-{
-    (void)into, (void)size, (void)writing, (void)owner;
-    return 0; /* otherwise OpenSSL would ask on the terminal */
-}
-
-/* Hands each certificate of `pem` to `each`. ERR_PARSE when there is none or one is damaged. */
-typedef bool each_cert_fn(SSL_CTX *made, X509 *certificate, size_t index);
-/* At most `max` of them, counted on from *count, which many files may share. */
-static enum err each_certificate(struct str pem, size_t max, size_t *count, const char *name,
-                                 SSL_CTX *made, each_cert_fn *each, struct note *note)
-{
-    BIO *bio = BIO_new_mem_buf(pem.at, (int)pem.len);
-    enum err err = ERR_OK;
-    size_t before = *count;
-
-    if (!bio) return note_fail(note, ERR_NOMEM, "%s: out of memory", name);
-    while (!err) {
-        X509 *certificate = PEM_read_bio_X509(bio, NULL, no_password, NULL);
-        if (!certificate) break;
-        if (++*count > max) {
-            note_set(note, "%s: more than %zu certificates%s", name, max,
-                     before > 0 ? " with the files before it" : "");
-            err = ERR_TOO_LARGE;
-        } else if (!each(made, certificate, *count - 1)) {
-            err = engine_failure(note, name);
-        }
-        X509_free(certificate);
-    }
-    if (!err && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
-        err = engine_failure(note, name);
-    } else if (!err && *count == before) {
-        note_set(note, "%s: holds no certificate", name);
-        err = ERR_PARSE;
-    }
-    ERR_clear_error(); /* "no start line" is how a good file ends */
-    BIO_free(bio);
-    return err;
-}
-
 static bool use_own(SSL_CTX *made, X509 *certificate, size_t index)
 {
     if (index == 0) return SSL_CTX_use_certificate(made, certificate) == 1;
@@ -265,26 +179,41 @@ static bool trust_and_name_root(SSL_CTX *made, X509 *certificate, size_t index)
     return trust_root(made, certificate, index) && SSL_CTX_add_client_CA(made, certificate) == 1;
 }
 
+typedef bool use_certificate_fn(SSL_CTX *made, X509 *certificate, size_t index);
+/* Gives each certificate of a source to `use`: at most `max`, of which *count came from the sources
+ * before it. */
+static enum err use_certificates(const struct tls_context *context, size_t which, SSL_CTX *made,
+                                 use_certificate_fn *use, size_t max, size_t *count,
+                                 struct note *note)
+{
+    X509 *list[BUNDLE_CERTS_MAX];
+    size_t got = 0;
+    enum err err = tls_pem_certificates(buf_peek(&context->sources[which].pem), list, max - *count,
+                                        &got, note);
+
+    if (err == ERR_TOO_LARGE)
+        note_set(note, "more than %zu certificates%s", max,
+                 *count > 0 ? " with the files before it" : "");
+    for (size_t i = 0; !err && i < got; i++)
+        if (!use(made, list[i], *count + i)) err = tls_engine_failed(ERR_PARSE, note);
+    tls_certificates_free(list, got);
+    *count += got;
+    if (err) note_prefix(note, "%s", source_name(context, which));
+    return err;
+}
+
 static enum err use_key(const struct tls_context *context, SSL_CTX *made, struct note *note)
 {
-    struct str pem = buf_peek(&context->sources[SOURCE_KEY].pem);
-    const char *name = source_name(context, SOURCE_KEY);
-    BIO *bio = BIO_new_mem_buf(pem.at, (int)pem.len);
-    EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
-    enum err err = ERR_OK;
+    EVP_PKEY *key = NULL;
+    enum err err = tls_pem_key(buf_peek(&context->sources[SOURCE_KEY].pem), &key, note);
 
-    if (!key) {
-        err = engine_failure(note, name);
-        if (err == ERR_PARSE) note_set(note, "%s: holds no private key that can be read", name);
-    } else if (X509_check_private_key(SSL_CTX_get0_certificate(made), key) != 1) {
-        note_set(note, "%s: the key does not belong to the certificate in %s", name,
-                 source_name(context, SOURCE_CERT));
-        err = ERR_CONFLICT;
-    } else if (SSL_CTX_use_PrivateKey(made, key) != 1) {
-        err = engine_failure(note, name);
-    }
+    if (!err && X509_check_private_key(SSL_CTX_get0_certificate(made), key) != 1)
+        err = note_fail(note, ERR_CONFLICT, "the key does not belong to the certificate in %s",
+                        source_name(context, SOURCE_CERT));
+    else if (!err && SSL_CTX_use_PrivateKey(made, key) != 1)
+        err = tls_engine_failed(ERR_PARSE, note);
+    if (err) note_prefix(note, "%s", source_name(context, SOURCE_KEY));
     EVP_PKEY_free(key);
-    BIO_free(bio);
     return err;
 }
 
@@ -296,17 +225,18 @@ static enum err build(struct tls_context *context, SSL_CTX **ret_made, struct no
 
     ERR_clear_error();
     made = SSL_CTX_new(context->side == TLS_SERVER ? TLS_server_method() : TLS_client_method());
-    if (!made || !set_versions_and_ciphers(context, made) || !set_behaviour(context, made))
-        err = engine_failure(note, "tls");
+    if (!made || !set_versions_and_ciphers(context, made) || !set_behaviour(context, made)) {
+        err = tls_engine_failed(ERR_PARSE, note);
+        note_prefix(note, "tls");
+    }
     if (!err && context->has_pair) {
-        err = each_certificate(buf_peek(&context->sources[SOURCE_CERT].pem), CHAIN_CERTS_MAX, &own,
-                               source_name(context, SOURCE_CERT), made, use_own, note);
+        err = use_certificates(context, SOURCE_CERT, made, use_own, CHAIN_CERTS_MAX, &own, note);
         if (!err) err = use_key(context, made, note);
     }
     for (size_t i = SOURCE_CA; !err && context->has_ca && i < context->source_count; i++)
-        err = each_certificate(buf_peek(&context->sources[i].pem), BUNDLE_CERTS_MAX, &roots,
-                               source_name(context, i), made,
-                               context->peer_unproven ? trust_and_name_root : trust_root, note);
+        err = use_certificates(context, i, made,
+                               context->peer_unproven ? trust_and_name_root : trust_root,
+                               BUNDLE_CERTS_MAX, &roots, note);
     ERR_clear_error();
     if (err)
         SSL_CTX_free(made);
@@ -317,20 +247,13 @@ static enum err build(struct tls_context *context, SSL_CTX **ret_made, struct no
 
 /* -- loading ----------------------------------------------------------------------------------- */
 
-static void source_forget(struct source *source)
-{
-    if (source->pem.data)
-        OPENSSL_cleanse(source->pem.data, source->pem.cap); /* it may be the key */
-    buf_deinit(&source->pem);
-}
-
 static enum err read_stamps(const struct tls_context *context, struct fs_info *stamps,
                             struct note *note)
 {
     for (size_t i = 0; i < context->source_count; i++) {
         const char *path = context->sources[i].path;
         enum err err = path ? fs_stat(context->fs, path, &stamps[i]) : ERR_OK;
-        if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
+        if (err) return fs_noted(err, "look at", path, note);
     }
     return ERR_OK;
 }
@@ -350,7 +273,7 @@ static enum err read_sources(struct tls_context *context, struct note *note)
         enum err err;
         if (!source->path) continue;
         err = fs_read_whole(context->fs, source->path, FILE_BYTES_MAX, &source->pem);
-        if (err) return note_fail(note, err, "%s: %s", source->path, err_text(err));
+        if (err) return fs_noted(err, "read", source->path, note);
     }
     return ERR_OK;
 }
@@ -363,13 +286,11 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
     context->current = own_made;
     context->info.loads++;
     context->info.last_failure.text[0] = '\0';
-    context->info.not_before = context->info.not_after = (wall_time){0};
-    if (!own) return;
-    (void)tls_wall_from_asn1(X509_get0_notBefore(own), &context->info.not_before);
-    (void)tls_wall_from_asn1(X509_get0_notAfter(own), &context->info.not_after);
+    context->info.not_before = tls_wall_from_asn1(own ? X509_get0_notBefore(own) : NULL);
+    context->info.not_after = tls_wall_from_asn1(own ? X509_get0_notAfter(own) : NULL);
 }
 
-/* Reads the files and swaps. The stamps were taken before, so a file that changes meanwhile is
+/* Reads the files, if it has any, and swaps. The stamps were taken before, so a file that changes meanwhile is
  * seen as changed by the next look. */
 static enum err load(struct tls_context *context, const struct fs_info *stamps, struct note *note)
 {
@@ -377,8 +298,7 @@ static enum err load(struct tls_context *context, const struct fs_info *stamps, 
     enum err err = read_sources(context, note);
 
     if (!err) err = build(context, &made, note);
-    for (size_t i = 0; i < context->source_count; i++)
-        if (context->sources[i].path) source_forget(&context->sources[i]);
+    for (size_t i = 0; i < SOURCES_MAX; i++) tls_wipe(&context->sources[i].pem);
     if (err) {
         /* Bad content stays bad until a file changes; a read that failed may work next time. */
         context->refused_known = err == ERR_PARSE || err == ERR_CONFLICT || err == ERR_TOO_LARGE;
@@ -496,7 +416,7 @@ static enum err copy_pem(struct tls_context *context, struct str cert, struct st
     const struct str from[] = {cert, key, ca};
     enum err err = ERR_OK;
 
-    for (size_t i = 0; i < ARRAY_LEN(from); i++) source_forget(&context->sources[i]);
+    for (size_t i = 0; i < ARRAY_LEN(from); i++) tls_wipe(&context->sources[i].pem);
     for (size_t i = 0; !err && i < ARRAY_LEN(from); i++)
         err = buf_append(&context->sources[i].pem, from[i]);
     context->source_count = ARRAY_LEN(from);
@@ -507,9 +427,8 @@ static enum err load_first(struct tls_context *context, const struct tls_options
                            struct note *note)
 {
     struct fs_info stamps[SOURCES_MAX] = {0};
-    enum err err;
+    enum err err = copy_path(context, SOURCE_CERT, options->cert_file);
 
-    err = copy_path(context, SOURCE_CERT, options->cert_file);
     if (!err) err = copy_path(context, SOURCE_KEY, options->key_file);
     for (size_t i = 0; !err && i < ARRAY_LEN(options->ca_files) && options->ca_files[i]; i++)
         err = copy_path(context, SOURCE_CA + i, options->ca_files[i]);
@@ -565,7 +484,7 @@ void tls_context_unref(struct tls_context *context)
     if (--context->refs > 0) return;
     for (size_t i = 0; i < SOURCES_MAX; i++) {
         free(context->sources[i].path);
-        source_forget(&context->sources[i]);
+        tls_wipe(&context->sources[i].pem);
     }
     SSL_CTX_free(context->current);
     free(context);
@@ -574,7 +493,7 @@ void tls_context_unref(struct tls_context *context)
 enum err tls_context_replace(struct tls_context *context, struct str cert_pem, struct str key_pem,
                              struct str ca_pem, struct note *note)
 {
-    SSL_CTX *made = NULL;
+    const struct fs_info stamps[SOURCES_MAX] = {0};
     struct note why = {0};
     enum err err;
 
@@ -583,29 +502,11 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
     if (err)
         note_set(&why, "tls: %s", err_text(err));
     else
-        err = build(context, &made, &why);
-    for (size_t i = 0; i < SOURCES_MAX; i++) source_forget(&context->sources[i]);
-    if (err) return load_failed(context, err, &why, note);
-    adopt(context, made);
-    return ERR_OK;
+        err = load(context, stamps, &why);
+    return err ? load_failed(context, err, &why, note) : ERR_OK;
 }
 
 struct tls_info tls_context_info(const struct tls_context *context)
 {
     return context->info;
-}
-
-SSL *tls_context_ssl_new(struct tls_context *context)
-{
-    return SSL_new(context->current);
-}
-
-enum tls_side tls_context_side(const struct tls_context *context)
-{
-    return context->side;
-}
-
-bool tls_context_wants_alpn(const struct tls_context *context)
-{
-    return context->alpn_len > 0;
 }

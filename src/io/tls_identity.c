@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names out of a certificate, each checked before anybody compares it.
+/* Certificates and keys out of PEM text; names out of a certificate, each checked before anybody
+ * compares it.
  *
  * What is found are views into the certificate; the identity is a copy of them in one block of
- * memory. A name is judged by its declared length, never by where a NUL stands. Any thread. */
+ * memory. A name is judged by its declared length, never by the place of a NUL. Any thread. */
 #include "io/tls_identity.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 /* RFC 5280 allows 20 octets; some issuers add one. Nobody needs more than this. */
@@ -25,27 +26,102 @@ struct findings {
     struct tls_identity identity;
 };
 
-static enum err tls_identity_refuse(struct note *note, const char *why)
+enum err tls_engine_failed(enum err otherwise, struct note *note)
 {
-    return note_fail(note, ERR_UNAUTHENTICATED, "certificate names cannot be used: %s", why);
+    unsigned long first = ERR_peek_error();
+    const char *text = ERR_reason_error_string(first);
+    bool nomem = ERR_GET_REASON(first) == ERR_R_MALLOC_FAILURE ||
+                 ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+
+    ERR_clear_error();
+    note_set(note, "%s", nomem ? "out of memory" : text ? text : "unknown reason");
+    return nomem ? ERR_NOMEM : otherwise;
 }
 
-static bool out_of_memory(void)
+/* -- PEM --------------------------------------------------------------------------------------- */
+
+static int no_password(char *, int, int, void *)
 {
-    return ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE;
+    return 0; /* otherwise OpenSSL would ask on the terminal */
+}
+
+void tls_wipe(struct buf *secret)
+{
+    if (secret->data) OPENSSL_cleanse(secret->data, secret->cap);
+    buf_deinit(secret);
+}
+
+void tls_certificates_free(X509 **list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) X509_free(list[i]);
+}
+
+enum err tls_pem_certificates(struct str pem, X509 **list, size_t cap, size_t *ret_count,
+                              struct note *note)
+{
+    enum err err = ERR_OK;
+    size_t count = 0;
+    BIO *bio;
+
+    ERR_clear_error();
+    bio = BIO_new_mem_buf(pem.at, (int)pem.len);
+    for (X509 *one; bio && !err && (one = PEM_read_bio_X509(bio, NULL, no_password, NULL));) {
+        if (count < cap) {
+            list[count++] = one;
+        } else {
+            X509_free(one);
+            err = note_fail(note, ERR_TOO_LARGE, "more than %zu certificates", cap);
+        }
+    }
+    /* "no start line" is how a good text ends */
+    if (!err && (!bio || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE))
+        err = tls_engine_failed(ERR_PARSE, note);
+    else if (!err && count == 0)
+        err = note_fail(note, ERR_PARSE, "holds no certificate");
+    ERR_clear_error();
+    BIO_free(bio);
+    if (err)
+        tls_certificates_free(list, count);
+    else
+        *ret_count = count;
+    return err;
+}
+
+enum err tls_pem_key(struct str pem, EVP_PKEY **ret_key, struct note *note)
+{
+    BIO *bio;
+    EVP_PKEY *key;
+
+    ERR_clear_error();
+    bio = BIO_new_mem_buf(pem.at, (int)pem.len);
+    key = bio ? PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL) : NULL;
+    BIO_free(bio);
+    if (!key) {
+        enum err err = tls_engine_failed(ERR_PARSE, note);
+        if (err == ERR_PARSE) note_set(note, "holds no private key that can be read");
+        return err;
+    }
+    *ret_key = key;
+    return ERR_OK;
+}
+
+/* -- names ------------------------------------------------------------------------------------- */
+
+/* OpenSSL could not read a part of the certificate, for want of memory or because it is none. */
+static enum err not_read(struct note *note, const char *what)
+{
+    note_set(note, "%s", what);
+    return tls_engine_failed(ERR_UNAUTHENTICATED, NULL);
 }
 
 /* A URI or DNS name is an IA5String: visible ASCII, no blank. */
 static enum err judge_ascii(struct str name, const char *kind, struct note *note)
 {
-    if (name.len == 0)
-        return note_fail(note, ERR_UNAUTHENTICATED, "certificate names cannot be used: an empty %s",
-                         kind);
+    if (name.len == 0) return note_fail(note, ERR_UNAUTHENTICATED, "an empty %s", kind);
     for (size_t i = 0; i < name.len; i++) {
         unsigned char byte = (unsigned char)name.at[i];
         if (byte > 0x20 && byte < 0x7f) continue;
-        return note_fail(note, ERR_UNAUTHENTICATED,
-                         "certificate names cannot be used: byte 0x%02x in a %s", byte, kind);
+        return note_fail(note, ERR_UNAUTHENTICATED, "byte 0x%02x in a %s", byte, kind);
     }
     return ERR_OK;
 }
@@ -53,14 +129,13 @@ static enum err judge_ascii(struct str name, const char *kind, struct note *note
 /* A common name is any text without control characters (C0, DEL, and C1 as UTF-8 spells it). */
 static enum err judge_common_name(struct str name, struct note *note)
 {
-    if (!str_is_utf8(name)) return tls_identity_refuse(note, "a common name that is not UTF-8");
+    if (!str_is_utf8(name))
+        return note_fail(note, ERR_UNAUTHENTICATED, "a common name that is not UTF-8");
     for (size_t i = 0; i < name.len; i++) {
         unsigned char byte = (unsigned char)name.at[i];
         bool c1 = byte == 0xc2 && i + 1 < name.len && (unsigned char)name.at[i + 1] < 0xa0;
         if (byte >= 0x20 && byte != 0x7f && !c1) continue;
-        return note_fail(note, ERR_UNAUTHENTICATED,
-                         "certificate names cannot be used: control byte 0x%02x in a common name",
-                         byte);
+        return note_fail(note, ERR_UNAUTHENTICATED, "control byte 0x%02x in a common name", byte);
     }
     return ERR_OK;
 }
@@ -73,9 +148,9 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
     found->san = X509_get_ext_d2i(certificate, NID_subject_alt_name, &occurs, NULL);
     if (!found->san) {
         if (occurs == -1) return ERR_OK; /* none */
-        if (occurs == -2) return tls_identity_refuse(note, "two lists of alternative names");
-        return out_of_memory() ? ERR_NOMEM
-                               : tls_identity_refuse(note, "alternative names do not parse");
+        if (occurs == -2)
+            return note_fail(note, ERR_UNAUTHENTICATED, "two lists of alternative names");
+        return not_read(note, "alternative names do not parse");
     }
     for (int i = 0; i < sk_GENERAL_NAME_num(found->san); i++) {
         int kind;
@@ -84,7 +159,8 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
         size_t *count = kind == GEN_URI ? &identity->uri_count : &identity->dns_count;
         enum err err;
         if (kind != GEN_URI && kind != GEN_DNS) continue;
-        if (*count == TLS_NAMES_MAX) return tls_identity_refuse(note, "more names than the limit");
+        if (*count == TLS_NAMES_MAX)
+            return note_fail(note, ERR_UNAUTHENTICATED, "more names than the limit");
         name = str_of(ASN1_STRING_get0_data(value), (size_t)ASN1_STRING_length(value));
         err = judge_ascii(name, kind == GEN_URI ? "URI" : "DNS name", note);
         if (err) return err;
@@ -103,9 +179,7 @@ static enum err find_common_name(X509 *certificate, struct findings *found, stru
         unsigned char *text = NULL;
         int len = ASN1_STRING_to_UTF8(&text, value);
         enum err err;
-        if (len < 0)
-            return out_of_memory() ? ERR_NOMEM
-                                   : tls_identity_refuse(note, "a common name that is no text");
+        if (len < 0) return not_read(note, "a common name that is no text");
         err = judge_common_name(str_of(text, (size_t)len), note);
         if (err || count > 0) {
             OPENSSL_free(text);
@@ -127,9 +201,9 @@ static enum err find_serial(X509 *certificate, struct findings *found, struct no
     BIGNUM *number;
 
     if (ASN1_STRING_length(serial) > SERIAL_OCTETS_MAX)
-        return tls_identity_refuse(note, "a serial number longer than the limit");
+        return note_fail(note, ERR_UNAUTHENTICATED, "a serial number longer than the limit");
     number = ASN1_INTEGER_to_BN(serial, NULL);
-    if (!number) return out_of_memory() ? ERR_NOMEM : tls_identity_refuse(note, "no serial number");
+    if (!number) return not_read(note, "no serial number");
     found->serial_hex = BN_bn2hex(number);
     BN_free(number);
     found->identity.serial_hex = str_from(found->serial_hex);
@@ -154,40 +228,22 @@ enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity
     err = find_alternative_names(certificate, &found, note);
     if (!err) err = find_common_name(certificate, &found, note);
     if (!err) err = find_serial(certificate, &found, note);
-    if (!err && tls_wall_from_asn1(X509_get0_notAfter(certificate), &found.identity.not_after))
-        err = tls_identity_refuse(note, "an end of validity that is no time");
+    if (!err && !ASN1_TIME_check(X509_get0_notAfter(certificate)))
+        err = note_fail(note, ERR_UNAUTHENTICATED, "an end of validity that is no time");
     if (!err) {
+        found.identity.not_after = tls_wall_from_asn1(X509_get0_notAfter(certificate));
         identity = tls_identity_copy(&found.identity);
         if (!identity) err = ERR_NOMEM;
     }
     findings_deinit(&found);
+    if (err == ERR_UNAUTHENTICATED) note_prefix(note, "certificate names cannot be used");
     if (err == ERR_NOMEM) note_set(note, "certificate names: out of memory");
     if (!err) *ret_identity = identity;
     return err;
 }
 
-enum err tls_identity_from_der(struct str der, struct tls_identity **ret_identity,
-                               struct note *note)
-{
-    const unsigned char *at = (const unsigned char *)der.at;
-    X509 *certificate;
-    enum err err;
-
-    ERR_clear_error(); /* or an old failure would be taken for this one's */
-    certificate = der.len <= LONG_MAX ? d2i_X509(NULL, &at, (long)der.len) : NULL;
-    if (!certificate) {
-        note_set(note, "not a certificate");
-        err = out_of_memory() ? ERR_NOMEM : ERR_PARSE;
-    } else {
-        err = tls_identity_read(certificate, ret_identity, note);
-    }
-    X509_free(certificate);
-    ERR_clear_error();
-    return err;
-}
-
 /* A scheme is compared without regard to case, so that "BIGFLEET:" beside "bigfleet:" counts as
- * two; the URI itself is given as it stands, and callers compare it exactly. */
+ * two; the URI itself is given as it is, and callers compare it exactly. */
 static bool has_scheme(struct str uri, struct str scheme)
 {
     struct str head = {uri.at, scheme.len};
@@ -241,13 +297,10 @@ struct tls_identity *tls_identity_copy(const struct tls_identity *identity)
     return copy;
 }
 
-enum err tls_wall_from_asn1(const ASN1_TIME *time, wall_time *ret_time)
+wall_time tls_wall_from_asn1(const ASN1_TIME *time)
 {
     struct tm parts;
-    time_t seconds;
+    time_t seconds = time && ASN1_TIME_to_tm(time, &parts) ? timegm(&parts) : 0;
 
-    if (!time || !ASN1_TIME_to_tm(time, &parts)) return ERR_PARSE;
-    seconds = timegm(&parts);
-    ret_time->ms = seconds < 0 ? 0 : (uint64_t)seconds * MS_PER_SECOND;
-    return ERR_OK;
+    return (wall_time){seconds < 0 ? 0 : (uint64_t)seconds * MS_PER_SECOND};
 }

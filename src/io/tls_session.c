@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A BIO of our own joins OpenSSL to two runs of memory: it reads from the bytes the caller fed,
- * in place, and writes into one bounded buffer. OpenSSL's memory BIO would copy the input once
- * more and has no ceiling. */
+/* A BIO of our own joins OpenSSL to two bounded buffers: it reads what the caller fed and writes the
+ * output. OpenSSL's memory BIO has no ceiling and never gives memory back. One thread. */
 #include "io/tls_session.h"
 
 #include <stdatomic.h>
@@ -25,15 +24,19 @@ enum {
 static int bio_read(BIO *bio, char *into, int cap)
 {
     struct tls_session *session = BIO_get_data(bio);
-    size_t take = min_size((size_t)cap, session->input.len);
+    size_t take = min_size((size_t)cap, session->input.len - session->input_at);
 
     BIO_clear_retry_flags(bio);
     if (take == 0) { /* more may come: the end of the bytes is no end of the stream */
         BIO_set_retry_read(bio);
         return -1;
     }
-    memcpy(into, session->input.at, take);
-    session->input = str_tail(session->input, take);
+    memcpy(into, session->input.data + session->input_at, take);
+    session->input_at += take;
+    if (session->input_at == session->input.len) {
+        session->input_at = 0;
+        buf_deinit(&session->input); /* an idle connection holds no memory for it */
+    }
     return (int)take;
 }
 
@@ -46,9 +49,8 @@ static int bio_write(BIO *bio, const char *bytes, int len)
     return session->output_err ? -1 : len;
 }
 
-static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+static long bio_ctrl(BIO *, int command, long, void *)
 {
-    (void)bio, (void)number, (void)pointer;
     return command == BIO_CTRL_FLUSH;
 }
 
@@ -64,7 +66,7 @@ static BIO_METHOD *bio_method_new(void)
     return method;
 }
 
-/* One for the process, made by whoever comes first; any thread. */
+/* One for the process, made by the first caller; any thread. */
 static BIO_METHOD *bio_method(void)
 {
     static _Atomic(BIO_METHOD *) shared;
@@ -113,10 +115,9 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
     ERR_clear_error();
     if (!session) return note_fail(note, ERR_NOMEM, "tls: out of memory");
     if (!method) goto fail;
-    buf_init(&session->held, TLS_HELD_MAX);
+    buf_init(&session->input, TLS_HELD_MAX);
     buf_init(&session->output, TLS_OUTPUT_MAX);
-    session->input = STR_EMPTY;
-    session->ssl = tls_context_ssl_new(context);
+    session->ssl = SSL_new(context->current);
     bio = BIO_new(method);
     if (!session->ssl || !bio) goto fail;
     BIO_set_data(bio, session);
@@ -124,7 +125,7 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
     SSL_set_bio(session->ssl, bio, bio);
     bio = NULL; /* the SSL's now */
     if (!SSL_set_app_data(session->ssl, session)) goto fail;
-    if (tls_context_side(context) == TLS_SERVER) {
+    if (context->side == TLS_SERVER) {
         SSL_set_accept_state(session->ssl);
     } else {
         err = expect_peer(session->ssl, peer_name, note);
@@ -150,7 +151,7 @@ void tls_session_close(struct tls_session *session)
     SSL_free(session->ssl);
     tls_context_unref(session->context);
     free(session->identity);
-    buf_deinit(&session->held);
+    buf_deinit(&session->input);
     buf_deinit(&session->output);
     free(session);
 }
@@ -183,7 +184,7 @@ static enum err fail_with(struct tls_session *session, enum err err)
     return err;
 }
 
-/* Alerts as the protocol numbers them; the ones that are about who we are, and what we can speak.
+/* Alerts as the protocol numbers them; the ones about our identity, and about our versions and protocols.
  */
 static enum err judge_alert(int alert)
 {
@@ -271,37 +272,10 @@ static enum err fail(struct tls_session *session)
 
 enum err tls_session_feed(struct tls_session *session, struct str bytes)
 {
-    enum err err;
-
-    assert(!session->borrowed); /* settle came before */
-    if (session->held.len == 0) {
-        session->input = bytes;
-        session->borrowed = true;
-        return ERR_OK;
-    }
-    err = buf_append(&session->held, bytes);
-    if (err) return err;
-    session->input = buf_peek(&session->held);
-    return ERR_OK;
-}
-
-enum err tls_session_settle(struct tls_session *session)
-{
-    enum err err = ERR_OK;
-
-    if (session->peer_ended) session->input = STR_EMPTY; /* nothing counts after close_notify */
-    if (session->borrowed) {
-        err = buf_append(&session->held, session->input);
-    } else if (session->input.len == 0) {
-        buf_deinit(&session->held); /* rare: give the memory back while nothing is held */
-    } else {
-        buf_consume(&session->held, session->held.len - session->input.len);
-    }
-    session->borrowed = false;
-    session->input = err ? STR_EMPTY : buf_peek(&session->held);
-    if (!err) return ERR_OK;
-    note_set(&session->failure, "input: %s", err_text(err));
-    return fail_with(session, err);
+    if (session->peer_ended) return ERR_OK; /* nothing counts after close_notify */
+    buf_consume(&session->input, session->input_at);
+    session->input_at = 0;
+    return buf_append(&session->input, bytes);
 }
 
 static enum err shake(struct tls_session *session)
@@ -317,7 +291,7 @@ static enum err shake(struct tls_session *session)
     SSL_get0_alpn_selected(session->ssl, &alpn, &alpn_len);
     assert(alpn_len < sizeof session->alpn);
     if (alpn_len) memcpy(session->alpn, alpn, alpn_len);
-    if (alpn_len == 0 && tls_context_wants_alpn(session->context)) {
+    if (alpn_len == 0 && session->context->alpn_len > 0) {
         note_set(&session->failure, "the peer agrees to none of our protocols");
         return fail_with(session, ERR_UNSUPPORTED);
     }

@@ -8,10 +8,9 @@
  *     tls_session_feed(s, bytes);
  *     do err = tls_session_read(s, plain, sizeof plain, &got), use(plain, got);
  *     while (!err && got);
- *     tls_session_settle(s);
  *
- * The surprising rule: bytes fed are borrowed until settle, which keeps what was not used. Stop
- * reading whenever you like (that is how a paused reader holds its peer), and settle. */
+ * The session keeps what was fed and not read, so a caller may stop reading at any time: that is how
+ * a paused reader holds its peer. */
 #ifndef IO_TLS_SESSION_H
 #define IO_TLS_SESSION_H
 #include <openssl/ssl.h>
@@ -21,7 +20,7 @@
 enum {
     TLS_RECORD_MAX = 16384,           /* plaintext of one record: the largest the protocol has */
     TLS_RECORD_EXTRA = 256,           /* at most this much more on the wire */
-    TLS_HELD_MAX = 1024 * 1024,       /* input kept by settle */
+    TLS_HELD_MAX = 1024 * 1024,       /* input that was fed and not read */
     TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* output not yet consumed; past it the session fails */
 };
 enum tls_state { TLS_SHAKING, TLS_OPEN, TLS_FAILED };
@@ -31,9 +30,8 @@ struct tls_session {
     struct tls_context *context; /* a reference */
     SSL *ssl;
     enum tls_state state;
-    struct str input; /* kept and not looked at yet: in the caller's bytes or in `held` */
-    struct buf held, output;
-    bool borrowed; /* `input` is the caller's: settle is due */
+    struct buf input, output;
+    size_t input_at; /* the first `input_at` bytes of the input are used; 0 when it is empty */
     bool ended;
     bool peer_ended;     /* by close_notify */
     bool doubted;        /* the peer's certificate proves nothing */
@@ -50,14 +48,13 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
                           struct tls_session **ret_session, struct note *note);
 void tls_session_close(struct tls_session *session); /* NULL is fine */
 
-/* ERR_FULL when more than TLS_HELD_MAX would be kept, ERR_NOMEM: nothing was taken. */
+/* Copies. ERR_FULL when more than TLS_HELD_MAX would be kept, ERR_NOMEM: nothing was taken. */
 enum err tls_session_feed(struct tls_session *session, struct str bytes);
-/* While shaking hands: goes on as far as the input allows and reads nothing; when the state has
+/* During the handshake: goes on as far as the input allows and reads nothing; when the state has
  * become TLS_OPEN, call again. Then: reads plaintext, up to `cap` bytes, at most one record;
  * *ret_got 0 means nothing more from this input, or the peer has ended. Any error is final; its
  * text is in `failure`, and an alert for the peer may be in the output. */
 enum err tls_session_read(struct tls_session *session, void *into, size_t cap, size_t *ret_got);
-enum err tls_session_settle(struct tls_session *session); /* ERR_NOMEM, ERR_FULL: final */
 
 /* Encrypts all of it, in full records. Only in TLS_OPEN and before tls_session_end; final errors.
  */

@@ -31,11 +31,8 @@ struct tls_stream {
     struct loop *loop;
     struct stream *plain; /* ours; NULL only before it exists and once it is gone */
     struct tls_session *session;
-    struct stream_events events; /* all NULL before an accepted stream is started */
+    struct stream_events events;
     void *owner;
-    void (*on_ready)(void *owner, struct stream *own_stream); /* accepted streams, until ready */
-    void (*on_failed)(void *owner, enum err why, const struct note *note);
-    void *accept_owner;
     struct timer timer; /* the handshake's deadline, later the linger's */
     mono_time deadline; /* of a dialed one; until it is connected the plain dial keeps it */
     struct task work;
@@ -47,7 +44,7 @@ struct tls_stream {
     bool drain_wanted; /* on_drained is owed, at `drain_at` pending or less */
     size_t drain_at;
     bool ending, half_closed; /* stream_end called; close_notify made and the plain stream ended */
-    bool end_told;            /* on_end called */
+    bool end_reported;        /* on_end called */
     bool plain_ended;
     bool closing; /* stream_close called: say nothing more but on_closed */
     bool failed;  /* `why` is known; lingering */
@@ -161,8 +158,8 @@ static void tls_want_drain(struct tls_stream *t, size_t drain_at)
 }
 
 /* Everything left is in the plain stream, which speaks up at half its bound only; but a write
- * that does not fit makes it promise to tell when that write would. The bytes offered are neither
- * read nor taken. */
+ * that does not fit makes it promise on_drained for when that write would. The bytes offered are
+ * neither read nor taken. */
 static void tls_ask_plain(struct tls_stream *t)
 {
     struct str probe = {"", t->plain_max - t->drain_at};
@@ -202,24 +199,18 @@ static void tls_pump_out(struct tls_stream *t)
 
 static bool tls_is_held(const struct tls_stream *t)
 {
-    bool unclaimed = t->opened && !t->events.on_bytes; /* accepted and not started */
-    return t->failed || t->closing || (t->opened && (t->paused || unclaimed));
+    return t->failed || t->closing || (t->opened && t->paused);
 }
 
 static void tls_report_open(struct tls_stream *t)
 {
     t->opened = true;
+    t->stream.peer_identity = tls_session_identity(t->session);
     timer_stop(&t->timer);
-    if (t->on_ready) {
-        void (*on_ready)(void *, struct stream *) = t->on_ready;
-        t->on_ready = NULL;
-        on_ready(t->accept_owner, &t->stream);
-    } else if (t->events.on_open) {
-        t->events.on_open(t->owner);
-    }
+    if (t->events.on_open) t->events.on_open(t->owner);
 }
 
-/* Shakes hands, then hands plaintext to the owner until there is none or it has had enough. */
+/* Goes on with the handshake, then gives plaintext to the owner until there is none or it pauses. */
 static void tls_read(struct tls_stream *t)
 {
     char plain[TLS_RECORD_MAX];
@@ -245,8 +236,8 @@ static void tls_report_end(struct tls_stream *t)
 {
     if (tls_is_held(t)) return;
     if (t->session->peer_ended) {
-        if (t->end_told) return;
-        t->end_told = true;
+        if (t->end_reported) return;
+        t->end_reported = true;
         if (t->events.on_end)
             t->events.on_end(t->owner);
         else
@@ -260,11 +251,7 @@ static void tls_report_end(struct tls_stream *t)
 
 static void tls_pump_in(struct tls_stream *t)
 {
-    enum err err;
-
     tls_read(t);
-    err = tls_session_settle(t->session);
-    if (err && !t->failed) tls_fail(t, err, &t->session->failure);
     tls_report_end(t);
     tls_pump_out(t);
     if (t->failed || t->closing) return;
@@ -338,10 +325,7 @@ static void plain_closed(void *owner, enum err why, const struct note *note)
 
     t->plain = NULL;
     if (note) text = *note;
-    if (t->closing && t->on_ready) {
-        why = ERR_CANCELLED;
-        note_set(&text, "tls: given up before the handshake was done");
-    } else if (t->failed) {
+    if (t->failed) {
         why = t->why;
         text = t->note;
     } else if (!t->closing && why == ERR_CLOSED && !t->session->peer_ended) {
@@ -349,10 +333,7 @@ static void plain_closed(void *owner, enum err why, const struct note *note)
         note_set(&text, "tls: cut off by the peer without close_notify");
     }
     t->closing = true;
-    if (t->on_ready)
-        t->on_failed(t->accept_owner, why, &text);
-    else if (t->events.on_closed)
-        t->events.on_closed(t->owner, why, &text);
+    t->events.on_closed(t->owner, why, &text);
     tls_free(t);
 }
 
@@ -449,23 +430,6 @@ static void tls_stream_close(struct stream *stream)
     stream_close(t->plain);
 }
 
-static const char *tls_stream_peer_address(const struct stream *stream)
-{
-    const struct tls_stream *t = tls_stream_of(stream);
-    return t->plain ? stream_peer_address(t->plain) : "";
-}
-
-static const struct tls_identity *tls_stream_peer_identity(const struct stream *stream)
-{
-    const struct tls_stream *t = tls_stream_of(stream);
-    return t->opened ? tls_session_identity(t->session) : NULL;
-}
-
-static const char *tls_stream_alpn(const struct stream *stream)
-{
-    return tls_stream_of(stream)->session->alpn;
-}
-
 static const struct stream_ops tls_stream_ops = {
     .start = tls_stream_start,
     .write = tls_stream_write,
@@ -474,9 +438,6 @@ static const struct stream_ops tls_stream_ops = {
     .resume = tls_stream_resume,
     .end = tls_stream_end,
     .close = tls_stream_close,
-    .peer_address = tls_stream_peer_address,
-    .peer_identity = tls_stream_peer_identity,
-    .alpn = tls_stream_alpn,
 };
 
 /* -- opening ----------------------------------------------------------------------------------- */
@@ -508,11 +469,13 @@ static enum err tls_new(struct loop *loop, struct tls_context *context, const ch
     }
     tls_context_recheck(context, loop_now(loop));
     err = tls_session_open(context, peer_name, &t->session, note);
-    if (err)
+    if (err) {
         tls_free(t);
-    else
-        *ret_tls = t;
-    return err;
+        return err;
+    }
+    t->stream.alpn = t->session->alpn;
+    *ret_tls = t;
+    return ERR_OK;
 }
 
 /* The name the server has to prove: as asked for, else the host that is dialled. */
@@ -551,8 +514,7 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
 
     assert(events->on_bytes && events->on_closed);
     err = tls_name_to_verify(options, name, note);
-    if (err) return err;
-    err = tls_new(loop, options->tls, name, options->output_max, &t, note);
+    if (!err) err = tls_new(loop, options->tls, name, options->output_max, &t, note);
     if (err) return err;
     t->events = *events;
     t->owner = owner;
@@ -565,26 +527,29 @@ enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
         tls_free(t);
         return err;
     }
+    t->stream.peer_address = t->plain->peer_address;
     *ret_stream = &t->stream;
     return ERR_OK;
 }
 
-enum err tls_accept(const struct tls_accept_options *options, struct stream *own_plain,
+enum err tls_accept(struct loop *loop, const struct listen_options *options,
+                    struct stream *own_plain, const struct stream_events *events, void *owner,
                     struct stream **ret_stream, struct note *note)
 {
+    uint64_t timeout_ms = options->handshake_timeout_ms;
     struct tls_stream *t;
     enum err err;
 
-    if (tls_context_side(options->context) != TLS_SERVER)
+    if (options->tls->side != TLS_SERVER)
         return note_fail(note, ERR_INVALID, "tls: a listener needs a server's context");
-    err = tls_new(options->loop, options->context, NULL, options->output_max, &t, note);
+    err = tls_new(loop, options->tls, NULL, options->output_max, &t, note);
     if (err) return err;
-    t->on_ready = options->on_ready;
-    t->on_failed = options->on_failed;
-    t->accept_owner = options->owner;
+    t->events = *events;
+    t->owner = owner;
     t->plain = own_plain;
+    t->stream.peer_address = own_plain->peer_address;
     t->connected = true;
-    timer_start_in(&t->timer, options->timeout_ms ? options->timeout_ms : DEFAULT_TIMEOUT_MS);
+    timer_start_in(&t->timer, timeout_ms ? timeout_ms : DEFAULT_TIMEOUT_MS);
     stream_start(own_plain, &plain_events, t);
     *ret_stream = &t->stream;
     return ERR_OK;

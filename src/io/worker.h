@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread beside the loop that takes jobs in order and hands results back as events.
+/* A thread beside the loop that takes jobs in order and returns results as events.
  *
  * Nothing mutable is shared: a job owns what it works on until done() runs on the loop's thread.
  * Under the simulator a worker has no thread; its jobs take virtual time. */

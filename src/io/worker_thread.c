@@ -38,7 +38,7 @@ static void *thread_main(void *context)
     struct worker_thread *w = context;
 
     pthread_setname_np(pthread_self(), w->name);
-    for (;;) { /* ends when told to stop, jobs waiting or not */
+    for (;;) { /* ends with `stop`, jobs waiting or not */
         struct list *node = NULL;
         struct job *job;
 
@@ -137,7 +137,7 @@ static void thread_close(struct loop_worker *worker)
 static const struct worker_ops thread_ops = {.submit = thread_submit, .close = thread_close};
 
 /* Signals are for the loop's thread: a handler that runs on a worker would interrupt its system
- * calls. But for those by which a thread's own fault is told: blocked, they would end the process
+ * calls. But for those that report a thread's own fault: blocked, they would end the process
  * without a word. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument)
 {

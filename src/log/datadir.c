@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FORMAT, the file that says whose directory it is. */
+/* FORMAT, which names the replica and cluster of a directory, and the small files of the same form.
+ * Every change of one is a whole new file, durable before the call returns. Blocking. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,32 +60,19 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
 
 /* -- files -- */
 
-enum err datadir_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note)
-{
-    int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
-    if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
-    return note_fail(note, ERR_INVALID, "%.64s...: path is too long", dir);
-}
-
-static enum err noted(enum err err, const char *what, const char *path, struct note *note)
-{
-    if (err) note_set(note, "%s %s: %s", what, path, err_text(err));
-    return err;
-}
-
 enum err datadir_sync(struct fs *fs, const char *dir, struct note *note)
 {
-    return noted(fs_sync_dir(fs, dir), "sync", dir, note);
+    return fs_noted(fs_sync_dir(fs, dir), "sync", dir, note);
 }
 
 enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note)
 {
-    return noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
+    return fs_noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
 }
 
 enum err datadir_make(struct fs *fs, const char *dir, struct note *note)
 {
-    return noted(fs_make_dirs(fs, dir, 0700), "make", dir, note);
+    return fs_noted(fs_make_dirs(fs, dir, 0700), "make", dir, note);
 }
 
 enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
@@ -92,19 +80,21 @@ enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret
 {
     char path[FS_PATH_CAP];
     struct fs_info info;
-    enum err err = datadir_path(dir, name, path, note);
+    enum err err = fs_path(dir, name, path, note);
     if (err) return err;
     err = fs_stat(fs, path, &info);
     *ret_there = err == ERR_OK;
-    return err == ERR_NOT_FOUND ? ERR_OK : noted(err, "look at", path, note);
+    return err == ERR_NOT_FOUND ? ERR_OK : fs_noted(err, "look at", path, note);
 }
 
-enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
-                           struct datadir *ret_datadir, struct note *note)
+/* Reads a small file, which `judge` then takes or refuses. */
+typedef enum err judge_fn(struct str text, void *context);
+static enum err read_judged(struct fs *fs, const char *dir, const char *name, judge_fn *judge,
+                            void *context, struct note *note)
 {
     char path[FS_PATH_CAP];
     struct buf text;
-    enum err err = datadir_path(dir, name, path, note);
+    enum err err = fs_path(dir, name, path, note);
     if (err) return err;
     buf_init(&text, DATADIR_TEXT_CAP);
     /* A read may have been led astray once: what looks like damage is looked at again. */
@@ -112,7 +102,7 @@ enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
         buf_clear(&text);
         err = fs_read_whole(fs, path, DATADIR_TEXT_CAP, &text);
         if (err == ERR_TOO_LARGE || err == ERR_FULL) err = ERR_CORRUPT;
-        if (!err) err = datadir_parse(buf_peek(&text), ret_datadir);
+        if (!err) err = judge(buf_peek(&text), context);
         if (err != ERR_CORRUPT) break;
     }
     if (err) note_set(note, "%s: %s", path, err_text(err));
@@ -120,14 +110,25 @@ enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
     return err;
 }
 
+static enum err judge_datadir(struct str text, void *ret_datadir)
+{
+    return datadir_parse(text, ret_datadir);
+}
+
+enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
+                           struct datadir *ret_datadir, struct note *note)
+{
+    return read_judged(fs, dir, name, judge_datadir, ret_datadir, note);
+}
+
 enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
                             const struct datadir *datadir, uint64_t unique, struct note *note)
 {
     char path[FS_PATH_CAP], text[DATADIR_TEXT_CAP];
-    enum err err = datadir_path(dir, name, path, note);
+    enum err err = fs_path(dir, name, path, note);
     if (err) return err;
     size_t len = datadir_text(datadir, text);
-    return noted(fs_publish(fs, path, str_of(text, len), 0600, unique), "write", path, note);
+    return fs_noted(fs_publish(fs, path, str_of(text, len), 0600, unique), "write", path, note);
 }
 
 /* -- marks -- */
@@ -147,15 +148,19 @@ enum err datadir_mark_write(struct fs *fs, struct entropy *entropy, const char *
     return datadir_write_file(fs, dir, name, datadir, entropy_u64(entropy), note);
 }
 
-enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note)
+enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     char path[FS_PATH_CAP];
-    enum err err = datadir_path(dir, name, path, note);
+    enum err err = fs_path(dir, name, path, note);
+    if (err) return err;
+    err = fs_remove(fs, path);
+    return err == ERR_NOT_FOUND ? ERR_OK : fs_noted(err, "remove", path, note);
+}
 
-    if (!err) err = fs_remove(fs, path);
-    if (err == ERR_NOT_FOUND) return ERR_OK;
-    if (!err) err = fs_sync_dir(fs, dir);
-    return noted(err, "remove", path, note);
+enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note)
+{
+    enum err err = datadir_remove(fs, dir, name, note);
+    return err ? err : datadir_sync(fs, dir, note);
 }
 
 struct datadir datadir_draw(struct entropy *entropy)
@@ -169,10 +174,10 @@ struct datadir datadir_draw(struct entropy *entropy)
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note)
 {
     char from[FS_PATH_CAP], to[FS_PATH_CAP];
-    enum err err = datadir_path(dir, DATADIR_NEXT, from, note);
-    if (!err) err = datadir_path(dir, DATADIR_FORMAT, to, note);
+    enum err err = fs_path(dir, DATADIR_NEXT, from, note);
+    if (!err) err = fs_path(dir, DATADIR_FORMAT, to, note);
     if (err) return err;
-    err = noted(fs_rename(fs, from, to), "name", to, note);
+    err = fs_noted(fs_rename(fs, from, to), "name", to, note);
     return err ? err : datadir_sync(fs, dir, note);
 }
 
@@ -217,7 +222,7 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
     if (err) found = *next;
-    /* Also when it is there: the one who wrote it may have died before it was durable. */
+    /* Also when it is there: its writer may have died before it was durable. */
     err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
     if (!err) *ret_next = found;
     return err;
@@ -225,36 +230,26 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
 
 /* -- the face -- */
 
+static enum err judge_room(struct str text, void *line)
+{
+    struct str want = *(struct str *)line;
+    size_t stem = str_find(want, ' ') + 1; /* "muster-log 2" is another format, not damage */
+    if (str_equal(text, want)) return ERR_OK;
+    return text.len > stem && str_starts(text, str_of(want.at, stem)) ? ERR_VERSION : ERR_CORRUPT;
+}
+
 static enum err room_check(struct fs *fs, const char *dir, const char *name, struct str want,
                            struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct buf text;
-    enum err err = datadir_path(dir, name, path, note);
-    if (err) return err;
-    buf_init(&text, DATADIR_TEXT_CAP);
-    for (int attempt = 0; attempt < 2; attempt++) {
-        buf_clear(&text);
-        err = fs_read_whole(fs, path, DATADIR_TEXT_CAP, &text);
-        if (err == ERR_NOT_FOUND || err == ERR_TOO_LARGE) err = ERR_CORRUPT;
-        if (!err && !str_equal(buf_peek(&text), want)) err = ERR_CORRUPT;
-        if (err != ERR_CORRUPT) break;
-    }
-    size_t stem = str_find(want, ' ') + 1; /* "muster-log 2" is another format, not damage */
-    if (err == ERR_CORRUPT && text.len > stem && memcmp(text.data, want.at, stem) == 0)
-        err = ERR_VERSION;
-    if (err) note_set(note, "%s: %s", path, err_text(err));
-    buf_deinit(&text);
-    return err;
+    enum err err = read_judged(fs, dir, name, judge_room, &want, note);
+    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err; /* it was made with the directory */
 }
 
 enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,
                       struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct fs_info info;
     struct datadir datadir = {.replica_id = 0};
-    bool half_made = false;
+    bool half_made = false, has_vote = false;
     enum err err = datadir_not_restoring(fs, dir, note);
     if (!err) err = datadir_mark_read(fs, dir, DATADIR_FORMAT, &datadir, note);
     if (!err) err = datadir_has(fs, dir, DATADIR_NEXT, &half_made, note);
@@ -267,12 +262,9 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
     if (!err) err = room_check(fs, dir, "log/FORMAT", STR("muster-log 1\n"), note);
     if (!err) err = room_check(fs, dir, "snap/FORMAT", STR("muster-snap 1\n"), note);
     /* Made with the directory: without it this replica has forgotten its votes. */
-    if (!err) err = datadir_path(dir, "log/VOTE", path, note);
-    if (!err && (err = fs_stat(fs, path, &info))) {
-        if (err == ERR_NOT_FOUND) err = ERR_CORRUPT;
-        note_set(note, "%s: is missing: %s", path, err_text(err));
-    }
+    if (!err) err = datadir_has(fs, dir, "log/VOTE", &has_vote, note);
     if (err) return err;
+    if (!has_vote) return note_fail(note, ERR_CORRUPT, "%s/log/VOTE: is missing", dir);
     *ret_datadir = datadir;
     return ERR_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica's data directory: who it belongs to, whether this program can read it, and the offline
+/* A replica's data directory: its owner, whether this program can read it, and the offline
  * tools. docs/formats/data-directory.md has the layout.
  *
  *     FORMAT          muster-data 1
@@ -61,7 +61,7 @@ enum err datadir_mark_write(struct fs *fs, struct entropy *entropy, const char *
 enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
 struct datadir datadir_draw(struct entropy *entropy); /* two new identities */
 
-/* How a log and the newest snapshot stand to each other. */
+/* Whether a log and the newest snapshot join. */
 enum datadir_join {
     DATADIR_JOINS,
     DATADIR_STALE, /* shorter than the snapshot, or of another history up to it: an install was cut

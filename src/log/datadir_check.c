@@ -3,6 +3,7 @@
  * each finding is one line. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "log/datadir_internal.h"
 #include "log/snapfile_internal.h"
@@ -18,7 +19,7 @@ struct check {
     enum err err; /* of the report itself, or of the disk: the check is not complete */
 };
 
-/* One line; answers 1, so that findings are counted where they are told. */
+/* One line; returns 1, so that findings are counted where they are reported. */
 __attribute__((format(printf, 2, 3))) static unsigned say(struct check *check, const char *format,
                                                           ...)
 {
@@ -63,12 +64,7 @@ static void check_log(struct check *check)
     struct note note = {""};
     struct wal *wal;
     struct wal_report report;
-    struct wal_options options = {
-        .fs = check->fs,
-        .dir = check->dir,
-        .cluster_id = check->datadir.cluster_id,
-        .replica_id = check->datadir.replica_id,
-    };
+    struct wal_options options = datadir_wal(check->fs, NULL, check->dir, &check->datadir);
     enum err err = wal_open(&options, true, datadir_scan_found, &check->scan, &wal, &report, &note);
     if (err && !note.text[0])
         note_set(&note, "%s/log: a configuration: %s", check->dir, err_text(err));
@@ -91,21 +87,6 @@ static void check_log(struct check *check)
                 check->dir, check->scan.term_back);
 }
 
-struct snapshots {
-    struct check *check;
-    struct buf names;
-    enum err err;
-};
-
-static void datadir_check_gather(void *context, const char *name, enum fs_kind kind)
-{
-    struct snapshots *snapshots = context;
-    uint64_t index, term;
-    struct str whole = str_from(name);
-    if (kind != FS_REGULAR || snapshots->err || !snap_name_parse(whole, &index, &term)) return;
-    snapshots->err = buf_append(&snapshots->names, str_of(name, whole.len + 1));
-}
-
 static void check_snapshot(struct check *check, const char *name)
 {
     struct note note = {""};
@@ -116,7 +97,7 @@ static void check_snapshot(struct check *check, const char *name)
     if (!err) err = snap_verify(check->fs, path, &head, &bytes, &note);
     if (!passed(check, err, &note)) return;
     snap_name(&head.mark, want);
-    if (!str_equal(str_from(name), str_from(want)))
+    if (strcmp(name, want) != 0)
         check->findings += say(check, "bad: %s: offset 0: its head belongs to %s", path, want);
     say(check, "snapshot: index %" PRIu64 ", term %" PRIu64 ", %" PRIu64 " bytes", head.mark.index,
         head.mark.term, bytes);
@@ -125,20 +106,12 @@ static void check_snapshot(struct check *check, const char *name)
 static void check_snapshots(struct check *check)
 {
     struct note note = {""};
-    char path[FS_PATH_CAP];
-    struct snapshots snapshots = {.check = check};
-    buf_init(&snapshots.names, 64 << 10);
-    enum err err = snap_dir_path(check->dir, "", path, &note);
-    if (!err && (err = fs_list(check->fs, path, datadir_check_gather, &snapshots)))
-        note_set(&note, "list %s: %s", path, err_text(err));
-    if (!err && (err = snapshots.err)) note_set(&note, "list %s: %s", path, err_text(err));
-    if (err == ERR_NOT_FOUND) err = ERR_CORRUPT;
-    if (passed(check, err, &note)) {
-        struct str names = buf_peek(&snapshots.names);
-        for (size_t at = 0; at < names.len; at += str_from(names.at + at).len + 1)
-            check_snapshot(check, names.at + at);
-    }
-    buf_deinit(&snapshots.names);
+    struct buf names;
+    enum err err = snap_list(check->fs, check->dir, &names, &note);
+    if (!passed(check, err == ERR_NOT_FOUND ? ERR_CORRUPT : err, &note)) return;
+    for (size_t at = 0; at < names.len; at += SNAP_NAME_SIZE)
+        check_snapshot(check, names.data + at);
+    buf_deinit(&names);
 }
 
 static void check_join(struct check *check)
@@ -164,7 +137,7 @@ static enum err check_locked(struct check *check, struct note *note)
         return err;
     }
     bool known = passed(check, err, &own);
-    if (!known) /* its parts may still be told apart */
+    if (!known) /* its parts may still be readable */
         known = datadir_read_file(check->fs, check->dir, DATADIR_FORMAT, &check->datadir, &own) ==
                 ERR_OK;
     if (known)

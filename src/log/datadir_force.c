@@ -121,13 +121,7 @@ static enum err datadir_force_write_log(struct datadir_force_work *work)
     struct vote_file *vote_file;
     struct vote vote;
     struct wal *wal;
-    struct wal_options options = {
-        .fs = force->fs,
-        .entropy = force->entropy,
-        .dir = force->dir,
-        .cluster_id = work->next.cluster_id,
-        .replica_id = work->next.replica_id,
-    };
+    struct wal_options options = datadir_wal(force->fs, force->entropy, force->dir, &work->next);
     enum err err = wal_open(&options, false, NULL, NULL, &wal, NULL, work->note);
     if (err) return err;
     err = vote_open(force->fs, force->dir, false, &vote_file, &vote, work->note);

@@ -14,89 +14,71 @@ enum { DATADIR_FORMAT_FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
 /* -- rooms -- */
 
 static enum err datadir_format_make_room(struct fs *fs, const char *dir, const char *name,
-                                         const char *format_name, struct str line, uint64_t unique,
-                                         struct note *note)
+                                         struct str line, uint64_t unique, struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct fs_info info;
-    enum err err = datadir_path(dir, name, path, note);
-    if (err) return err;
-    err = datadir_make(fs, path, note);
-    if (!err) err = datadir_path(dir, format_name, path, note);
-    if (err) return err;
-    if ((err = fs_stat(fs, path, &info)) == ERR_NOT_FOUND)
-        err = fs_publish(fs, path, line, DATADIR_FORMAT_FILE_MODE, unique);
-    if (err) note_set(note, "make %s: %s", path, err_text(err));
-    return err;
+    char room[FS_PATH_CAP], path[FS_PATH_CAP];
+    bool made = false;
+    enum err err = fs_path(dir, name, room, note);
+    if (!err) err = datadir_make(fs, room, note);
+    if (!err) err = datadir_has(fs, room, DATADIR_FORMAT, &made, note);
+    if (!err) err = fs_path(room, DATADIR_FORMAT, path, note);
+    if (err || made) return err;
+    return fs_noted(fs_publish(fs, path, line, DATADIR_FORMAT_FILE_MODE, unique), "make", path,
+                    note);
 }
 
 enum err datadir_make_rooms(struct fs *fs, const char *dir, uint64_t unique, struct note *note)
 {
-    enum err err =
-        datadir_format_make_room(fs, dir, "log", "log/FORMAT", STR("muster-log 1\n"), unique, note);
-    if (!err)
-        err = datadir_format_make_room(fs, dir, "snap", "snap/FORMAT", STR("muster-snap 1\n"),
-                                       unique, note);
-    return err;
+    enum err err = datadir_format_make_room(fs, dir, "log", STR("muster-log 1\n"), unique, note);
+    return err ? err
+               : datadir_format_make_room(fs, dir, "snap", STR("muster-snap 1\n"), unique, note);
 }
 
 /* -- what is there already -- */
 
-struct left { /* names found in log/ or snap/ */
-    struct buf names;
-    enum err err;
-};
-
-static void datadir_format_gather(void *context, const char *name, enum fs_kind)
+static bool any_name(struct str, enum fs_kind)
 {
-    struct left *left = context;
-    if (!left->err) left->err = buf_append(&left->names, str_of(name, strlen(name) + 1));
+    return true;
 }
 
-static enum err left_in(struct fs *fs, const char *path, struct left *left, struct note *note)
+/* The names in a room, and its path. */
+static enum err left_in(struct fs *fs, const char *dir, const char *name, char path[FS_PATH_CAP],
+                        struct buf *ret_names, struct note *note)
 {
-    buf_init(&left->names, LEFT_MAX);
-    left->err = ERR_OK;
-    enum err err = fs_list(fs, path, datadir_format_gather, left);
-    if (!err) err = left->err;
-    if (err == ERR_NOT_FOUND) err = ERR_OK;
-    if (err) {
-        note_set(note, "list %s: %s", path, err_text(err));
-        buf_deinit(&left->names);
-    }
+    buf_init(ret_names, LEFT_MAX);
+    enum err err = fs_path(dir, name, path, note);
+    if (!err) err = fs_names(fs, path, any_name, ret_names, note);
+    if (err == ERR_NOT_FOUND) return ERR_OK;
+    if (err) buf_deinit(ret_names);
     return err;
 }
 
 enum err datadir_empty_room(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     char path[FS_PATH_CAP], file[FS_PATH_CAP];
-    struct left left;
-    enum err err = datadir_path(dir, name, path, note);
-    if (!err) err = left_in(fs, path, &left, note);
+    struct buf left;
+    enum err err = left_in(fs, dir, name, path, &left, note);
     if (err) return err;
-    for (size_t at = 0; !err && at < left.names.len; at += strlen(left.names.data + at) + 1) {
-        err = datadir_path(path, left.names.data + at, file, note);
+    for (size_t at = 0; !err && at < left.len; at += strlen(left.data + at) + 1) {
+        err = fs_path(path, left.data + at, file, note);
         if (!err) err = fs_remove(fs, file);
     }
-    if (!err && left.names.len > 0) err = fs_sync_dir(fs, path);
-    if (err) note_set(note, "empty %s: %s", path, err_text(err));
-    buf_deinit(&left.names);
-    return err;
+    if (!err && left.len > 0) err = fs_sync_dir(fs, path);
+    buf_deinit(&left);
+    return fs_noted(err, "empty", path, note);
 }
 
 static enum err room_must_be_empty(struct fs *fs, const char *dir, const char *name,
                                    struct note *note)
 {
     char path[FS_PATH_CAP];
-    struct left left;
-    enum err err = datadir_path(dir, name, path, note);
-    if (!err) err = left_in(fs, path, &left, note);
+    struct buf left;
+    enum err err = left_in(fs, dir, name, path, &left, note);
     if (err) return err;
-    if (left.names.len > 0) {
-        note_set(note, "%s: holds %s, but %s has no " DATADIR_FORMAT, path, left.names.data, dir);
-        err = ERR_EXISTS;
-    }
-    buf_deinit(&left.names);
+    if (left.len > 0)
+        err = note_fail(note, ERR_EXISTS, "%s: holds %s, but %s has no " DATADIR_FORMAT, path,
+                        left.data, dir);
+    buf_deinit(&left);
     return err;
 }
 
@@ -156,14 +138,9 @@ enum err datadir_write_first(const struct datadir_first *first, struct note *not
     err = vote_write(vote_file, (struct vote){.term = first->term}, note);
     vote_close(vote_file);
     if (err) return err;
-    struct wal_options options = {
-        .fs = first->fs,
-        .entropy = first->entropy,
-        .dir = first->dir,
-        .cluster_id = first->datadir.cluster_id,
-        .replica_id = first->datadir.replica_id,
-        .create = true,
-    };
+    struct wal_options options =
+        datadir_wal(first->fs, first->entropy, first->dir, &first->datadir);
+    options.create = true;
     err = wal_open(&options, false, NULL, NULL, &wal, NULL, note);
     if (err) return err;
     if (first->configuration.len > 0) {

@@ -26,7 +26,6 @@ enum { DATADIR_TEXT_CAP = 128 };
 size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP]); /* its length */
 enum err datadir_parse(struct str text, struct datadir *ret_datadir); /* CORRUPT, VERSION */
 
-enum err datadir_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note);
 /* Reads one of the two files. ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION. */
 enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
@@ -42,9 +41,20 @@ enum err datadir_make_rooms(struct fs *fs, const char *dir, uint64_t unique, str
 enum err datadir_sync(struct fs *fs, const char *dir, struct note *note);
 enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note); /* temporaries */
 enum err datadir_make(struct fs *fs, const char *dir, struct note *note);
+/* A file, or an empty directory; fine when there is none. Not durable before datadir_sync. */
+enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
 enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
                      struct note *note);
 uint64_t datadir_draw_id(struct entropy *entropy); /* never 0 */
+static inline struct wal_options datadir_wal(struct fs *fs, struct entropy *entropy,
+                                             const char *dir, const struct datadir *datadir)
+{
+    return (struct wal_options){.fs = fs,
+                                .entropy = entropy,
+                                .dir = dir,
+                                .cluster_id = datadir->cluster_id,
+                                .replica_id = datadir->replica_id};
+}
 /* Removes every file in a room; fine when there is none. */
 enum err datadir_empty_room(struct fs *fs, const char *dir, const char *name, struct note *note);
 /* An empty log, and a vote of term `term` for nobody. With a configuration: that at index 1. */
@@ -73,7 +83,6 @@ struct datadir_scan {
     uint64_t last_term;
     uint64_t term_at_snapshot; /* of the log's entry at the snapshot's index; 0: none there */
     uint64_t term_back;        /* index of an entry whose term is less than the one before; 0 */
-    uint64_t reset;            /* index of the last RESET, 0: none */
     uint64_t self;             /* whose address is looked for */
     struct buf addresses;      /* struct datadir_address, by index */
 };

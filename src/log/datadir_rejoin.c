@@ -8,19 +8,19 @@
 
 #include "log/datadir_internal.h"
 
-/* Moves one room aside, durably. When it is there already, an earlier run moved it and what stands
- * in its place is that run's beginning. */
+/* Moves one room aside, durably. When it is there already, an earlier run moved it, and the room in
+ * its place is that run's beginning. */
 static enum err put_aside(struct fs *fs, const char *dir, const char *aside, const char *name,
                           struct note *note)
 {
     char from[FS_PATH_CAP], to[FS_PATH_CAP];
-    struct fs_info info;
-    enum err err = datadir_path(dir, name, from, note);
-    if (!err) err = datadir_path(aside, name, to, note);
+    bool moved = false;
+    enum err err = fs_path(dir, name, from, note);
+    if (!err) err = fs_path(aside, name, to, note);
+    if (!err) err = datadir_has(fs, aside, name, &moved, note);
     if (err) return err;
-    err = fs_stat(fs, to, &info);
-    if (!err) return datadir_empty_room(fs, dir, name, note);
-    if (err == ERR_NOT_FOUND) err = fs_rename(fs, from, to);
+    if (moved) return datadir_empty_room(fs, dir, name, note);
+    err = fs_rename(fs, from, to);
     if (err == ERR_NOT_FOUND) return ERR_OK; /* a room that is missing is no loss now */
     if (!err) err = fs_sync_dir(fs, aside);
     if (!err) err = fs_sync_dir(fs, dir);
@@ -44,7 +44,7 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     }
     if (err) return err;
     snprintf(name, sizeof name, "damaged-%016" PRIx64, old.replica_id);
-    err = datadir_path(dir, name, aside, note);
+    err = fs_path(dir, name, aside, note);
     if (!err) err = datadir_make(fs, aside, note);
     if (!err) err = put_aside(fs, dir, aside, "log", note);
     if (!err) err = put_aside(fs, dir, aside, "snap", note);

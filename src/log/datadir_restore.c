@@ -32,16 +32,9 @@ enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note
                      "%s/" DATADIR_RESTORE ": a restore was interrupted: run it again", dir);
 }
 
-/* A file, or an empty directory; fine when there is none. */
 static enum err remove_one(struct datadir_restore_work *work, const char *dir, const char *name)
 {
-    char path[FS_PATH_CAP];
-    enum err err = datadir_path(dir, name, path, work->note);
-    if (err) return err;
-    err = fs_remove(work->restore->fs, path);
-    if (err == ERR_NOT_FOUND) return ERR_OK;
-    if (err) note_set(work->note, "remove %s: %s", path, err_text(err));
-    return err;
+    return datadir_remove(work->restore->fs, dir, name, work->note);
 }
 
 static enum err remove_room(struct datadir_restore_work *work, const char *dir, const char *name)
@@ -54,11 +47,10 @@ static enum err remove_room(struct datadir_restore_work *work, const char *dir, 
 static enum err clear_stage(struct datadir_restore_work *work)
 {
     struct fs *fs = work->restore->fs;
-    struct fs_info info;
-    enum err err = fs_stat(fs, work->stage, &info);
-    if (err == ERR_NOT_FOUND) return ERR_OK;
-    if (!err) err = fs_sweep_temps(fs, work->stage);
-    if (err) return note_fail(work->note, err, "clear %s: %s", work->stage, err_text(err));
+    bool left = false;
+    enum err err = datadir_has(fs, work->restore->dir, STAGE, &left, work->note);
+    if (!err && left) err = datadir_sweep(fs, work->stage, work->note);
+    if (err || !left) return err;
     err = remove_room(work, work->stage, "log");
     if (!err) err = remove_room(work, work->stage, "snap");
     if (!err) err = remove_one(work, work->stage, DATADIR_FORMAT);
@@ -118,11 +110,8 @@ static enum err datadir_restore_write_log(struct datadir_restore_work *work)
                                   .dir = work->stage,
                                   .datadir = work->next,
                                   .term = restore->term};
-    struct wal_options options = {.fs = restore->fs,
-                                  .entropy = restore->entropy,
-                                  .dir = work->stage,
-                                  .cluster_id = work->next.cluster_id,
-                                  .replica_id = work->next.replica_id};
+    struct wal_options options =
+        datadir_wal(restore->fs, restore->entropy, work->stage, &work->next);
     struct wal *wal;
     enum err err = datadir_write_first(&first, work->note);
     if (!err) err = wal_open(&options, false, NULL, NULL, &wal, NULL, work->note);
@@ -152,12 +141,9 @@ static enum err move_in(struct datadir_restore_work *work, const char *name)
 {
     struct fs *fs = work->restore->fs;
     char from[FS_PATH_CAP], to[FS_PATH_CAP];
-    enum err err = datadir_path(work->stage, name, from, work->note);
-    if (!err) err = datadir_path(work->restore->dir, name, to, work->note);
-    if (err) return err;
-    err = fs_rename(fs, from, to);
-    if (err) note_set(work->note, "move %s in: %s", from, err_text(err));
-    return err;
+    enum err err = fs_path(work->stage, name, from, work->note);
+    if (!err) err = fs_path(work->restore->dir, name, to, work->note);
+    return err ? err : fs_noted(fs_rename(fs, from, to), "move in", from, work->note);
 }
 
 static enum err take_place(struct datadir_restore_work *work)
@@ -165,11 +151,11 @@ static enum err take_place(struct datadir_restore_work *work)
     const struct datadir_restore *restore = work->restore;
     const char *dir = restore->dir;
     char path[FS_PATH_CAP];
-    enum err err = datadir_path(dir, DATADIR_RESTORE, path, work->note);
+    enum err err = fs_path(dir, DATADIR_RESTORE, path, work->note);
     if (err) return err;
     err = fs_publish(restore->fs, path, STR("muster-restore 1\n"), DATADIR_RESTORE_FILE_MODE,
                      entropy_u64(restore->entropy));
-    if (err) return note_fail(work->note, err, "write %s: %s", path, err_text(err));
+    if (err) return fs_noted(err, "write", path, work->note);
     err = remove_one(work, dir, DATADIR_FORMAT);
     if (!err) err = remove_one(work, dir, DATADIR_NEXT);
     if (!err) err = remove_room(work, dir, "log");
@@ -214,7 +200,7 @@ enum err datadir_restore(const struct datadir_restore *restore, struct datadir *
     struct fs_lock *lock;
     struct datadir_restore_work work = {.restore = restore, .note = note};
     enum err err = datadir_restore_check_options(restore, note);
-    if (!err) err = datadir_path(restore->dir, STAGE, work.stage, note);
+    if (!err) err = fs_path(restore->dir, STAGE, work.stage, note);
     if (!err) err = datadir_make(restore->fs, restore->dir, note);
     if (!err) err = fs_lock_dir(restore->fs, restore->dir, &lock, note);
     if (err) return err;

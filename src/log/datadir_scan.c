@@ -56,7 +56,6 @@ enum err datadir_scan_found(void *context, const struct wal_found *found)
     const struct snapshot_mark *mark = &scan->snapshot.mark;
     if (found->reset) {
         addresses_cut(scan, 0);
-        scan->reset = entry->index;
         scan->first = 0;
         scan->last = entry->index;
         scan->last_term = entry->term;

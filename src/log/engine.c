@@ -2,7 +2,7 @@
 /* One call is one or a few steps of the library, guards before and behind each, and one set of
  * effects.
  *
- * Who owns what the library touches (docs/raft-guards.md has the table): bytes of entries are
+ * Ownership of what the library touches (docs/raft-guards.md has the table): bytes of entries are
  * always the caller's. The library insists on freeing a "batch" that holds them; it gets the
  * address of `no_batch`, and our heap's free knows that address. Configurations are made for each
  * event and are the library's from then on.
@@ -48,7 +48,7 @@ struct engine {
     bool begun;
     uint64_t commit;      /* what may be applied */
     uint32_t election_ms; /* as configured; the library's grows with failed candidacies */
-    struct shape told;
+    struct shape reported;
     struct heard heard[REPLICA_MEMBERS_MAX]; /* leader: last answers */
     size_t heard_count;
     /* of the call that runs */
@@ -63,6 +63,8 @@ struct engine {
     size_t given_cap;
     void *reserve; /* NULL: used up, the engine is at its end */
 };
+
+static const struct guards_step plain; /* neither a vote, a leader's message nor a time-out */
 
 /* -- memory -- */
 
@@ -189,7 +191,8 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
         free(engine);
         return err_of(rv);
     }
-    engine->raft.tracer = NULL; /* it would write to stderr for whoever sets its variable */
+    engine->raft.tracer =
+        NULL; /* it would write to stderr if a variable of the environment asks for it */
     raft_seed(&engine->raft, options->seed);
     raft_set_election_timeout(&engine->raft, options->election_ms);
     raft_set_heartbeat_timeout(&engine->raft, options->heartbeat_ms);
@@ -236,7 +239,7 @@ static void look_at_candidacy(struct engine *engine, bool timeout)
 {
     const struct raft *raft = &engine->raft;
 
-    if (engine->told.state != RAFT_CANDIDATE) return;
+    if (engine->reported.state != RAFT_CANDIDATE) return;
     if ((raft->state == RAFT_CANDIDATE && timeout &&
          raft->election_timer_start == engine->now.ms) ||
         (raft->state == RAFT_FOLLOWER && !raft->follower_state.current_leader.id))
@@ -347,10 +350,9 @@ static void engine_give(struct raft_entry *to, const struct entry *entries, size
  * changes. The library writes one only when its log goes past its commit index. */
 static enum err ensure_barrier(struct engine *engine)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_SUBMIT};
 
-    if (engine->raft.state != RAFT_LEADER || engine->told.state == RAFT_LEADER) return ERR_OK;
+    if (engine->raft.state != RAFT_LEADER || engine->reported.state == RAFT_LEADER) return ERR_OK;
     engine->heard_count = 0;
     engine->guards.heir = 0;
     if (engine->flags & ENGINE_ENTRIES) return ERR_OK;
@@ -381,11 +383,12 @@ static enum err call_end(struct engine *engine, enum err err, struct engine_effe
     if (err) return err;
     if (engine->raft.state == RAFT_LEADER) election_over(engine);
     shape = shape_of(engine);
-    if (shape.state != engine->told.state || shape.term != engine->told.term ||
-        shape.leader != engine->told.leader || shape.uncommitted != engine->told.uncommitted ||
-        shape.committed != engine->told.committed)
+    if (shape.state != engine->reported.state || shape.term != engine->reported.term ||
+        shape.leader != engine->reported.leader ||
+        shape.uncommitted != engine->reported.uncommitted ||
+        shape.committed != engine->reported.committed)
         engine->flags |= ENGINE_ROLE;
-    engine->told = shape;
+    engine->reported = shape;
     commit = guards_commit(&engine->raft, engine->commit);
     if (commit != engine->commit) engine->flags |= ENGINE_COMMIT;
     engine->commit = commit;
@@ -436,7 +439,6 @@ static enum err newest_members(const struct engine_start *start, struct members 
 enum err engine_begin(struct engine *engine, mono_time now, const struct engine_start *start,
                       struct engine_effects *ret_effects)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_START};
     struct raft_snapshot_metadata metadata;
     struct raft_entry *entries = NULL;
@@ -478,7 +480,6 @@ enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effe
 {
     static const struct guards_step timeout = {.timeout = true};
     struct raft_event event = {.type = RAFT_TIMEOUT};
-
     enum err err;
 
     assert(engine->begun);
@@ -525,7 +526,6 @@ static bool sound_append(const struct engine *engine, uint64_t from,
 /* Guard 20. */
 static enum err settle_change(struct engine *engine)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_CONFIGURATION};
     struct members members;
     enum err err;
@@ -692,7 +692,6 @@ enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint6
 enum err engine_installed(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           struct engine_effects *ret_effects)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_PERSISTED_SNAPSHOT};
     enum err err;
 
@@ -708,7 +707,6 @@ enum err engine_installed(struct engine *engine, mono_time now, const struct sna
 enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
                           struct engine_effects *ret_effects)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_PERSISTED_ENTRIES, .persisted_entries.index = index};
 
     assert(engine->begun);
@@ -723,7 +721,6 @@ enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
 enum err engine_compacted(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           uint32_t trailing, struct engine_effects *ret_effects)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_SNAPSHOT};
     enum err err;
 
@@ -743,7 +740,6 @@ enum err engine_compacted(struct engine *engine, mono_time now, const struct sna
 enum err engine_configuration(struct engine *engine, mono_time now, uint64_t index,
                               struct str bytes, struct engine_effects *ret_effects)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_CONFIGURATION, .configuration.index = index};
     struct members members;
     enum err err;
@@ -759,7 +755,6 @@ enum err engine_configuration(struct engine *engine, mono_time now, uint64_t ind
 enum err engine_submit(struct engine *engine, mono_time now, const struct entry *entries,
                        size_t count, uint64_t *ret_first, struct engine_effects *ret_effects)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_SUBMIT};
     struct members members;
     uint64_t first = guards_last_index(&engine->raft) + 1;
@@ -786,7 +781,6 @@ enum err engine_submit(struct engine *engine, mono_time now, const struct entry 
 enum err engine_transfer(struct engine *engine, mono_time now, uint64_t to,
                          struct engine_effects *ret_effects)
 {
-    static const struct guards_step plain;
     struct raft_event event = {.type = RAFT_TRANSFER, .transfer.server_id = to};
     bool another = false;
 

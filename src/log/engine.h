@@ -3,13 +3,13 @@
  *
  * The only caller of raft_step(). libraft 0.22.1 is neither safe nor live by itself; every defect
  * has its guard in guards.c, applied here on the way in and on the way out, so nobody else needs to
- * know. Everything the engine hands out is valid until the next call that takes the engine; bytes
+ * know. Everything the engine returns is valid until the next call that takes the engine; bytes
  * of entries are never copied here, they are the caller's as long as the effects are used.
  *
  * The order the driver must keep, per call: (1) when ENGINE_VOTE is set, make term and vote
  * durable, and take no further step and send no message before that; (2) queue the snapshot or the
- * entries for the disk; (3) send the messages; (4) apply up to engine_commit(), telling each
- * applied ENTRY_CHANGE by engine_configuration(). Acknowledgements come out of engine_persisted and
+ * entries for the disk; (3) send the messages; (4) apply up to engine_commit(), with
+ * engine_configuration() for each applied ENTRY_CHANGE. Acknowledgements come out of engine_persisted and
  * engine_installed only, so a message may leave before its entries are on disk. */
 #ifndef LOG_ENGINE_H
 #define LOG_ENGINE_H
@@ -99,7 +99,7 @@ enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t fr
 /* Any other message: results, votes, timeout-now. server_id is the sender's. ERR_INVALID. */
 enum err engine_receive(struct engine *engine, mono_time now, const struct raft_message *message,
                         struct engine_effects *ret_effects);
-/* A whole, verified snapshot of a peer stands on our disk under a temporary name. Without
+/* A whole, verified snapshot of a peer is on our disk under a temporary name. Without
  * ENGINE_INSTALL in the effects it is not wanted: remove it. With it: make it ours, forget the log
  * up to it, then engine_installed. ERR_INVALID. */
 enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint64_t term,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration as bytes, in the encoding of the engine, which stands in the log for good:
+/* A configuration as bytes, in the encoding of the engine, which stays in the log for good:
  *
  *     u8 format, 1 | u64 count | count times: u64 id, address, NUL, u8 role | zeros up to 8 bytes
  *
- * Numbers are little-endian; roles are 0 learner ("stand-by") and 1 voter. The engine's own decoder
+ * Numbers are little-endian; roles are 0 learner and 1 voter. The engine's own decoder
  * trusts its input, so nothing reaches it that members_decode has not read first. */
 #include <string.h>
 

@@ -6,10 +6,90 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "log/slots.h"
-
-enum { KIND_SHIFT = 28 }; /* in slot.length_and_kind the kind stands above it */
+enum { KIND_SHIFT = 28 };
 static_assert(ENTRY_BYTES_MAX < 1 << KIND_SHIFT, "length and kind share a number");
+
+/* -- the array of slots ------------------------------------------------------------------------
+ * It grows at its end and is forgotten from its front, and a slot never moves while its index is
+ * kept: millions of them come and go, and moving them all would hold the loop.
+ *
+ *     blocks: [ block 0 | block 1 | ... ]     slot of index i: number i - base
+ *              ^base                                                                             */
+
+enum { BLOCK_SLOTS = 1024 };
+struct entry_slot {
+    char *bytes; /* NULL: not in memory, or there are none */
+    uint64_t term;
+    uint64_t end;             /* bytes on disk of all entries up to and with this one */
+    uint32_t sequence;        /* of the segment; 0 with offset 0: not placed yet */
+    uint32_t offset;          /* in the segment, behind its head, so never 0 for a record */
+    uint32_t length_and_kind; /* the kind is above KIND_SHIFT */
+};
+struct slots {
+    struct entry_slot **blocks;
+    size_t block_count, block_cap;
+    uint64_t base; /* index of the first slot of the first block */
+};
+
+/* From `end` on nothing is needed. */
+static void slots_cut(struct slots *slots, uint64_t end)
+{
+    assert(end >= slots->base);
+    while (slots->block_count > 0 && (slots->block_count - 1) * BLOCK_SLOTS >= end - slots->base)
+        free(slots->blocks[--slots->block_count]);
+}
+
+/* Gives all memory back, but frees no bytes of entries. */
+static void slots_restart(struct slots *slots, uint64_t base)
+{
+    slots_cut(slots, slots->base);
+    free(slots->blocks);
+    *slots = (struct slots){.base = base};
+}
+
+static struct entry_slot *slots_at(const struct slots *slots, uint64_t index)
+{
+    uint64_t number = index - slots->base;
+
+    assert(index >= slots->base && number / BLOCK_SLOTS < slots->block_count);
+    return &slots->blocks[number / BLOCK_SLOTS][number % BLOCK_SLOTS];
+}
+
+/* Room for `index`, which is there already or the next one. The slot is not cleared. */
+static enum err slots_reserve(struct slots *slots, uint64_t index)
+{
+    uint64_t block = (index - slots->base) / BLOCK_SLOTS;
+    struct entry_slot *more;
+
+    assert(index >= slots->base && block <= slots->block_count);
+    if (block < slots->block_count) return ERR_OK;
+    if (slots->block_count == slots->block_cap) {
+        size_t cap = slots->block_cap ? slots->block_cap * 2 : 8;
+        struct entry_slot **blocks = realloc(slots->blocks, cap * sizeof *blocks);
+        if (!blocks) return ERR_NOMEM;
+        slots->blocks = blocks;
+        slots->block_cap = cap;
+    }
+    more = malloc(BLOCK_SLOTS * sizeof *more);
+    if (!more) return ERR_NOMEM;
+    slots->blocks[slots->block_count++] = more;
+    return ERR_OK;
+}
+
+/* Before `first` nothing is needed. */
+static void slots_forget(struct slots *slots, uint64_t first)
+{
+    size_t dead = min_size((size_t)((first - slots->base) / BLOCK_SLOTS), slots->block_count);
+
+    assert(first >= slots->base);
+    if (dead == 0) return;
+    for (size_t i = 0; i < dead; i++) free(slots->blocks[i]);
+    slots->block_count -= dead;
+    memmove(slots->blocks, slots->blocks + dead, slots->block_count * sizeof slots->blocks[0]);
+    slots->base += (uint64_t)dead * BLOCK_SLOTS;
+}
+
+/* -- the entries ------------------------------------------------------------------------------- */
 
 struct entries {
     struct slots slots;
@@ -17,8 +97,7 @@ struct entries {
     uint64_t cached_first; /* first..last + 1 */
     size_t cached_bytes, cache_bytes;
     uint64_t end_before; /* `end` of the entry before first */
-    uint64_t generation;
-    bool fresh; /* nothing was ever in it: the first that is found says where it begins */
+    bool fresh;          /* nothing was ever in it: the first that is found says where it begins */
 };
 
 static struct entry_slot *slot_at(const struct entries *e, uint64_t index)
@@ -32,29 +111,9 @@ static size_t slot_length(const struct entry_slot *slot)
     return slot->length_and_kind & ((1u << KIND_SHIFT) - 1);
 }
 
-static bool slot_placed(const struct entry_slot *slot)
-{
-    return slot->offset != 0;
-}
-
 static uint64_t end_of(const struct entries *e, uint64_t index)
 {
     return index < e->first ? e->end_before : slot_at(e, index)->end;
-}
-
-enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_entries)
-{
-    struct entries *e = calloc(1, sizeof *e);
-
-    assert(first > 0);
-    if (!e) return ERR_NOMEM;
-    e->cache_bytes = cache_bytes;
-    slots_init(&e->slots, first);
-    e->first = e->cached_first = first;
-    e->last = first - 1;
-    e->fresh = true;
-    *ret_entries = e;
-    return ERR_OK;
 }
 
 static void uncache(struct entries *e, struct entry_slot *slot)
@@ -80,17 +139,29 @@ static void restart(struct entries *e, uint64_t index)
 {
     drop_from(e, e->first);
     e->end_before = 0;
-    slots_deinit(&e->slots);
-    slots_init(&e->slots, index + 1);
+    slots_restart(&e->slots, index + 1);
     e->first = e->cached_first = index + 1;
     e->last = index;
+}
+
+enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_entries)
+{
+    struct entries *e = calloc(1, sizeof *e);
+
+    assert(first > 0);
+    if (!e) return ERR_NOMEM;
+    e->cache_bytes = cache_bytes;
+    e->first = 1; /* empty, as restart expects it */
+    restart(e, first - 1);
+    e->fresh = true;
+    *ret_entries = e;
+    return ERR_OK;
 }
 
 void entries_close(struct entries *entries)
 {
     if (!entries) return;
     restart(entries, entries->last);
-    slots_deinit(&entries->slots);
     free(entries);
 }
 
@@ -107,11 +178,6 @@ uint64_t entries_last(const struct entries *entries)
 size_t entries_bytes(const struct entries *entries)
 {
     return entries->cached_bytes;
-}
-
-uint64_t entries_generation(const struct entries *entries)
-{
-    return entries->generation;
 }
 
 /* Puts the entry behind the last. The memory is all taken before anything is changed. */
@@ -151,9 +217,7 @@ static enum err push(struct entries *e, const struct entry *entry, const struct 
  * gone all the same: the caller stops for good. */
 static void replace_from(struct entries *e, uint64_t index)
 {
-    if (index > e->last) return;
-    drop_from(e, index);
-    e->generation++;
+    if (index <= e->last) drop_from(e, index);
 }
 
 enum err entries_append(struct entries *entries, const struct entry *entry)
@@ -163,8 +227,9 @@ enum err entries_append(struct entries *entries, const struct entry *entry)
     return push(entries, entry, NULL);
 }
 
-enum err entries_found(struct entries *entries, const struct wal_found *found)
+enum err entries_found(void *context, const struct wal_found *found)
 {
+    struct entries *entries = context;
     const struct entry *entry = &found->entry;
 
     if (found->reset) {
@@ -175,7 +240,6 @@ enum err entries_found(struct entries *entries, const struct wal_found *found)
     /* The oldest segment left may begin with entries that were replaced further on, by ones whose
      * predecessors went with older segments: then the log begins at the replacement. */
     if (entries->fresh || entry->index < entries->first) {
-        if (!entries->fresh) entries->generation++;
         restart(entries, entry->index - 1);
     } else if (entry->index > entries->last + 1)
         return ERR_CORRUPT;
@@ -214,10 +278,10 @@ bool entries_get(const struct entries *entries, uint64_t index, struct entry *re
                                 .term = slot->term,
                                 .kind = (enum entry_kind)(slot->length_and_kind >> KIND_SHIFT),
                                 .bytes = length ? (struct str){slot->bytes, length} : STR_EMPTY};
-    *ret_place = slot_placed(slot) ? (struct wal_place){.sequence = slot->sequence,
-                                                        .offset = slot->offset,
-                                                        .size = (uint32_t)record_size(length)}
-                                   : (struct wal_place){0};
+    *ret_place = slot->offset ? (struct wal_place){.sequence = slot->sequence,
+                                                   .offset = slot->offset,
+                                                   .size = (uint32_t)record_size(length)}
+                              : (struct wal_place){0};
     return true;
 }
 
@@ -246,7 +310,6 @@ void entries_forget_to(struct entries *entries, uint64_t index)
 
 void entries_reset(struct entries *entries, uint64_t index)
 {
-    entries->generation++;
     restart(entries, index);
     entries->fresh = false;
 }
@@ -256,7 +319,7 @@ void entries_trim(struct entries *entries, uint64_t durable_applied)
     while (entries->cached_bytes > entries->cache_bytes &&
            entries->cached_first <= min_u64(durable_applied, entries->last)) {
         struct entry_slot *slot = slot_at(entries, entries->cached_first);
-        if (!slot_placed(slot)) return; /* nowhere else to read it */
+        if (!slot->offset) return; /* not placed: nowhere else to read it */
         uncache(entries, slot);
         entries->cached_first++;
     }

@@ -2,10 +2,9 @@
 /* The log as the loop's thread sees it: every live index with its place on disk, the newest ones
  * with their bytes. Pure memory, bounded.
  *
- * Entries enter when the engine hands them out, get their place when the disk thread reports, lose
+ * Entries enter when the engine returns them, get their place when the disk thread reports, lose
  * their bytes when the cache is over its bound and they are durable and applied, and leave by
- * compaction or replacement. A `generation` counts replacements, so that a disk report about
- * entries that were replaced meanwhile is recognised by number, not by comparing terms. */
+ * compaction or replacement. */
 #ifndef LOG_ENTRIES_H
 #define LOG_ENTRIES_H
 #include "base/err.h"
@@ -18,14 +17,13 @@ void entries_close(struct entries *entries);
 uint64_t entries_first(const struct entries *entries); /* last + 1 when empty */
 uint64_t entries_last(const struct entries *entries);
 size_t entries_bytes(const struct entries *entries); /* cached */
-uint64_t entries_generation(const struct entries *entries);
 /* index <= last replaces it and all after it. Copies. After ERR_NOMEM what was to be replaced is
  * gone; fail-stop. */
 enum err entries_append(struct entries *entries, const struct entry *entry);
 /* At recovery: the newest keep their bytes as far as the cache holds them. The first that is found
  * says where the log begins. ERR_CORRUPT: a gap; ERR_NOMEM. */
-enum err entries_found(struct entries *entries, const struct wal_found *found);
-/* Of this generation's entry. One that was compacted meanwhile is passed over. */
+enum err entries_found(void *entries, const struct wal_found *found); /* a wal_found_fn */
+/* Of the entry as it is now. One that was compacted meanwhile is passed over. */
 void entries_placed(struct entries *entries, uint64_t index, const struct wal_place *place);
 /* False: no such index. bytes.at NULL: not in memory (bytes.len is right), read it at `place`.
  * place->size 0: not durable yet. */

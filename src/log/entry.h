@@ -4,7 +4,7 @@
 #define LOG_ENTRY_H
 #include "base/str.h"
 
-/* The numbers are the engine's and stand in the disk format and in frames. */
+/* The numbers are the engine's, and are used on disk and in frames. */
 enum entry_kind {
     ENTRY_COMMAND = 1, /* an envelope (log/envelope.h) */
     ENTRY_BARRIER = 2, /* of a new leader: no bytes */

@@ -18,8 +18,8 @@
 #include "base/bytes.h"
 #include "log/log.h"
 
-static_assert(REPLICA_ACTOR_MAX <= UINT8_MAX, "its length stands in one byte");
-static_assert(REPLICA_REQUEST_ID_MAX <= UINT16_MAX, "its length stands in two");
+static_assert(REPLICA_ACTOR_MAX <= UINT8_MAX, "its length has one byte");
+static_assert(REPLICA_REQUEST_ID_MAX <= UINT16_MAX, "its length has two");
 
 enum { ZEROS_AT = 28 };
 
@@ -30,15 +30,18 @@ size_t envelope_size(const struct log_envelope *envelope)
 
 enum err envelope_append(const struct log_envelope *envelope, struct buf *into)
 {
-    char head[ENVELOPE_HEAD] = {ENVELOPE_FORMAT}, *room;
+    size_t size = envelope_size(envelope);
+    char *head, *at;
     enum err err;
 
     assert(envelope->actor.len <= REPLICA_ACTOR_MAX);
     assert(envelope->request_id.len <= REPLICA_REQUEST_ID_MAX);
     assert(envelope->command.len <= REPLICA_COMMAND_MAX);
     assert(envelope->version > 0 && envelope->level > 0);
-    err = buf_reserve(into, envelope_size(envelope), &room);
+    err = buf_reserve(into, size, &head);
     if (err) return err;
+    memset(head, 0, ENVELOPE_HEAD);
+    head[0] = ENVELOPE_FORMAT;
     head[1] = (char)(uint8_t)envelope->actor.len;
     store_le16(head + 2, (uint16_t)envelope->request_id.len);
     store_le32(head + 4, envelope->machine);
@@ -46,15 +49,11 @@ enum err envelope_append(const struct log_envelope *envelope, struct buf *into)
     store_le32(head + 12, envelope->level);
     store_le64(head + 16, envelope->advance_ns);
     store_le32(head + 24, (uint32_t)envelope->command.len);
-    /* Cannot fail any more: there is room for all of it. */
-    err = buf_append(into, str_of(head, sizeof head));
-    assert(!err);
-    err = buf_append(into, envelope->actor);
-    assert(!err);
-    err = buf_append(into, envelope->request_id);
-    assert(!err);
-    err = buf_append(into, envelope->command);
-    assert(!err);
+    at = head + ENVELOPE_HEAD;
+    str_put(&at, envelope->actor);
+    str_put(&at, envelope->request_id);
+    str_put(&at, envelope->command);
+    buf_commit(into, size);
     return ERR_OK;
 }
 

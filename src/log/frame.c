@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a frame. Whole numbers are little-endian and stand at fixed places:
+/* The bytes of a frame. Whole numbers are little-endian and have fixed places:
  *
  *    0  u32  length of the payload
  *    4  u8   kind, then three zeros
@@ -24,13 +24,12 @@ enum {
     APPEND_FIXED = 40,
     APPEND_AT_COUNT = 32,
     ENTRY_HEAD = 16,
-    CHUNK_FIXED = 16,
 };
 static_assert(HELLO_FIXED + REPLICA_NAME_MAX + REPLICA_ADDRESS_MAX <= HELLO_MAX, "hello fits");
 static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entry fits");
 
-/* A whole number: where it stands in struct peer_frame, and how many bytes it has there and on the wire,
- * where they stand one after the other. */
+/* A whole number: its place in struct peer_frame, and how many bytes it has there and on the wire,
+ * where numbers follow each other. */
 struct frame_field {
     uint16_t at;
     uint8_t size; /* 0: zeros that mean nothing yet */
@@ -43,81 +42,75 @@ struct frame_field {
     {                                                                                              \
         WHERE(of), .wire = (bytes)                                                                 \
     }
+
 #define FLAG(of, bytes)                                                                            \
     {                                                                                              \
         WHERE(of), .wire = (bytes), .is_flag = true                                                \
     }
-#define ZEROS(bytes)                                                                               \
-    {                                                                                              \
-        .wire = (bytes)                                                                            \
-    }
 
-/* Behind the fields stand what the length says besides: the texts of a hello, entries, a chunk. */
+/* Behind the fields comes what the length says besides: the texts of a hello, entries, a chunk. */
 static const struct {
     const char *name;
-    uint32_t length_min, length_max;
     struct frame_field fields[10];
+    uint32_t more_min, more_max; /* bytes behind the fields */
 } kinds[FRAME_KIND_COUNT] = {
     [FRAME_HELLO] = {"hello",
-                     HELLO_FIXED,
-                     HELLO_MAX,
                      {FIELD(hello.protocol, 4), FIELD(hello.lane, 4), FIELD(hello.cluster_id, 8),
                       FIELD(hello.from, 8), FIELD(hello.to, 8), FIELD(hello.nonce, 8),
-                      FIELD(hello.level, 4), FIELD(hello.name.len, 2),
-                      FIELD(hello.address.len, 2)}},
+                      FIELD(hello.level, 4), FIELD(hello.name.len, 2), FIELD(hello.address.len, 2)},
+                     .more_max = HELLO_MAX - HELLO_FIXED},
     [FRAME_APPEND] = {"append",
-                      APPEND_FIXED,
-                      FRAME_MAX,
-                      {FIELD(append.term, 8), FIELD(append.prev_index, 8),
-                       FIELD(append.prev_term, 8), FIELD(append.commit, 8),
-                       FIELD(append.entry_count, 4), ZEROS(4)}},
+                      {FIELD(append.term, 8),
+                       FIELD(append.prev_index, 8),
+                       FIELD(append.prev_term, 8),
+                       FIELD(append.commit, 8),
+                       FIELD(append.entry_count, 4),
+                       {.wire = 4}},
+                      .more_max = FRAME_MAX - APPEND_FIXED},
     [FRAME_APPEND_RESULT] = {"append_result",
-                             32,
-                             32,
                              {FIELD(append_result.term, 8), FIELD(append_result.rejected, 8),
                               FIELD(append_result.last_log_index, 8),
                               FIELD(append_result.features, 2), FIELD(append_result.capacity, 2),
                               FIELD(append_result.version, 4)}},
     [FRAME_VOTE] = {"vote",
-                    40,
-                    40,
-                    {FIELD(vote.term, 8), FIELD(vote.candidate_id, 8),
-                     FIELD(vote.last_log_index, 8), FIELD(vote.last_log_term, 8),
-                     FLAG(vote.disrupt_leader, 1), FLAG(vote.pre_vote, 1), ZEROS(2),
+                    {FIELD(vote.term, 8),
+                     FIELD(vote.candidate_id, 8),
+                     FIELD(vote.last_log_index, 8),
+                     FIELD(vote.last_log_term, 8),
+                     FLAG(vote.disrupt_leader, 1),
+                     FLAG(vote.pre_vote, 1),
+                     {.wire = 2},
                      FIELD(vote.version, 4)}},
     [FRAME_VOTE_RESULT] = {"vote_result",
-                           16,
-                           16,
                            {FIELD(vote_result.term, 8), FLAG(vote_result.vote_granted, 1),
                             FLAG(vote_result.pre_vote, 1), FIELD(vote_result.features, 2),
                             FIELD(vote_result.capacity, 2), FIELD(vote_result.version, 2)}},
     [FRAME_TIMEOUT_NOW] = {"timeout_now",
-                           32,
-                           32,
                            {FIELD(timeout_now.term, 8), FIELD(timeout_now.last_log_index, 8),
                             FIELD(timeout_now.last_log_term, 8), FIELD(timeout_now.version, 8)}},
-    [FRAME_READ_ROUND] = {"read_round", 16, 16, {FIELD(read.term, 8), FIELD(read.round, 8)}},
+    [FRAME_READ_ROUND] = {"read_round", {FIELD(read.term, 8), FIELD(read.round, 8)}},
     [FRAME_READ_ANSWER] = {"read_answer",
-                           24,
-                           24,
                            {FIELD(read.term, 8), FIELD(read.round, 8), FLAG(read.yes, 8)}},
-    [FRAME_HASH] = {"hash",
-                    24,
-                    24,
-                    {FIELD(hash.index, 8), FIELD(hash.term, 8), FIELD(hash.hash, 8)}},
+    [FRAME_HASH] = {"hash", {FIELD(hash.index, 8), FIELD(hash.term, 8), FIELD(hash.hash, 8)}},
     [FRAME_SNAP_BEGIN] = {"snap_begin",
-                          40,
-                          40,
                           {FIELD(snap_begin.term, 8), FIELD(snap_begin.index, 8),
                            FIELD(snap_begin.index_term, 8), FIELD(snap_begin.bytes, 8),
                            FIELD(snap_begin.id, 8)}},
     [FRAME_SNAP_CHUNK] = {"snap_chunk",
-                          CHUNK_FIXED + 1,
-                          CHUNK_FIXED + FRAME_CHUNK_MAX,
-                          {FIELD(snap_chunk.id, 8), FIELD(snap_chunk.offset, 8)}},
-    [FRAME_SNAP_END] = {"snap_end", 8, 8, {FIELD(snap_end.id, 8)}},
-    [FRAME_BEAT] = {"beat", 0, 0, {{0}}},
+                          {FIELD(snap_chunk.id, 8), FIELD(snap_chunk.offset, 8)},
+                          .more_min = 1,
+                          .more_max = FRAME_CHUNK_MAX},
+    [FRAME_SNAP_END] = {"snap_end", {FIELD(snap_end.id, 8)}},
+    [FRAME_BEAT] = {"beat", {{0}}},
 };
+
+static uint32_t fixed_length(uint32_t kind)
+{
+    uint32_t length = 0;
+
+    for (const struct frame_field *f = kinds[kind].fields; f->wire > 0; f++) length += f->wire;
+    return length;
+}
 
 const char *frame_kind_name(enum peer_frame_kind kind)
 {
@@ -149,33 +142,19 @@ static uint32_t head_sum(uint64_t session, const char *head)
 
 /* -- writing -- */
 
-static char *put32(char *at, uint32_t value)
-{
-    store_le32(at, value);
-    return at + 4;
-}
-static char *put64(char *at, uint64_t value)
-{
-    store_le64(at, value);
-    return at + 8;
-}
-static char *put_bytes(char *at, struct str bytes)
-{
-    if (bytes.len > 0) memcpy(at, bytes.at, bytes.len);
-    return at + bytes.len;
-}
-
 static size_t payload_length(const struct peer_frame *frame)
 {
+    size_t fixed = fixed_length(frame->kind);
+
     switch (frame->kind) {
-    case FRAME_HELLO: return HELLO_FIXED + frame->u.hello.name.len + frame->u.hello.address.len;
-    case FRAME_APPEND: return APPEND_FIXED + frame->u.append.entries.len;
-    case FRAME_SNAP_CHUNK: return CHUNK_FIXED + frame->u.snap_chunk.bytes.len;
-    default: return kinds[frame->kind].length_min;
+    case FRAME_HELLO: return fixed + frame->u.hello.name.len + frame->u.hello.address.len;
+    case FRAME_APPEND: return fixed + frame->u.append.entries.len;
+    case FRAME_SNAP_CHUNK: return fixed + frame->u.snap_chunk.bytes.len;
+    default: return fixed;
     }
 }
 
-/* The number stands at the low end of a uint64_t, whatever the machine's order is. */
+/* The number is at the low end of a uint64_t, whatever the machine's order is. */
 static char *low_end(uint64_t *value, size_t size)
 {
     return (char *)value + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof *value - size : 0);
@@ -202,19 +181,23 @@ static char *put_payload(char *at, const struct peer_frame *frame)
     case FRAME_HELLO:
         assert(frame->u.hello.name.len <= REPLICA_NAME_MAX);
         assert(frame->u.hello.address.len <= REPLICA_ADDRESS_MAX);
-        return put_bytes(put_bytes(at, frame->u.hello.name), frame->u.hello.address);
-    case FRAME_APPEND: return put_bytes(at, frame->u.append.entries);
-    case FRAME_SNAP_CHUNK: return put_bytes(at, frame->u.snap_chunk.bytes);
-    default: return at;
+        str_put(&at, frame->u.hello.name);
+        str_put(&at, frame->u.hello.address);
+        break;
+    case FRAME_APPEND: str_put(&at, frame->u.append.entries); break;
+    case FRAME_SNAP_CHUNK: str_put(&at, frame->u.snap_chunk.bytes); break;
+    default: break;
     }
+    return at;
 }
 
-/* The payload stands behind the head already. */
+/* The payload is behind the head already. */
 static void seal(struct frame_link *link, char *head, enum peer_frame_kind kind, size_t length)
 {
     uint32_t sum;
 
-    assert(length >= kinds[kind].length_min && length <= kinds[kind].length_max);
+    assert(length >= fixed_length(kind) + kinds[kind].more_min);
+    assert(length <= fixed_length(kind) + kinds[kind].more_max);
     assert((kind == FRAME_HELLO) == (link->session == 0));
     store_le32(head + FRAME_AT_LENGTH, (uint32_t)length);
     store_le32(head + FRAME_AT_KIND, kind);
@@ -232,7 +215,7 @@ enum err frame_append(struct frame_link *link, const struct peer_frame *frame, s
 
     assert(frame->kind > 0 && frame->kind < FRAME_KIND_COUNT);
     length = payload_length(frame);
-    if (length > kinds[frame->kind].length_max) return ERR_TOO_LARGE;
+    if (length > fixed_length(frame->kind) + kinds[frame->kind].more_max) return ERR_TOO_LARGE;
     err = buf_reserve(into, FRAME_HEAD + length, &head);
     if (err) return err;
     end = put_payload(head + FRAME_HEAD, frame);
@@ -268,10 +251,11 @@ enum err frame_add_entry(const struct entry *entry, struct buf *into, size_t sta
     if (ENTRY_HEAD + entry->bytes.len > FRAME_MAX - length) return ERR_TOO_LARGE;
     err = buf_reserve(into, ENTRY_HEAD + entry->bytes.len, &at);
     if (err) return err;
-    at = put64(at, entry->term);
-    at = put32(at, (uint32_t)entry->bytes.len);
-    at = put32(at, entry->kind);
-    put_bytes(at, entry->bytes);
+    store_le64(at, entry->term);
+    store_le32(at + 8, (uint32_t)entry->bytes.len);
+    store_le32(at + 12, entry->kind);
+    at += ENTRY_HEAD;
+    str_put(&at, entry->bytes);
     buf_commit(into, ENTRY_HEAD + entry->bytes.len);
     store_le32(into->data + start + FRAME_HEAD + APPEND_AT_COUNT, count + 1);
     return ERR_OK;
@@ -300,14 +284,6 @@ static const char *log_frame_take(struct frame_reader *r, size_t len)
     r->at += len;
     r->left -= len;
     return at;
-}
-static uint32_t take32(struct frame_reader *r)
-{
-    return load_le32(log_frame_take(r, 4));
-}
-static uint64_t take64(struct frame_reader *r)
-{
-    return load_le64(log_frame_take(r, 8));
 }
 
 static void take_fields(struct frame_reader *r, struct peer_frame *frame)
@@ -357,11 +333,10 @@ static enum err read_hello(struct frame_reader *r, struct frame_hello *hello, st
 
 static void read_entry(struct frame_reader *r, struct entry *entry)
 {
-    uint32_t len, kind;
+    const char *head = log_frame_take(r, ENTRY_HEAD);
+    uint32_t len = load_le32(head + 8), kind = load_le32(head + 12);
 
-    entry->term = take64(r);
-    len = take32(r);
-    kind = take32(r);
+    entry->term = load_le64(head);
     if (kind < ENTRY_COMMAND || kind > ENTRY_CHANGE || len > ENTRY_BYTES_MAX || len > r->left) {
         r->bad = true;
         return;
@@ -432,9 +407,9 @@ static enum err check_head(const struct frame_link *link, const char *head, stru
     if ((kind == FRAME_HELLO) != (link->session == 0))
         return note_fail(note, ERR_PARSE, "%s %s", kinds[kind].name,
                          link->session ? "a second time" : "where a hello was due");
-    if (length > kinds[kind].length_max)
+    if (length > fixed_length(kind) + kinds[kind].more_max)
         return note_fail(note, ERR_TOO_LARGE, "%s of %u bytes", kinds[kind].name, length);
-    if (length < kinds[kind].length_min)
+    if (length < fixed_length(kind) + kinds[kind].more_min)
         return note_fail(note, ERR_PARSE, "%s of only %u bytes", kinds[kind].name, length);
     return ERR_OK;
 }

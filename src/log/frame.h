@@ -93,7 +93,7 @@ struct frame_link {
 /* Appends a whole frame; after an error `into` and the link are as before. ERR_TOO_LARGE, ERR_FULL,
  * ERR_NOMEM. An APPEND is written with the bytes its `entries` has, as frame_take left them. */
 enum err frame_append(struct frame_link *link, const struct peer_frame *frame, struct buf *into);
-/* For an APPEND whose entries stand anywhere: begin writes the head and the fixed part, each
+/* For an APPEND whose entries are anywhere: begin writes the head and the fixed part, each
  * frame_add_entry adds one and counts it, and frame_seal puts in length, number and checksums.
  * `start` is where the frame began in `into`; cut `into` back to it to give up before the seal.
  * frame_add_entry: ERR_TOO_LARGE past FRAME_MAX or FRAME_ENTRIES_MAX, ERR_FULL, ERR_NOMEM, and the

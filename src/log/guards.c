@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each guard stands under a comment that names the defect of libraft 0.22.1, its smallest trigger
+/* Each guard has a comment that names the defect of libraft 0.22.1, its smallest trigger
  * and what is done about it. docs/raft-guards.md has the long story and the tests; the mutant of
  * the same number removes the guard. */
 #include "log/guards.h"
@@ -149,7 +149,7 @@ static bool admit_result(const struct raft *raft, uint64_t from,
     return result->rejected == 0 || result->rejected > match;
 }
 
-/* Defect 6: who calls itself no voter keeps its known leader for ever and refuses all votes for its
+/* Defect 6: a server that calls itself no voter keeps its known leader for ever and refuses all votes for its
  * sake, and a promoted server may not know yet that it is a voter. Guard: a leader that was silent
  * for an election time-out is not known any more; the flag only skips that check. (The rules of
  * members.h keep the rest of this defect away.)
@@ -263,7 +263,7 @@ static bool patch_vote_result(struct guards *guards, const struct raft *raft,
 }
 
 /* Guard 16: a non-voter gets committed entries only. Otherwise entries that one dead leader wrote
- * stand in a log that cannot campaign and is newer than all that can, and nobody wins. The library
+ * are in a log that cannot campaign and is newer than all that can, and nobody wins. The library
  * takes what is cut off for lost and sends it again. */
 static void cut_append(const struct raft *raft, uint64_t to, struct raft_append_entries *append)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libraft 0.22.1 does wrong, and what stands between it and us. One guard per defect, all in
+/* The defects of libraft 0.22.1, and what keeps them from us. One guard per defect, all in
  * guards.c; the numbers are those of docs/raft-guards.md, which also names each guard's test.
  *
  * Guards change what goes into raft_step and what comes out of it, never a field of the library.
@@ -38,7 +38,7 @@ void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_
 unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries *append);
 /* 3. How many of the entries may go in one step. */
 unsigned guards_part(const struct raft_entry *entries, unsigned count);
-/* 20. True: the library's uncommitted configuration is committed, and must be told before this
+/* 20. True: the library's uncommitted configuration is committed, and must be reported before this
  * append goes in. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append);
 /* 1, 4, 6, 8, 15. False: drop the message. May change it. */

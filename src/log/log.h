@@ -59,7 +59,7 @@ struct machine_ops {
     /* Writes its answer for the proposer into `reply` (bounded by its ceiling; a reply that does
      * not fit is cut by the machine's own rules, never by failing). ERR_VERSION with a note, and
      * nothing was done: a command that this program does not know although it knows its version.
-     * The replica stops before it, naming the entry, rather than differ from those who know it. */
+     * The replica stops before it, naming the entry, rather than differ from replicas that know it. */
     enum err (*apply)(void *state, const struct machine_entry *entry, struct buf *reply,
                       struct note *note);
     /* After each apply, and again in later turns for as long as it says true: the entry is much
@@ -67,7 +67,7 @@ struct machine_ops {
      * meanwhile are of before the entry. The reply is complete when it says false. May be NULL. */
     bool (*apply_more)(void *state, struct buf *reply);
     /* A consistent view of the state as it is now, which is after entry `index`; apply goes on
-     * while it is read. The log reads one at a time; who makes a backup may read others beside
+     * while it is read. The log reads one at a time; a backup may read others beside
      * it, as many as the machine allows. ERR_NOMEM, ERR_FULL. */
     enum err (*snapshot_begin)(void *state, uint64_t index, void **ret_view);
     /* Appends about `budget` bytes, at least one unless done. The cut points mean nothing. */
@@ -192,7 +192,7 @@ struct proposal { /* the caller's memory until done() has begun */
     uint32_t flags;
     struct str actor, request_id, command; /* copied by replica_propose */
     proposal_fn *done;
-    /* filled in before done(): where it stands in the log; 0: nowhere */
+    /* filled in before done(): its place in the log; 0: none */
     uint64_t index, term;
     /* the replica's */
     struct list link;
@@ -233,7 +233,7 @@ struct replica_member {
     /* leader only, else 0: how far it is, and how long ago it answered (UINT64_MAX: never) */
     uint64_t match, silent_ms;
     uint32_t level; /* it announced; 0: not heard of yet */
-    /* where we are connected to it, which proved there who it is; empty: nowhere just now. Of
+    /* where we are connected to it, and where it proved its identity; empty: nowhere just now. Of
      * ourselves: where we say that we are. */
     char met_at[REPLICA_ADDRESS_MAX + 1];
 };
@@ -261,10 +261,10 @@ struct member_change { /* the caller's memory until done() has begun */
  * ERR_NOT_LEADER; ERR_NOT_READY with a note saying which rule is not met yet (ask again later);
  * ERR_BUSY another change is under way; ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL;
  * ERR_VERSION a newcomer that speaks less than the cluster's level; ERR_UNKNOWN. Removing the
- * leader hands leadership over first and answers ERR_NOT_LEADER: ask the new one. */
+ * leader transfers leadership first and answers ERR_NOT_LEADER: ask the new one. */
 void replica_change(struct replica *replica, struct member_change *change);
 struct transfer {
-    uint64_t to; /* 0: whoever is furthest */
+    uint64_t to; /* 0: the furthest one */
     void (*done)(struct transfer *transfer, enum err err, const struct note *note);
     struct list link; /* the replica's */
 };

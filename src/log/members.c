@@ -19,13 +19,6 @@ static size_t find(const struct members *members, uint64_t id)
     return at;
 }
 
-static size_t voters(const struct members *members)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < members->count; i++) count += members->at[i].role == MEMBER_VOTER;
-    return count;
-}
-
 /* Holds everything committed and was heard of lately: a match alone goes stale when its owner
  * dies. */
 static bool is_sound(const struct members_view *view, size_t at)
@@ -50,8 +43,13 @@ static bool is_majority(size_t count, size_t of)
     return count > of / 2;
 }
 
+static enum err about(struct note *note, enum err err, uint64_t id, const char *what)
+{
+    return note_fail(note, err, "replica %016llx %s", (unsigned long long)id, what);
+}
+
 /* R2, but for the count: never two changes at once, and none before this leader has committed an
- * entry of its own term, or two leaders' changes could both stand. */
+ * entry of its own term, or two leaders' changes could both hold. */
 static enum err may_change_now(const struct members_view *view, struct note *note)
 {
     if (view->handing_over)
@@ -68,7 +66,7 @@ static enum err may_change_now(const struct members_view *view, struct note *not
 /* R2: the voters that stay (`leaving` is a position, or none) have a majority that is sound. */
 static enum err may_do_without(const struct members_view *view, size_t leaving, struct note *note)
 {
-    size_t staying = voters(view->members), sound = sound_voters(view, leaving);
+    size_t staying = members_voters(view->members), sound = sound_voters(view, leaving);
 
     if (leaving < view->members->count && view->members->at[leaving].role == MEMBER_VOTER)
         staying--;
@@ -126,8 +124,7 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
     struct member *member;
     enum err err;
 
-    if (find(next, id) < next->count)
-        return note_fail(note, ERR_EXISTS, "replica %016llx is a member", (unsigned long long)id);
+    if (find(next, id) < next->count) return about(note, ERR_EXISTS, id, "is a member");
     if (next->count == REPLICA_MEMBERS_MAX)
         return note_fail(note, ERR_FULL, "there are %u members already",
                          (unsigned)REPLICA_MEMBERS_MAX);
@@ -135,8 +132,7 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
     *member = (struct member){.id = id, .role = MEMBER_LEARNER};
     err = take_address(address, member->address, note);
     if (!err) err = check_free(next, member, note);
-    if (err) return err;
-    err = may_do_without(view, SIZE_MAX, note);
+    if (!err) err = may_do_without(view, SIZE_MAX, note);
     if (!err) next->count++;
     return err;
 }
@@ -144,20 +140,18 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
 static enum err promote(const struct members_view *view, size_t at, struct members *next,
                         struct note *note)
 {
-    size_t after = voters(next) + 1, sound = sound_voters(view, SIZE_MAX);
+    size_t after = members_voters(next) + 1, sound = sound_voters(view, SIZE_MAX);
     enum err err;
 
     if (next->at[at].role == MEMBER_VOTER)
-        return note_fail(note, ERR_EXISTS, "replica %016llx is a voter",
-                         (unsigned long long)next->at[at].id);
+        return about(note, ERR_EXISTS, next->at[at].id, "is a voter");
     if (after > REPLICA_VOTERS_MAX)
         return note_fail(note, ERR_FULL, "there are %u voters already",
                          (unsigned)REPLICA_VOTERS_MAX);
     err = may_do_without(view, SIZE_MAX, note);
     if (err) return err;
     if (!view->responsive[at])
-        return note_fail(note, ERR_NOT_READY, "replica %016llx does not answer",
-                         (unsigned long long)next->at[at].id);
+        return about(note, ERR_NOT_READY, next->at[at].id, "does not answer");
     if (add_sat_u64(view->match[at], CATCH_UP_ENTRIES) < view->commit)
         return note_fail(note, ERR_NOT_READY, "replica %016llx has not caught up: %llu of %llu",
                          (unsigned long long)next->at[at].id, (unsigned long long)view->match[at],
@@ -181,7 +175,7 @@ static enum err leave(const struct members_view *view, size_t at, struct members
     enum err err;
 
     if (next->at[at].id == view->self) {
-        if (voters(next) == 1)
+        if (members_voters(next) == 1)
             return note_fail(note, ERR_INVALID, "the last voter cannot be removed");
         return note_fail(note, ERR_NOT_LEADER,
                          "a leader is removed by the next one: leadership is handed over first");
@@ -194,7 +188,7 @@ static enum err leave(const struct members_view *view, size_t at, struct members
     return ERR_OK;
 }
 
-/* Whoever stands where `at` goes gets the address that `at` leaves: no two share one, and nobody
+/* A member that is where `at` goes gets the address that `at` leaves: no two share one, and nobody
  * is without. One entry, so two that changed places never wait for each other. */
 static void make_way(const struct members_view *view, size_t at, struct members *next)
 {
@@ -213,8 +207,7 @@ static enum err move_to(const struct members_view *view, size_t at, struct str a
         return note_fail(note, ERR_EXISTS, "that is its address");
     if (take) make_way(view, at, next);
     err = check_free(next, &next->at[at], note);
-    if (err) return err;
-    return may_do_without(view, SIZE_MAX, note);
+    return err ? err : may_do_without(view, SIZE_MAX, note);
 }
 
 enum err members_change(const struct members_view *view, enum member_change_kind kind, uint64_t id,
@@ -231,8 +224,7 @@ enum err members_change(const struct members_view *view, enum member_change_kind
     err = may_change_now(view, note);
     if (err) return err;
     if (kind != CHANGE_ADD && at == next.count)
-        return note_fail(note, ERR_NOT_FOUND, "replica %016llx is not a member",
-                         (unsigned long long)id);
+        return about(note, ERR_NOT_FOUND, id, "is not a member");
     switch (kind) {
     case CHANGE_ADD: err = add(view, id, address, &next, note); break;
     case CHANGE_PROMOTE: err = promote(view, at, &next, note); break;
@@ -242,7 +234,7 @@ enum err members_change(const struct members_view *view, enum member_change_kind
     default: note_set(note, "no such kind of change"); return ERR_INVALID;
     }
     if (err) return err;
-    assert(voters(&next) >= 1 && voters(&next) <= REPLICA_VOTERS_MAX);
+    assert(members_voters(&next) >= 1 && members_voters(&next) <= REPLICA_VOTERS_MAX);
     *ret_next = next;
     return ERR_OK;
 }

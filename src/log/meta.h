@@ -16,9 +16,10 @@ struct meta {
     uint64_t clock_ns;
     uint32_t level; /* starts at 1 */
 };
-enum { /* kinds of its commands */
-       META_LEVEL = 1,
-       META_RECOVER = 2, /* force-config writes it, behind everything the log holds */
+/* kinds of its commands */
+enum {
+    META_LEVEL = 1,
+    META_RECOVER = 2, /* force-config writes it, behind everything the log holds */
 };
 void meta_init(struct meta *meta);
 /* Every command entry, of whatever machine, before its own apply. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing, who is there, the turn, counting. */
+/* Opening and closing, the list of peers, the turn, counting. The memory is freed when the last stream
+ * and job that know it have ended. The loop's thread. */
 #include "log/peers.h"
 
 #include <stdio.h>
@@ -70,7 +71,7 @@ bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
 {
     static const struct str prefix = {"muster://replica/", 17};
     char id_text[ID_TEXT_CAP];
-    struct str uri, who;
+    struct str uri, named;
 
     if (!peers->tls_server) return true;
     if (tls_identity_uri(stream_peer_identity(stream), STR("muster"), &uri) ||
@@ -78,9 +79,9 @@ bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
         note_set(note, "its certificate carries no single replica identity");
         return false;
     }
-    who = str_tail(uri, prefix.len);
+    named = str_tail(uri, prefix.len);
     peers_id_text(hello->from, id_text);
-    if (who.len > 0 && (str_equal(who, hello->name) || str_equal(who, str_from(id_text))))
+    if (named.len > 0 && (str_equal(named, hello->name) || str_equal(named, str_from(id_text))))
         return true;
     note_set(note, "its certificate is for %.*s, its hello says %.*s, id %s", STR_ARG(uri),
              STR_ARG(hello->name), id_text);
@@ -93,48 +94,35 @@ static enum err add_counters(struct metrics *metrics, struct peers_meter *meter,
 {
     static const struct str directions[2] = {{"in", 2}, {"out", 3}};
     static const struct str results[2] = {{"connected", 9}, {"failed", 6}};
-    struct metric_family *refused, *dropped, *bytes, *dials;
-    enum err err;
+    const struct {
+        const char *name, *help, *label;
+        const struct str *values;
+        size_t count;
+        struct counter **counters;
+    } families[] = {
+        {"muster_log_peer_refused_total",
+         "Connections of the Raft port that were refused or hung up on.", "reason", refusal_names,
+         REFUSED_COUNT, meter->refused},
+        {"muster_log_peer_frames_dropped_total",
+         "Frames for other replicas that were dropped, not sent.", "reason", drop_names, DROP_COUNT,
+         meter->dropped},
+        {"muster_log_peer_bytes_total", "Bytes between replicas, frame heads included.",
+         "direction", directions, 2, meter->bytes},
+        {"muster_log_peer_dials_total", "Dials of other replicas; connected: the hello came.",
+         "result", results, 2, meter->dials},
+    };
 
-    err = metrics_add(metrics,
-                      &(struct metric_options){
-                          .name = "muster_log_peer_refused_total",
-                          .help = "Connections of the Raft port that were refused or hung up on.",
-                          .kind = METRIC_COUNTER,
-                          .labels = {"reason"}},
-                      &refused, note);
-    if (!err)
-        err = metrics_add(metrics,
-                          &(struct metric_options){
-                              .name = "muster_log_peer_frames_dropped_total",
-                              .help = "Frames for other replicas that were dropped, not sent.",
-                              .kind = METRIC_COUNTER,
-                              .labels = {"reason"}},
-                          &dropped, note);
-    if (!err)
-        err = metrics_add(
-            metrics,
-            &(struct metric_options){.name = "muster_log_peer_bytes_total",
-                                     .help = "Bytes between replicas, frame heads included.",
-                                     .kind = METRIC_COUNTER,
-                                     .labels = {"direction"}},
-            &bytes, note);
-    if (!err)
-        err = metrics_add(
-            metrics,
-            &(struct metric_options){.name = "muster_log_peer_dials_total",
-                                     .help = "Dials of other replicas; connected: the hello came.",
-                                     .kind = METRIC_COUNTER,
-                                     .labels = {"result"}},
-            &dials, note);
-    if (err) return err;
-    for (size_t i = 0; i < REFUSED_COUNT; i++)
-        meter->refused[i] = metric_counter(refused, &refusal_names[i]);
-    for (size_t i = 0; i < DROP_COUNT; i++)
-        meter->dropped[i] = metric_counter(dropped, &drop_names[i]);
-    for (size_t i = 0; i < 2; i++) meter->bytes[i] = metric_counter(bytes, &directions[i]);
-    meter->dialed = metric_counter(dials, &results[0]);
-    meter->dial_failed = metric_counter(dials, &results[1]);
+    for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+        const struct metric_options options = {.name = families[i].name,
+                                               .help = families[i].help,
+                                               .kind = METRIC_COUNTER,
+                                               .labels = {families[i].label}};
+        struct metric_family *family;
+        enum err err = metrics_add(metrics, &options, &family, note);
+        if (err) return err;
+        for (size_t k = 0; k < families[i].count; k++)
+            families[i].counters[k] = metric_counter(family, &families[i].values[k]);
+    }
     return ERR_OK;
 }
 
@@ -196,7 +184,7 @@ void peers_resume(struct peers *peers)
     loop_defer(peers->io->loop, &peers->resume);
 }
 
-/* -- who is there -- */
+/* -- the list of peers -- */
 
 static void peer_free(struct peer *peer)
 {
@@ -312,11 +300,6 @@ size_t peers_queued(const struct peers *peers, uint64_t to)
 
 /* -- life -- */
 
-static void on_accept(void *owner, struct stream *own_stream)
-{
-    peer_in_accept(owner, own_stream);
-}
-
 static void on_refused(void *owner, const char *peer_address, enum err why, const struct note *note)
 {
     struct peers *peers = owner;
@@ -327,23 +310,6 @@ static void on_refused(void *owner, const char *peer_address, enum err why, cons
              log_err("err", why), log_text("note", note ? note->text : ""));
 }
 
-static enum err peers_check_options(const struct peers_options *options, struct note *note)
-{
-    const char *name = options->name ? options->name : "";
-
-    assert(options->events.on_frame && options->events.on_snap);
-    if (options->id == 0 || !options->listen || strlen(name) > REPLICA_NAME_MAX)
-        return note_fail(
-            note, ERR_INVALID,
-            "a replica needs an id, a place to listen and a name that is not too long");
-    if (options->address && strlen(options->address) > REPLICA_ADDRESS_MAX)
-        return note_fail(note, ERR_INVALID, "the address %s is too long", options->address);
-    if (!options->tls_server != !options->tls_client)
-        return note_fail(note, ERR_INVALID,
-                         "TLS needs the server's and the client's side, or neither");
-    return ERR_OK;
-}
-
 static enum err listen_now(struct peers *peers, const struct peers_options *options,
                            struct note *note)
 {
@@ -352,7 +318,7 @@ static enum err listen_now(struct peers *peers, const struct peers_options *opti
                                           .streams_max = IN_STREAMS_MAX,
                                           .handshake_timeout_ms = DIAL_MS + HELLO_MS,
                                           .output_max = IN_OUTPUT_MAX,
-                                          .on_accept = on_accept,
+                                          .on_accept = peer_in_accept,
                                           .on_refused = on_refused,
                                           .owner = peers};
     enum err err = net_listen(options->io->net, &listen, &peers->listener, note);
@@ -394,9 +360,10 @@ enum err peers_open(const struct peers_options *options, struct peers **ret_peer
                     struct note *note)
 {
     struct peers *peers;
-    enum err err = peers_check_options(options, note);
+    enum err err;
 
-    if (err) return err;
+    assert(options->events.on_frame && options->events.on_snap && options->id && options->listen);
+    assert(!options->tls_server == !options->tls_client);
     peers = calloc(1, sizeof *peers);
     if (!peers) return ERR_NOMEM;
     peers_settle(peers, options);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to the other replicas: who may speak, what is sent, what is dropped.
+/* Connections to the other replicas: their admission, what is sent, what is dropped.
  *
  * Each replica dials each other one; a connection carries frames one way, from the dialer, and only
  * the hello, a beat now and then and the end of a snapshot come back. Two lanes: control
@@ -11,11 +11,11 @@
  * hangs up: after a partition TCP would try again only when its own back-off, by then perhaps a
  * minute, has passed; a new connection is there in about a second.
  *
- * Who may speak: the hello names cluster, sender and receiver; all three must be right (a wiped
+ * Admission: the hello names cluster, sender and receiver; all three must be right (a wiped
  * replica has the old address and another identity). Under TLS the peer's certificate must carry
  * muster://replica/<x> with x the name or the 16 hex digits of the id in its hello. A joiner that
  * knows no cluster yet takes the first one that speaks to it by its id, and dials nobody before.
- * Whoever is in the right may speak, a member or not: a leader may be one we do not know of yet.
+ * Any replica with a right hello may speak, a member or not: a leader may be new to us.
  * A hello that somebody recorded and says again leads nowhere (peers_greet.c).
  * Names are resolved anew on every dial; back-off is jittered, 20 ms to 1 s, and starts anew when
  * peers_set names a peer or the peer itself says hello.
@@ -40,7 +40,7 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
      * connection that breaks in between is on_snap_lost. */
     bool (*on_snap)(void *owner, uint64_t from, struct peer_frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
-    /* A joiner was told its cluster: write it down; nothing is heard of it before. False
+    /* A joiner learned its cluster: write it down; nothing is heard of it before. False
      * refuses. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
     /* A peer said hello: what it speaks and, when it dialed us, where it says it is; else empty. */
@@ -65,12 +65,12 @@ struct peers_options {
     struct peers_events events;
 };
 enum err peers_open(const struct peers_options *options, struct peers **ret_peers,
-                    struct note *note); /* listens; errors as net_listen and metrics_add */
-/* No callback follows. Not from inside one. Its memory is given back when the loop has told it that
- * its streams are closed and the worker is done with its file. NULL is fine. */
+                    struct note *note); /* listens; errors of net_listen and metrics_add */
+/* No callback follows. Not from inside one. Its memory is given back when the loop has reported
+ * that its streams are closed and the worker is done with its file. NULL is fine. */
 void peers_close(struct peers *peers);
-const char *peers_address(const struct peers *peers); /* as told to others */
-/* These are there, and are dialed; whoever is left out is no more, and what was being sent to it
+const char *peers_address(const struct peers *peers); /* as others know it */
+/* These are there, and are dialed; a peer that is left out is removed, and what was being sent to it
  * ends with ERR_CANCELLED. An address that changed is dialed anew. Self is left out. ERR_FULL past
  * PEERS_MAX, ERR_INVALID (an address), and nothing has changed; ERR_NOMEM, some are not there. */
 enum { PEERS_MAX = 2 * REPLICA_MEMBERS_MAX };

@@ -12,30 +12,6 @@
 
 #include "log/peers_internal.h"
 
-struct sending {
-    struct peers *peers;
-    struct peer *peer; /* NULL: peers_close has run */
-    struct loop_worker *worker;
-    struct frame_snap_begin begin;
-    uint64_t sent; /* bytes of the file handed to the stream */
-    bool begun, ended;
-    bool over; /* how it ended is known, and told soon */
-    enum err result;
-    struct task tell;
-    mono_time moved; /* when it last went on */
-    bool has_chunk;  /* `room` holds `got` bytes that come next */
-
-    /* The job's while it runs. */
-    struct job job;
-    bool reading;
-    struct fs *fs;
-    uint64_t at;
-    size_t want, got;
-    enum err read_err;
-    char *room;
-    char path[];
-};
-
 static void free_sending(struct sending *s)
 {
     free(s->room);
@@ -145,9 +121,9 @@ void peer_file_pump(struct sending *s)
 
 /* -- life -- */
 
-static void on_tell(struct task *task)
+static void on_report(struct task *task)
 {
-    struct sending *s = CONTAINER_OF(task, struct sending, tell);
+    struct sending *s = CONTAINER_OF(task, struct sending, report);
     struct peers *peers = s->peers;
     struct peer *peer = s->peer;
     uint64_t to = peer->id, id = s->begin.id;
@@ -169,29 +145,14 @@ void peer_file_over(struct sending *s, enum err err)
     s->over = true;
     s->result = err;
     if (!err) s->peer->bulk.backoff_ms = BACKOFF_MIN_MS;
-    s->peer->bulk.quiet = true; /* whoever asked for the file is told, nobody else */
+    s->peer->bulk.quiet = true; /* on_snap_sent reports it, not the log */
     peer_line_drop(&s->peer->bulk, err_text(err));
-    loop_defer(s->peers->io->loop, &s->tell);
-}
-
-bool peer_file_is_over(const struct sending *s)
-{
-    return s->over;
-}
-
-bool peer_file_is_answer(const struct sending *s, uint64_t id)
-{
-    return s->ended && !s->over && s->begin.id == id;
-}
-
-bool peer_file_stalls(const struct sending *s, mono_time now)
-{
-    return mono_elapsed_ms(s->moved, now) >= STALL_MS;
+    loop_defer(s->peers->io->loop, &s->report);
 }
 
 void peer_file_shut(struct sending *s)
 {
-    task_cancel(&s->tell);
+    task_cancel(&s->report);
     s->over = true;
     s->peer = NULL;
     if (!s->reading) free_sending(s);
@@ -220,7 +181,7 @@ enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_sn
     s->fs = peers->io->fs;
     s->moved = loop_now(peers->io->loop);
     memcpy(s->path, path, path_len + 1);
-    task_init(&s->tell, on_tell);
+    task_init(&s->report, on_report);
     job_init(&s->job, peers_file_run, peers_file_done);
     peer->sending = s;
     peer_line_look(&peer->bulk);

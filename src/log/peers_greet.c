@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may speak on a connection that was dialed to us.
+/* Judges which replica may speak on a connection that was dialed to us.
  *
- * A hello can be a recorded one: whoever has it can send it again, and would hang up on the replica
+ * A hello can be a recorded one: its holder can send it again, and would hang up on the replica
  * it names if that were all. So nothing follows from a hello but an answer with a number nobody can
  * know before; the sender's first frame, a beat, is salted with it, and with that it is known. */
 #include <string.h>
 
 #include "log/peers_internal.h"
 
-/* A dialer has one connection per lane; an older one is half-open, and we have not been told. */
+/* A dialer has one connection per lane; an older one is half-open, and its end has not come. */
 static void replace_older(struct incoming *c)
 {
     LIST_EACH(&c->peers->incoming, node)

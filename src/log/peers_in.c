@@ -341,8 +341,9 @@ static void peers_in_make_room(struct peers *peers)
     if (oldest) peer_in_refuse(oldest, REFUSED_FULL, "too many connections without a hello");
 }
 
-void peer_in_accept(struct peers *peers, struct stream *own_stream)
+void peer_in_accept(void *owner, struct stream *own_stream)
 {
+    struct peers *peers = owner;
     struct incoming *c = calloc(1, sizeof *c);
 
     if (!c || timer_init(&c->timer, peers->io->loop, peers_in_on_timer)) {

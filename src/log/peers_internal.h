@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of peers share. Nothing outside them includes this.
  *
- *   peers.c       opening and closing, who is there, the turn, counting
+ *   peers.c       opening and closing, the list of peers, the turn, counting
  *   peers_in.c    connections others dialed: frames up, holding back, silence
- *   peers_greet.c who may speak on them: the hello, and proof that it is no recorded one
+ *   peers_greet.c admission to them: the hello, and proof that it is no recorded one
  *   peers_out.c   connections we dial: back-off, the hello, queues
  *   peers_file.c  one file over the bulk lane
  *
@@ -53,7 +53,7 @@ enum refusal {
     REFUSED_TLS,      /* no handshake */
     REFUSED_LATE,     /* no hello, or half a frame, for too long */
     REFUSED_SILENT,   /* no beat; or it does not read ours */
-    REFUSED_ORDER,    /* a frame that may not stand here */
+    REFUSED_ORDER,    /* a frame that may not come here */
     REFUSED_FULL,     /* too many connections */
     REFUSED_MEMORY,
     REFUSED_COUNT
@@ -63,7 +63,7 @@ enum { BYTES_IN, BYTES_OUT };
 
 struct peers_meter { /* NULLs without metrics */
     struct counter *refused[REFUSED_COUNT], *dropped[DROP_COUNT], *bytes[2];
-    struct counter *dialed, *dial_failed;
+    struct counter *dials[2]; /* that got the hello; that failed */
     struct gauge *connected;
 };
 
@@ -80,7 +80,7 @@ struct peer_line {
     mono_time dial_at;     /* not before */
     bool connected;        /* DIALING: only its hello is missing */
     bool quiet;            /* it ends because its file is over: no news */
-    bool told;             /* that it is down: once, not with every dial */
+    bool reported;         /* that it is down: once, not with every dial */
     uint64_t nonce;        /* our half of the session */
     struct frame_link in, out;
     struct buf input;  /* their hello and beats; never large */
@@ -89,7 +89,29 @@ struct peer_line {
     mono_time heard;
     struct note why; /* we hung up; empty when the other side did */
 };
-struct sending;
+struct sending { /* changed by peers_file.c alone */
+    struct peers *peers;
+    struct peer *peer; /* NULL: peers_close has run */
+    struct loop_worker *worker;
+    struct frame_snap_begin begin;
+    uint64_t sent; /* bytes of the file handed to the stream */
+    bool begun, ended;
+    bool over; /* how it ended is known, and reported soon */
+    enum err result;
+    struct task report;
+    mono_time moved; /* when it last went on */
+    bool has_chunk;  /* `room` holds `got` bytes that come next */
+
+    /* The job's while it runs. */
+    struct job job;
+    bool reading;
+    struct fs *fs;
+    uint64_t at;
+    size_t want, got;
+    enum err read_err;
+    char *room;
+    char path[];
+};
 struct peer {
     struct list link; /* in peers->list or, when it was left out, peers->gone */
     struct peers *peers;
@@ -172,7 +194,7 @@ void peer_free_if_over(struct peer *peer); /* gone, and nothing holds it any mor
 void peers_wake(struct peers *peers);      /* a turn, and with it the hook, follows */
 
 /* -- peers_in.c -- */
-void peer_in_accept(struct peers *peers, struct stream *own_stream);
+void peer_in_accept(void *peers, struct stream *own_stream);
 void peer_in_resume_all(struct peers *peers);
 void peer_in_shut_all(struct peers *peers); /* for good, without a word */
 
@@ -203,9 +225,5 @@ size_t peer_line_queued(const struct peer_line *line);
 /* -- peers_file.c -- */
 void peer_file_pump(struct sending *sending);               /* the line is open or has room */
 void peer_file_over(struct sending *sending, enum err err); /* on_snap_sent follows, later */
-bool peer_file_is_over(const struct sending *sending);      /* only on_snap_sent is left to do */
-/* Whether the end of the file was sent and this is the answer to it. */
-bool peer_file_is_answer(const struct sending *sending, uint64_t id);
-bool peer_file_stalls(const struct sending *sending, mono_time now);
-void peer_file_shut(struct sending *sending); /* for good, without a word */
+void peer_file_shut(struct sending *sending);               /* for good, without a word */
 #endif

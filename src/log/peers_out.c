@@ -17,19 +17,18 @@ static struct peers *peers_of(const struct peer_line *line)
     return line->peer->peers;
 }
 
-/* A file that is over still waits to be told; it needs no line. */
+/* A file that is over still waits for its on_snap_sent; it needs no line. */
 static bool is_wanted(const struct peer_line *line)
 {
     const struct peers *peers = peers_of(line);
 
     if (line->peer->gone || peers->closing || peers->cluster_id == 0) return false;
-    return line->lane == LANE_CONTROL ||
-           (line->peer->sending && !peer_file_is_over(line->peer->sending));
+    return line->lane == LANE_CONTROL || (line->peer->sending && !line->peer->sending->over);
 }
 
 static void count_dial(struct peers *peers, bool connected)
 {
-    struct counter *counter = connected ? peers->meter.dialed : peers->meter.dial_failed;
+    struct counter *counter = peers->meter.dials[connected ? 0 : 1];
 
     if (counter) counter_inc(counter);
 }
@@ -138,12 +137,12 @@ void peer_line_hurry(struct peer_line *line)
 
 /* -- the end of a connection -- */
 
-static void tell_down(struct peer_line *line, enum err why, const char *note)
+static void report_down(struct peer_line *line, enum err why, const char *note)
 {
     struct peers *peers = peers_of(line);
 
-    if (line->told) return;
-    line->told = true;
+    if (line->reported) return;
+    line->reported = true;
     LOG_WARN(&peers->log, "cannot connect to a replica: retrying",
              log_text("replica", line->peer->id_text), log_text("address", line->peer->address),
              log_text("lane", peers_lane_name(line->lane)), log_err("err", why),
@@ -172,7 +171,7 @@ static void peers_out_on_closed(void *owner, enum err why, const struct note *no
     buf_clear(&line->output);
     line->state = LINE_OFF;
     if (sending) peer_file_over(sending, why == ERR_CLOSED ? ERR_UNAVAILABLE : why);
-    if (!peer->gone && !line->quiet) tell_down(line, why, we_did ? line->why.text : note->text);
+    if (!peer->gone && !line->quiet) report_down(line, why, we_did ? line->why.text : note->text);
     back_off(line);
     peer_line_look(line);
     peers_release(peers);
@@ -225,7 +224,7 @@ static void open_line(struct peer_line *line, const struct frame_hello *hello)
     if (peers->events.on_hello) {
         peers->calling = true;
         /* Not where it says it is: we know where we dialed it, and this may be the last word of a
-         * process that has moved since and told us so on a connection of its own. */
+         * process that has moved since and said so on a connection of its own. */
         peers->events.on_hello(peers->events.owner, line->peer->id, hello->level, STR_EMPTY);
         peers->calling = false;
     }
@@ -237,8 +236,8 @@ static bool is_answer(const struct peer_line *line, const struct peer_frame *fra
     const struct sending *sending = line->peer->sending;
 
     if (frame->kind == FRAME_SNAP_END)
-        return line->lane == LANE_BULK && sending &&
-               peer_file_is_answer(sending, frame->u.snap_end.id);
+        return line->lane == LANE_BULK && sending && sending->ended && !sending->over &&
+               sending->begin.id == frame->u.snap_end.id;
     return frame->kind == FRAME_HELLO || frame->kind == FRAME_BEAT;
 }
 
@@ -341,7 +340,7 @@ static void dial(struct peer_line *line)
     err = net_dial(peers->io->net, &options, &line_events, line, &line->stream, &note);
     if (err) {
         line->stream = NULL;
-        tell_down(line, err, note.text);
+        report_down(line, err, note.text);
         back_off(line);
         line->state = LINE_WAITING;
         timer_start(&line->timer, line->dial_at);
@@ -369,12 +368,12 @@ static void on_beat_timer(struct peer_line *line)
     mono_time now = loop_now(peers->io->loop);
 
     line->backoff_ms = BACKOFF_MIN_MS; /* it has lasted; one that breaks at once goes on growing */
-    line->told = false;
+    line->reported = false;
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     if (mono_elapsed_ms(line->heard, now) >= peers->idle_ms) {
         peer_line_drop(line, "it fell silent");
     } else if (line->lane == LANE_BULK && line->peer->sending &&
-               peer_file_stalls(line->peer->sending, now)) {
+               mono_elapsed_ms(line->peer->sending->moved, now) >= STALL_MS) {
         peer_file_over(line->peer->sending, ERR_TIMEOUT);
     } else if (peer_line_queued(line) == 0) { /* what is queued speaks for us */
         trim(&line->output);

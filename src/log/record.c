@@ -47,14 +47,8 @@ static uint32_t whole_crc(uint64_t salt, const char *record, size_t size)
 
 static bool kind_known(uint32_t kind)
 {
-    switch ((enum record_kind)kind) {
-    case RECORD_COMMAND:
-    case RECORD_BARRIER:
-    case RECORD_CHANGE:
-    case RECORD_RESET:
-    case RECORD_SEAL: return true;
-    }
-    return false;
+    return (kind >= RECORD_COMMAND && kind <= RECORD_CHANGE) || kind == RECORD_RESET ||
+           kind == RECORD_SEAL;
 }
 
 size_t record_size(size_t bytes)
@@ -91,8 +85,7 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *re
     }
     uint32_t length = load_le32(at + RECORD_AT_LENGTH), kind = load_le32(at + RECORD_AT_KIND);
     uint64_t serial = load_le64(at + RECORD_AT_SERIAL), synced = load_le64(at + AT_SYNCED);
-    /* What can be told without a checksum is told first: zeros and old bytes are the common case.
-     */
+    /* Without a checksum first: zeros and old bytes are the common case. */
     if (length > ENTRY_BYTES_MAX || !kind_known(kind) || synced >= serial) return ERR_CORRUPT;
     if (load_le32(at + AT_HEAD_CRC) != head_crc(salt, at)) return ERR_CORRUPT;
     *ret_record = (struct log_record){
@@ -125,15 +118,9 @@ enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_rec
     return ERR_OK;
 }
 
-/* -- segment heads: magic, format, sequence, salt, cluster, replica, crc32c; then zeros -- */
+/* -- segment heads: 0 magic  8 format  16 sequence  24 salt  32 cluster  40 replica  zeros  crc32c -- */
 
 enum {
-    RECORD_AT_MAGIC = 0,
-    RECORD_AT_FORMAT = 8,
-    AT_SEQUENCE = 16,
-    AT_SALT = 24,
-    RECORD_AT_CLUSTER = 32,
-    AT_REPLICA = 40,
     AT_SEGMENT_CRC = SEGMENT_HEAD - 8, /* over all before it, so the zeros are checked too */
     SEGMENT_FORMAT = 1,
 };
@@ -143,12 +130,12 @@ void segment_head_write(const struct segment_head *head, char room[SEGMENT_HEAD]
 {
     assert(head->sequence > 0);
     memset(room, 0, SEGMENT_HEAD);
-    memcpy(room + RECORD_AT_MAGIC, segment_magic, sizeof segment_magic);
-    store_le32(room + RECORD_AT_FORMAT, SEGMENT_FORMAT);
-    store_le64(room + AT_SEQUENCE, head->sequence);
-    store_le64(room + AT_SALT, head->salt);
-    store_le64(room + RECORD_AT_CLUSTER, head->cluster_id);
-    store_le64(room + AT_REPLICA, head->replica_id);
+    memcpy(room, segment_magic, sizeof segment_magic);
+    store_le32(room + 8, SEGMENT_FORMAT);
+    store_le64(room + 16, head->sequence);
+    store_le64(room + 24, head->salt);
+    store_le64(room + 32, head->cluster_id);
+    store_le64(room + 40, head->replica_id);
     store_le32(room + AT_SEGMENT_CRC, crc32c(0, room, AT_SEGMENT_CRC));
 }
 
@@ -156,15 +143,15 @@ enum err segment_head_read(struct str bytes, struct segment_head *ret_head)
 {
     const char *at = bytes.at;
     if (bytes.len < SEGMENT_HEAD) return ERR_CORRUPT;
-    if (memcmp(at + RECORD_AT_MAGIC, segment_magic, sizeof segment_magic) != 0) return ERR_CORRUPT;
+    if (memcmp(at, segment_magic, sizeof segment_magic) != 0) return ERR_CORRUPT;
     if (load_le64(at + AT_SEGMENT_CRC) != crc32c(0, at, AT_SEGMENT_CRC)) return ERR_CORRUPT;
-    if (load_le32(at + RECORD_AT_FORMAT) != SEGMENT_FORMAT) return ERR_VERSION;
-    if (load_le64(at + AT_SEQUENCE) == 0) return ERR_CORRUPT;
+    if (load_le32(at + 8) != SEGMENT_FORMAT) return ERR_VERSION;
+    if (load_le64(at + 16) == 0) return ERR_CORRUPT;
     *ret_head = (struct segment_head){
-        .sequence = load_le64(at + AT_SEQUENCE),
-        .salt = load_le64(at + AT_SALT),
-        .cluster_id = load_le64(at + RECORD_AT_CLUSTER),
-        .replica_id = load_le64(at + AT_REPLICA),
+        .sequence = load_le64(at + 16),
+        .salt = load_le64(at + 24),
+        .cluster_id = load_le64(at + 32),
+        .replica_id = load_le64(at + 40),
     };
     return ERR_OK;
 }

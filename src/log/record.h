@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands in a segment file: records one after the other, each with its own checksum. Pure.
+/* The content of a segment file: records one after the other, each with its own checksum. Pure.
  *
  * docs/formats/log.md has the bytes. A record is a head, the entry's bytes, and zeros up to the
  * next multiple of 8. Its CRC-32C covers everything but itself and is salted with the segment's
@@ -11,7 +11,7 @@
  * segment in which segment the log goes on.
  *
  * `serial` counts records without gap over all segments, and `synced` is the highest serial that
- * was durable when this record was written: with it a reader can tell a torn tail (never
+ * was durable when this record was written: with it a reader distinguishes a torn tail (never
  * acknowledged, cut) from damage (below some later record's `synced`, stop). */
 #ifndef LOG_RECORD_H
 #define LOG_RECORD_H

@@ -62,15 +62,15 @@ static bool same_for_owner(const struct replica_status *a, const struct replica_
            a->voter == b->voter && a->term == b->term && a->leader_id == b->leader_id;
 }
 
-static void tell_owner(struct replica *replica)
+static void report_change(struct replica *replica)
 {
     struct replica_status status;
     bool always = replica->change_due;
 
     status = replica_status(replica);
-    if (!always && same_for_owner(&status, &replica->told)) return;
+    if (!always && same_for_owner(&status, &replica->reported)) return;
     replica->change_due = false;
-    replica->told = status;
+    replica->reported = status;
     if (replica->events.on_change) replica->events.on_change(replica->events.owner, &status);
 }
 
@@ -91,7 +91,7 @@ static void pump(struct turn_hook *hook)
 
     if (!replica->woken || replica->closing) return;
     replica->woken = false;
-    if (replica->stopped) { /* whoever still asks is refused */
+    if (replica->stopped) { /* every caller is refused */
         end_all(replica);
         return;
     }
@@ -106,7 +106,7 @@ static void pump(struct turn_hook *hook)
     replica_snapshot_pump(replica);
     replica_metrics_pump(replica);
     if (replica->stopped) return;
-    tell_owner(replica);
+    report_change(replica);
     arm(replica);
 }
 
@@ -114,6 +114,43 @@ void replica_changed(struct replica *replica)
 {
     replica->change_due = true;
     replica_wake(replica);
+}
+
+/* -- jobs -- */
+
+static void replica_job_run(struct job *base)
+{
+    struct replica_job *job = CONTAINER_OF(base, struct replica_job, job);
+
+    job->err = job->run(job);
+}
+
+static void replica_job_done(struct job *base, enum err err)
+{
+    struct replica_job *job = CONTAINER_OF(base, struct replica_job, job);
+
+    job->busy = false;
+    if (!err && !job->replica->closing && !job->replica->stopped) job->done(job);
+}
+
+void replica_job_init(struct replica_job *job, struct replica *replica,
+                      enum err (*run)(struct replica_job *job),
+                      void (*done)(struct replica_job *job))
+{
+    *job = (struct replica_job){.replica = replica, .run = run, .done = done};
+    job_init(&job->job, replica_job_run, replica_job_done);
+}
+
+enum err replica_job_start(struct replica_job *job, struct loop_worker *worker)
+{
+    enum err err;
+
+    assert(!job->busy);
+    job->note.text[0] = '\0';
+    job->busy = true; /* a simulated worker may run it at once */
+    err = worker_submit(worker, &job->job);
+    if (err) job->busy = false;
+    return err;
 }
 
 /* -- fail-stop -- */
@@ -162,7 +199,7 @@ struct replica_status replica_status(const struct replica *replica)
     struct replica_status status = {
         .id = replica->id,
         /* Also while it is being written down: from then on it cannot join another. */
-        .cluster_id = replica->adopt_busy ? replica->adopt_id : replica->cluster_id,
+        .cluster_id = replica->adopt.busy ? replica->adopt_id : replica->cluster_id,
         .role = REPLICA_FOLLOWER,
         .member = self != NULL,
         .voter = self && self->role == MEMBER_VOTER,
@@ -200,41 +237,7 @@ const char *replica_address(const struct replica *replica)
     return replica->peers ? peers_address(replica->peers) : "";
 }
 
-/* -- what the peers tell -- */
-
-static bool on_frame(void *owner, uint64_t from, struct peer_frame *frame)
-{
-    return replica_on_frame(owner, from, frame);
-}
-
-static bool on_snap(void *owner, uint64_t from, struct peer_frame *frame)
-{
-    struct replica *replica = owner;
-
-    if (replica->stopped) return true;
-    return replica_install_on_snap(replica, from, frame);
-}
-
-static void on_snap_lost(void *owner, uint64_t from)
-{
-    struct replica *replica = owner;
-
-    if (!replica->stopped) replica_install_on_lost(replica, from);
-}
-
-static void on_snap_sent(void *owner, uint64_t to, uint64_t id, enum err err)
-{
-    struct replica *replica = owner;
-
-    if (!replica->stopped) replica_install_on_sent(replica, to, id, err);
-}
-
-static void on_hello(void *owner, uint64_t from, uint32_t level, struct str address)
-{
-    struct replica *replica = owner;
-
-    if (!replica->stopped) replica_dial_hello(replica, from, level, address);
-}
+/* -- the cluster, as the peers report it -- */
 
 static void on_foreign(void *owner, uint64_t cluster_id, uint64_t to)
 {
@@ -244,24 +247,22 @@ static void on_foreign(void *owner, uint64_t cluster_id, uint64_t to)
         replica->events.on_foreign(replica->events.owner, cluster_id, to);
 }
 
-static void run_adopt(struct job *job)
+static enum err run_adopt(struct replica_job *job)
 {
-    struct replica *replica = CONTAINER_OF(job, struct replica, adopt);
+    struct replica *replica = job->replica;
 
-    replica->adopt_err = datadir_adopt(replica->io->fs, replica->dir, replica->adopt_id,
-                                       replica->adopt_unique, &replica->adopt_note);
+    return datadir_adopt(replica->io->fs, replica->dir, replica->adopt_id, replica->adopt_unique,
+                         &job->note);
 }
 
-static void adopt_done(struct job *job, enum err err)
+static void adopt_done(struct replica_job *job)
 {
-    struct replica *replica = CONTAINER_OF(job, struct replica, adopt);
-    char cluster[17]; /* as everywhere else it is told */
+    struct replica *replica = job->replica;
+    char cluster[17]; /* as everywhere else */
 
-    replica->adopt_busy = false;
-    if (err || replica->closing) return;
-    if (replica->adopt_err) {
-        note_prefix(&replica->adopt_note, "write down the cluster");
-        replica_fail(replica, replica->adopt_err, &replica->adopt_note);
+    if (job->err) {
+        note_prefix(&job->note, "write down the cluster");
+        replica_fail(replica, job->err, &job->note);
         return;
     }
     replica->cluster_id = replica->adopt_id;
@@ -277,11 +278,11 @@ static bool on_cluster(void *owner, uint64_t cluster_id)
     struct replica *replica = owner;
 
     if (replica->cluster_id) return replica->cluster_id == cluster_id;
-    if (replica->stopped || replica->adopt_busy) return false;
+    if (replica->stopped || replica->adopt.busy) return false;
     replica->adopt_id = cluster_id;
     replica->adopt_unique = entropy_u64(replica->io->entropy);
-    job_init(&replica->adopt, run_adopt, adopt_done);
-    replica->adopt_busy = worker_submit(replica->bulk_worker, &replica->adopt) == ERR_OK;
+    replica_job_init(&replica->adopt, replica, run_adopt, adopt_done);
+    (void)replica_job_start(&replica->adopt, replica->bulk_worker);
     return false;
 }
 
@@ -356,16 +357,11 @@ static enum err replica_check_options(const struct replica_options *options, str
         note_set(note, "TLS is for both directions or for none");
     else if (options->machine_count > REPLICA_MACHINES_MAX)
         note_set(note, "more than %d machines", REPLICA_MACHINES_MAX);
+    else if (options->name && strlen(options->name) > REPLICA_NAME_MAX)
+        note_set(note, "a name has at most %d bytes", REPLICA_NAME_MAX);
     else
         return options->address ? members_check_address(str_from(options->address), note) : ERR_OK;
     return ERR_INVALID;
-}
-
-static enum err on_found(void *context, const struct wal_found *found)
-{
-    struct replica *replica = context;
-
-    return entries_found(replica->entries, found);
 }
 
 static enum err join_log(struct replica *replica, struct note *note)
@@ -399,16 +395,14 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     };
     struct wal_report report;
     struct snap_head head;
-    enum err err;
+    enum err err = replica_snapshot_load(replica, &head, note);
 
-    err = replica_snapshot_load(replica, &head, note);
     if (err) return err;
-    /* What was applied stands in the machines; the clock and the level in meta. */
+    /* What was applied is in the machines; the clock and the level in meta. */
     err = entries_open(replica->limits.cache_bytes, 1, &replica->entries);
-    if (err) return err;
-    err = wal_open(&wal, false, on_found, replica, &replica->wal, &report, note);
-    if (err) return err;
-    err = join_log(replica, note);
+    if (!err)
+        err = wal_open(&wal, false, entries_found, replica->entries, &replica->wal, &report, note);
+    if (!err) err = join_log(replica, note);
     if (err) return err;
     err = vote_open(replica->io->fs, replica->dir, false, &replica->vote_file, &replica->start_vote,
                     note);
@@ -512,8 +506,9 @@ static enum err open_peers(struct replica *replica, const struct replica_options
             .level = replica->speaks,
             .queue_bytes = replica->limits.peer_queue_bytes,
             .idle_ms = max_u64(1000, 4 * (uint64_t)replica->election_ms),
-            .events = {on_frame, on_snap, on_snap_lost, on_cluster, on_hello, on_foreign,
-                       on_snap_sent, replica},
+            .events = {replica_on_frame, replica_install_on_snap, replica_install_on_lost,
+                       on_cluster, replica_dial_hello, on_foreign, replica_install_on_sent,
+                       replica},
         },
         &replica->peers, note);
 }
@@ -536,9 +531,8 @@ static enum err open_parts(struct replica *replica, const struct replica_options
                            struct note *note)
 {
     struct datadir datadir;
-    enum err err;
+    enum err err = timer_init(&replica->timer, replica->io->loop, replica_on_timer);
 
-    err = timer_init(&replica->timer, replica->io->loop, replica_on_timer);
     if (!err) err = timer_init(&replica->again, replica->io->loop, on_again);
     if (!err) err = replica_metrics_open(options->metrics, &replica->metrics, note);
     if (!err) err = fs_lock_dir(replica->io->fs, replica->dir, &replica->lock, note);

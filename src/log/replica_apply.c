@@ -5,7 +5,7 @@
  * worse than stopping. Entries that left memory (at start, mostly) are read back by the bulk
  * thread, a few MiB at a time.
  *
- * At every multiple of hash_every all members tell each other the hash of their whole state. One
+ * At every multiple of hash_every all members send each other the hash of their whole state. One
  * that differs from what a majority of voters said stops: its disk, its memory or its program is
  * wrong, and nobody knows which of its answers still are right. */
 #include "log/replica_internal.h"
@@ -175,15 +175,6 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
     return err;
 }
 
-static void apply_change(struct replica *replica, const struct entry *entry)
-{
-    struct engine_effects effects = {0};
-    enum err err = engine_configuration(replica->engine, replica_now(replica), entry->index,
-                                        entry->bytes, &effects);
-
-    replica_effects(replica, err, &effects);
-}
-
 /* It is done; now it counts. */
 static void entry_applied(struct replica *replica, uint64_t index, uint64_t term, bool is_change)
 {
@@ -226,30 +217,34 @@ static void apply_entry(struct replica *replica, const struct entry *entry)
     apply->part_term = entry->term;
     if (apply->part) return;
     if (entry->kind == ENTRY_CHANGE) {
+        struct engine_effects effects = {0};
         replica->applied = entry->index;
         replica->applied_term = entry->term;
-        apply_change(replica, entry);
+        err = engine_configuration(replica->engine, replica_now(replica), entry->index,
+                                   entry->bytes, &effects);
+        replica_effects(replica, err, &effects);
     }
     entry_applied(replica, entry->index, entry->term, entry->kind == ENTRY_CHANGE);
 }
 
 /* -- entries that are not in memory -- */
 
-static void replica_apply_old_done(struct replica_old *old)
+static void replica_apply_old_done(struct replica_job *job)
 {
-    struct replica *replica = old->replica;
+    struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
+    struct replica *replica = job->replica;
 
     /* What was not applied yet is released by an install only: else its segment was taken away. */
-    if (old->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
+    if (job->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
         replica->applied + 1 == old->first)
-        old->err = ERR_CORRUPT;
-    if (old->err == ERR_CORRUPT || old->err == ERR_IO) {
-        note_prefix(&old->note, "read the log back");
-        replica_fail(replica, old->err, &old->note);
+        job->err = ERR_CORRUPT;
+    if (job->err == ERR_CORRUPT || job->err == ERR_IO) {
+        note_prefix(&job->note, "read the log back");
+        replica_fail(replica, job->err, &job->note);
         return;
     }
     /* Anything else passes: a snapshot took the segment, or there is no memory just now. */
-    if (old->err) {
+    if (job->err) {
         old->count = 0;
         replica_again(replica);
     }
@@ -265,7 +260,7 @@ static bool next_entry(struct replica *replica, struct entry *ret_entry)
     struct note note = {""};
     struct wal_place place;
 
-    if (old->busy) return false;
+    if (old->job.busy) return false;
     if (!entries_get(replica->entries, index, ret_entry, &place)) {
         note_set(&note, "entry %llu is committed and not here", (unsigned long long)index);
         replica_fail(replica, ERR_INTERNAL, &note);

@@ -57,7 +57,7 @@ static const char *met_at(const struct replica *replica, uint64_t id)
     return id == replica->id ? peers_address(replica->peers) : peers_met_at(replica->peers, id);
 }
 
-/* A leader tells of no change that may still be lost: who sees three voters may stop one. */
+/* A leader shows no change that may still be lost: an operator who sees three voters may stop one. */
 static const struct members *listed(const struct replica *replica, bool leads, struct members *room)
 {
     uint64_t uncommitted;
@@ -345,7 +345,7 @@ static void begin_change(struct replica *replica, struct member_change *asked)
         err = write_change(replica, asked, &next, &note);
         if (!err) return;
     } else if (err == ERR_NOT_LEADER && engine_role(replica->engine) == REPLICA_LEADER) {
-        /* Removing ourselves: whoever takes over is asked for it again. */
+        /* Removing ourselves: the next leader is asked for it again. */
         err = start_transfer(replica, 0, &note);
         if (!err) {
             replica->change.leaving = asked;
@@ -376,7 +376,7 @@ void replica_change_applied(struct replica *replica, uint64_t index, uint64_t te
     if (change->running_term == term)
         end_running(replica, ERR_OK, "");
     else
-        end_running(replica, ERR_NOT_LEADER, "another entry stands in its place");
+        end_running(replica, ERR_NOT_LEADER, "another entry is in its place");
 }
 
 void replica_change_skipped(struct replica *replica, uint64_t index)
@@ -384,7 +384,7 @@ void replica_change_skipped(struct replica *replica, uint64_t index)
     struct replica_change_state *change = &replica->change;
 
     change->members_dirty = change->level_dirty = true;
-    /* The pump tells. */
+    /* The pump reports it. */
     if (change->running && change->running->index <= index) change->until = replica_now(replica);
     replica_wake(replica);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom to dial, where, and what each replica said of itself.
+/* Dials the other replicas, and keeps what each said of itself.
  *
- * Dialed are the members of the newest configuration, and whoever said hello lately: a replica that
+ * Dialed are the members of the newest configuration, and the replicas that said hello lately: a replica that
  * lags must answer one that the newest configuration has and its own has not, and a joiner its
  * leader. The configuration says where a member is, and so does the member itself; when the two
  * differ (a member that moved while we were away, or one that was started with a wrong address) and
@@ -68,12 +68,13 @@ uint32_t replica_dial_level(const struct replica *replica, uint64_t id)
     return id == replica->id ? replica->speaks : known ? known->level : 0;
 }
 
-void replica_dial_hello(struct replica *replica, uint64_t from, uint32_t level, struct str address)
+void replica_dial_hello(void *owner, uint64_t from, uint32_t level, struct str address)
 {
+    struct replica *replica = owner;
     struct replica_dial *dial = &replica->dial;
     struct replica_known *known = find_known(replica, from);
 
-    if (from == replica->id) return;
+    if (from == replica->id || replica->stopped) return;
     if (!known) known = add_known(replica, from);
     if (!known) return; /* as many members as there can be, and this is none */
     known->level = level;

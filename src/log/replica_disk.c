@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What goes to the disk thread and what comes back.
  *
- * Group commit: one append job is in flight; everything the engine hands out meanwhile is the next
+ * Group commit: one append job is in flight; everything the engine returns meanwhile is the next
  * one. The job owns a copy of the bytes, because entries may be replaced while it runs. Votes are
  * jobs of their own and go first in their turn; the thread runs jobs in order, so a vote is on disk
  * before the entries of the same step.
@@ -34,36 +34,34 @@ static void disk_failed(struct replica *replica, enum err err, struct note *note
 
 /* -- appending -- */
 
-static void run_append(struct job *job)
+static enum err run_append(struct replica_job *job)
 {
-    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, append);
-    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+    struct replica *replica = job->replica;
+    struct replica_disk *disk = &replica->disk;
     uint64_t began = clock_mono_ns(replica->io->clock).ns;
+    enum err err;
 
     /* Entries of a term that is not on the disk would be no log at the next start. The vote was
      * handed over before them, to this very thread. */
-    if (disk->vote_err) {
-        disk->append_err = disk->vote_err;
-        disk->append_note = disk->vote_note;
-        return;
+    if (disk->vote.err) {
+        job->note = disk->vote.note;
+        return disk->vote.err;
     }
-    disk->append_err =
-        wal_append(replica->wal, disk->entries, disk->count, disk->places, &disk->append_note);
+    err = wal_append(replica->wal, disk->entries, disk->count, disk->places, &job->note);
     disk->append_ns = clock_mono_ns(replica->io->clock).ns - began;
     disk->job_stats = wal_stats(replica->wal);
     disk->job_wants_spare = wal_wants_spare(replica->wal);
+    return err;
 }
 
-static void append_done(struct job *job, enum err err)
+static void append_done(struct replica_job *job)
 {
-    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, append);
-    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+    struct replica *replica = job->replica;
+    struct replica_disk *disk = &replica->disk;
     uint64_t last = disk->first + disk->count - 1;
 
-    disk->append_busy = false;
-    if (err || replica->closing || replica->stopped) return;
-    if (disk->append_err) {
-        disk_failed(replica, disk->append_err, &disk->append_note, "append to the log");
+    if (job->err) {
+        disk_failed(replica, job->err, &job->note, "append to the log");
         return;
     }
     disk->stats = disk->job_stats;
@@ -130,9 +128,7 @@ static void start_append(struct replica *replica)
     if (!err && disk->count > 0) {
         disk->first = disk->next;
         disk->valid_to = disk->first + disk->count - 1;
-        disk->append_note.text[0] = '\0';
-        job_init(&disk->append, run_append, append_done);
-        err = worker_submit(replica->disk_worker, &disk->append);
+        err = replica_job_start(&disk->append, replica->disk_worker);
     }
     if (err) {
         struct note note = {""};
@@ -140,7 +136,6 @@ static void start_append(struct replica *replica)
         return;
     }
     if (disk->count == 0) return;
-    disk->append_busy = true;
     disk->sealed = false;
     disk->appended_at = replica_now(replica);
     disk->next += disk->count;
@@ -152,10 +147,10 @@ void replica_disk_replaced(struct replica *replica, uint64_t from)
 
     assert(from > 0);
     disk->next = min_u64(disk->next, from);
-    /* What the disk has reported and the engine was not told yet may be what was just replaced, and
+    /* What the disk has reported and the engine does not know yet may be what was just replaced, and
      * so may what the job that runs carries: both count below that only. */
     disk->durable = min_u64(disk->durable, from - 1);
-    disk->told = min_u64(disk->told, from - 1);
+    disk->reported = min_u64(disk->reported, from - 1);
     disk->valid_to = min_u64(disk->valid_to, from - 1);
 }
 
@@ -165,31 +160,23 @@ void replica_disk_reset(struct replica *replica, uint64_t index)
 
     entries_reset(replica->entries, index);
     disk->next = index + 1;
-    disk->durable = disk->told = index;
+    disk->durable = disk->reported = index;
     disk->valid_to = 0;
 }
 
 /* -- term and vote -- */
 
-static void run_vote(struct job *job)
+static enum err run_vote(struct replica_job *job)
 {
-    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, vote);
-    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
-
-    disk->vote_err = vote_write(replica->vote_file, disk->vote_value, &disk->vote_note);
+    return vote_write(job->replica->vote_file, job->replica->disk.vote_value, &job->note);
 }
 
-static void vote_done(struct job *job, enum err err)
+static void vote_done(struct replica_job *job)
 {
-    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, vote);
-    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
-
-    if (err || replica->closing || replica->stopped) return;
-    if (disk->vote_err) {
-        disk_failed(replica, disk->vote_err, &disk->vote_note, "write term and vote");
-        return;
-    }
-    replica_gate_opened(replica);
+    if (job->err)
+        disk_failed(job->replica, job->err, &job->note, "write term and vote");
+    else
+        replica_gate_opened(job->replica);
 }
 
 void replica_disk_vote(struct replica *replica, struct vote vote)
@@ -200,9 +187,7 @@ void replica_disk_vote(struct replica *replica, struct vote vote)
     assert(!replica->gate.vote_pending);
     replica->gate.vote_pending = true;
     disk->vote_value = vote;
-    disk->vote_note.text[0] = '\0';
-    job_init(&disk->vote, run_vote, vote_done);
-    err = worker_submit(replica->disk_worker, &disk->vote);
+    err = replica_job_start(&disk->vote, replica->disk_worker);
     if (err) {
         struct note note = {""};
         disk_failed(replica, err, &note, "hand a vote to the disk");
@@ -211,21 +196,19 @@ void replica_disk_vote(struct replica *replica, struct vote vote)
 
 /* -- upkeep -- */
 
-static void run_upkeep(struct job *job)
+static enum err run_upkeep(struct replica_job *job)
 {
-    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, upkeep);
-    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+    struct replica *replica = job->replica;
+    struct replica_disk *disk = &replica->disk;
+    enum err err = ERR_OK;
 
-    disk->upkeep_err = ERR_OK;
     disk->upkeep_free_known = false;
     wal_save_space(replica->wal,
                    disk->upkeep_full); /* or zeros would eat what the reserve is for */
     switch (disk->upkeep_kind) {
-    case UPKEEP_RELEASE:
-        disk->upkeep_err = wal_release(replica->wal, disk->upkeep_release, &disk->upkeep_note);
-        break;
-    case UPKEEP_SPARE: disk->upkeep_err = wal_prepare(replica->wal, &disk->upkeep_note); break;
-    case UPKEEP_SEAL: disk->upkeep_err = wal_seal(replica->wal, &disk->upkeep_note); break;
+    case UPKEEP_RELEASE: err = wal_release(replica->wal, disk->upkeep_release, &job->note); break;
+    case UPKEEP_SPARE: err = wal_prepare(replica->wal, &job->note); break;
+    case UPKEEP_SEAL: err = wal_seal(replica->wal, &job->note); break;
     case UPKEEP_LOOK:
         disk->upkeep_free_known =
             fs_free_bytes(replica->io->fs, replica->dir, &disk->upkeep_free) == ERR_OK;
@@ -233,6 +216,7 @@ static void run_upkeep(struct job *job)
     }
     disk->upkeep_stats = wal_stats(replica->wal);
     disk->upkeep_wants_spare = wal_wants_spare(replica->wal);
+    return err;
 }
 
 static void judge_space(struct replica *replica, uint64_t free_bytes)
@@ -252,21 +236,18 @@ static void judge_space(struct replica *replica, uint64_t free_bytes)
     replica_changed(replica);
 }
 
-static void upkeep_done(struct job *job, enum err err)
+static void upkeep_done(struct replica_job *job)
 {
-    struct replica_disk *disk = CONTAINER_OF(job, struct replica_disk, upkeep);
-    struct replica *replica = CONTAINER_OF(disk, struct replica, disk);
+    struct replica *replica = job->replica;
+    struct replica_disk *disk = &replica->disk;
 
-    disk->upkeep_busy = false;
-    if (err || replica->closing || replica->stopped) return;
-    if (disk->upkeep_err == ERR_NO_SPACE && disk->upkeep_kind == UPKEEP_SPARE) {
-        LOG_WARN(&replica->log, "no space for a spare segment",
-                 log_text("why", disk->upkeep_note.text));
-    } else if (disk->upkeep_err) {
-        disk_failed(replica, disk->upkeep_err, &disk->upkeep_note, "upkeep of the log");
+    if (job->err == ERR_NO_SPACE && disk->upkeep_kind == UPKEEP_SPARE) {
+        LOG_WARN(&replica->log, "no space for a spare segment", log_text("why", job->note.text));
+    } else if (job->err) {
+        disk_failed(replica, job->err, &job->note, "upkeep of the log");
         return;
     }
-    if (disk->upkeep_kind == UPKEEP_SEAL) disk->sealed = !disk->append_busy;
+    if (disk->upkeep_kind == UPKEEP_SEAL) disk->sealed = !disk->append.busy;
     if (disk->upkeep_kind == UPKEEP_RELEASE) disk->released = disk->upkeep_release;
     if (disk->upkeep_free_known) judge_space(replica, disk->upkeep_free);
     disk->stats = disk->upkeep_stats;
@@ -307,7 +288,7 @@ static bool choose_upkeep(struct replica *replica, enum replica_upkeep *ret_kind
         *ret_kind = UPKEEP_LOOK;
     else if (disk->wants_spare && mono_due(spare_due(replica), now))
         *ret_kind = UPKEEP_SPARE;
-    else if (!disk->sealed && !disk->append_busy &&
+    else if (!disk->sealed && !disk->append.busy &&
              mono_due(mono_after(disk->appended_at, SEAL_AFTER_MS), now))
         *ret_kind = UPKEEP_SEAL;
     else
@@ -319,7 +300,7 @@ static void start_upkeep(struct replica *replica)
 {
     struct replica_disk *disk = &replica->disk;
 
-    if (disk->upkeep_busy || !choose_upkeep(replica, &disk->upkeep_kind)) return;
+    if (disk->upkeep.busy || !choose_upkeep(replica, &disk->upkeep_kind)) return;
     if (disk->upkeep_kind == UPKEEP_LOOK) {
         disk->looked_at = replica_now(replica);
         disk->looked_bytes = disk->stats.bytes;
@@ -327,9 +308,7 @@ static void start_upkeep(struct replica *replica)
     if (disk->upkeep_kind == UPKEEP_SPARE) disk->sliced_at = disk->stats.bytes;
     disk->upkeep_release = disk->release_wanted;
     disk->upkeep_full = disk->full;
-    disk->upkeep_note.text[0] = '\0';
-    job_init(&disk->upkeep, run_upkeep, upkeep_done);
-    disk->upkeep_busy = worker_submit(replica->disk_worker, &disk->upkeep) == ERR_OK;
+    (void)replica_job_start(&disk->upkeep, replica->disk_worker); /* or the next pump does */
 }
 
 static void replica_disk_on_timer(struct timer *timer)
@@ -345,14 +324,14 @@ void replica_disk_pump(struct replica *replica)
     mono_time due;
 
     if (replica->stopped) return;
-    if (!disk->append_busy && disk->next <= entries_last(replica->entries)) start_append(replica);
+    if (!disk->append.busy && disk->next <= entries_last(replica->entries)) start_append(replica);
     start_upkeep(replica);
     due = mono_after(disk->looked_at, LOOK_EVERY_MS);
-    if (!disk->sealed && !disk->append_busy)
+    if (!disk->sealed && !disk->append.busy)
         due = mono_min(due, mono_after(disk->appended_at, SEAL_AFTER_MS));
     if (disk->wants_spare) due = mono_min(due, spare_due(replica));
     /* Only moved when it must be earlier: appends put most of this off, many times a turn. */
-    if (disk->upkeep_busy || (timer_running(&disk->timer) && disk->timer_due.ms <= due.ms)) return;
+    if (disk->upkeep.busy || (timer_running(&disk->timer) && disk->timer_due.ms <= due.ms)) return;
     disk->timer_due = due;
     timer_start(&disk->timer, due);
 }
@@ -377,8 +356,11 @@ enum err replica_disk_open(struct replica *replica)
     enum err err = timer_init(&disk->timer, replica->io->loop, replica_disk_on_timer);
 
     if (err) return err;
+    replica_job_init(&disk->append, replica, run_append, append_done);
+    replica_job_init(&disk->vote, replica, run_vote, vote_done);
+    replica_job_init(&disk->upkeep, replica, run_upkeep, upkeep_done);
     buf_init(&disk->bytes, REPLICA_DISK_BYTES + ENTRY_BYTES_MAX);
-    disk->durable = disk->told = entries_last(replica->entries);
+    disk->durable = disk->reported = entries_last(replica->entries);
     disk->next = disk->durable + 1;
     disk->stats = wal_stats(replica->wal);
     disk->appended_at = disk->looked_at = replica_now(replica);

@@ -7,13 +7,13 @@
  * anywhere:
  *
  *     none -> taking -> checking -> offered -> keeping -> restoring -> restored -> none
- *      bytes arrive   whole, good   wanted    has its    log reset,   engine told
+ *      bytes arrive   whole, good   wanted    has its    log reset,   engine notified
  *                                             name       machines filled
  *
  *   1. the file gets its name, durably: from here on a restart finds the new snapshot, and a log
  *      that does not join it, which it discards (replica.c);
- *   2. the log is told to go on after it, while the machines are filled;
- *   3. with both done the engine is told, and acknowledges.
+ *   2. the log goes on after it, while the machines are filled;
+ *   3. with both done the engine learns of it, and acknowledges.
  *
  * What breaks before 1 is dropped; the leader sends again. What breaks after it stops the replica,
  * because engine and machines have let go of what they had.
@@ -21,7 +21,7 @@
  * Sending. The engine asks again at every heartbeat until the follower has the entries, so asking
  * is no reason to begin anew: after a whole file was sent the follower is left in peace, longer
  * each time, to verify and restore it. A transfer that broke is tried again soon, and less often
- * when it breaks again: one who does not want it hangs up, and wants it later or never. */
+ * when it breaks again: a replica that does not want it hangs up, and wants it later or never. */
 #include <stdlib.h>
 
 #include "log/replica_internal.h"
@@ -56,9 +56,7 @@ struct replica_installs {
     struct buf filling;
     mono_time began;
 
-    /* the bulk thread's while busy */
-    bool busy;
-    struct job job;
+    struct replica_job job; /* of the bulk thread, with: */
     enum inbox_work work;
     struct snap_inbox *inbox;
     uint64_t unique, writing_at;
@@ -66,14 +64,9 @@ struct replica_installs {
     struct snap_head head;
     struct snap_reader *reader;
     uint32_t section;
-    enum err err;
-    struct note note;
 
-    /* the disk thread's while reset_busy */
-    bool reset_busy, reset_done;
-    struct job reset;
-    enum err reset_err;
-    struct note reset_note;
+    struct replica_job reset; /* of the disk thread */
+    bool reset_done;
 };
 
 /* -- sending -- */
@@ -140,12 +133,13 @@ static void start_send(struct replica *replica, struct send *send)
              log_u64("index", begin.index), log_u64("bytes", begin.bytes));
 }
 
-void replica_install_on_sent(struct replica *replica, uint64_t to, uint64_t id, enum err err)
+void replica_install_on_sent(void *owner, uint64_t to, uint64_t id, enum err err)
 {
+    struct replica *replica = owner;
     struct send *send = find_send(replica->installs, to);
     mono_time now = replica_now(replica);
 
-    if (!send || !send->running || send->id != id) return;
+    if (!send || !send->running || send->id != id || replica->stopped) return;
     send->running = false;
     replica_wake(replica);
     if (err) {
@@ -198,22 +192,17 @@ static void replica_install_on_timer(struct timer *timer)
     replica_wake(CONTAINER_OF(timer, struct replica_installs, timer)->replica);
 }
 
-bool replica_install_sends_older(const struct replica *replica, uint64_t index)
-{
-    const struct replica_installs *in = replica->installs;
-
-    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++)
-        if (in->sends[i].running && in->sends[i].index < index) return true;
-    return false;
-}
-
-void replica_install_stop_older(struct replica *replica, uint64_t index)
+bool replica_install_sends_older(struct replica *replica, uint64_t index, bool stop)
 {
     struct replica_installs *in = replica->installs;
+    bool any = false;
 
-    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++)
-        if (in->sends[i].running && in->sends[i].index < index)
-            peers_stop_file(replica->peers, in->sends[i].to);
+    for (size_t i = 0; i < ARRAY_LEN(in->sends); i++) {
+        if (!in->sends[i].running || in->sends[i].index >= index) continue;
+        if (stop) peers_stop_file(replica->peers, in->sends[i].to);
+        any = true;
+    }
+    return any;
 }
 
 /* -- the file that arrives, on the bulk thread -- */
@@ -224,8 +213,9 @@ static enum err write_inbox(struct replica_installs *in)
     enum err err = ERR_OK;
 
     if (!in->inbox)
-        err = snap_inbox_open(replica->io->fs, replica->dir, in->unique, &in->inbox, &in->note);
-    if (!err) err = snap_inbox_write(in->inbox, in->writing_at, buf_peek(&in->writing), &in->note);
+        err = snap_inbox_open(replica->io->fs, replica->dir, in->unique, &in->inbox, &in->job.note);
+    if (!err)
+        err = snap_inbox_write(in->inbox, in->writing_at, buf_peek(&in->writing), &in->job.note);
     return err;
 }
 
@@ -237,25 +227,25 @@ static enum err read_kept(struct replica_installs *in)
     enum err err = ERR_OK;
 
     if (!in->reader) {
-        err = replica_snapshot_path(replica, &in->head.mark, path, &in->note);
-        if (!err) err = snap_open(replica->io->fs, path, &in->reader, &head, &in->note);
+        err = replica_snapshot_path(replica, &in->head.mark, path, &in->job.note);
+        if (!err) err = snap_open(replica->io->fs, path, &in->reader, &head, &in->job.note);
     }
-    if (!err) err = snap_read(in->reader, &in->writing, &in->section, &in->note);
+    if (!err) err = snap_read(in->reader, &in->writing, &in->section, &in->job.note);
     return err;
 }
 
-static void replica_install_run(struct job *job)
+static enum err replica_install_run(struct replica_job *job)
 {
     struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, job);
+    enum err err = ERR_OK;
 
-    in->err = ERR_OK;
     switch (in->work) {
     case INBOX_NOTHING: break;
-    case INBOX_WRITE: in->err = write_inbox(in); break;
-    case INBOX_CHECK: in->err = snap_inbox_check(in->inbox, &in->head, &in->note); break;
-    case INBOX_READ: in->err = read_kept(in); break;
+    case INBOX_WRITE: err = write_inbox(in); break;
+    case INBOX_CHECK: err = snap_inbox_check(in->inbox, &in->head, &job->note); break;
+    case INBOX_READ: err = read_kept(in); break;
     case INBOX_KEEP:
-        in->err = snap_inbox_keep(in->inbox, &in->note);
+        err = snap_inbox_keep(in->inbox, &job->note);
         in->inbox = NULL;
         break;
     case INBOX_DROP:
@@ -263,27 +253,19 @@ static void replica_install_run(struct job *job)
         in->inbox = NULL;
         break;
     }
+    return err;
 }
 
-static void replica_install_done(struct job *job, enum err err)
+static void replica_install_done(struct replica_job *job)
 {
-    struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, job);
-
-    in->busy = false;
-    if (err || in->replica->closing || in->replica->stopped) return;
-    replica_wake(in->replica);
+    replica_wake(job->replica);
 }
 
 /* False: the bulk thread has no room; the state stays as it is and the pump comes again. */
 static bool replica_install_submit(struct replica_installs *in, enum inbox_work work)
 {
-    assert(!in->busy);
     in->work = work;
-    in->note.text[0] = '\0';
-    job_init(&in->job, replica_install_run, replica_install_done);
-    in->busy = true;
-    if (!worker_submit(in->replica->bulk_worker, &in->job)) return true;
-    in->busy = false;
+    if (!replica_job_start(&in->job, in->replica->bulk_worker)) return true;
     in->work = INBOX_NOTHING;
     replica_again(in->replica);
     return false;
@@ -341,7 +323,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
                                       from); /* guard 9: one at a time; the leader sends it again */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
-        return replica_install_refuse(replica, from); /* heartbeats tell the leader what we have */
+        return replica_install_refuse(replica, from); /* heartbeats show the leader what we have */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
         LOG_WARN(&replica->log, "no disk space for a snapshot from the leader",
@@ -407,8 +389,10 @@ static void replica_install_on_end(struct replica *replica, uint64_t from, uint6
     replica_wake(replica);
 }
 
-bool replica_install_on_snap(struct replica *replica, uint64_t from, struct peer_frame *frame)
+bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *frame)
 {
+    struct replica *replica = owner;
+
     if (replica->stopped || replica->closing) return true;
     switch (frame->kind) {
     case FRAME_SNAP_BEGIN: return on_begin(replica, from, &frame->u.snap_begin);
@@ -419,11 +403,12 @@ bool replica_install_on_snap(struct replica *replica, uint64_t from, struct peer
     return true;
 }
 
-void replica_install_on_lost(struct replica *replica, uint64_t from)
+void replica_install_on_lost(void *owner, uint64_t from)
 {
+    struct replica *replica = owner;
     struct replica_installs *in = replica->installs;
 
-    if (in->state == REPLICA_INSTALL_TAKING && in->from == from && !in->ended && !in->doomed)
+    if (is_current(in, from, in->begin.id) && !replica->stopped)
         doom(in, ERR_CLOSED, "its connection broke");
 }
 
@@ -437,7 +422,7 @@ bool replica_install_busy(const struct replica *replica)
 /* Back to the beginning; nothing of the bulk thread's is left. */
 static void replica_install_forget(struct replica_installs *in)
 {
-    assert(!in->busy && !in->inbox && !in->reset_busy);
+    assert(!in->job.busy && !in->inbox && !in->reset.busy);
     snap_close(in->reader); /* reads nothing, so it may be closed here */
     in->reader = NULL;
     buf_deinit(&in->filling);
@@ -459,18 +444,17 @@ static void stop_for(struct replica_installs *in, enum err err, struct note *not
 /* Before it has its name nothing of ours depends on it. */
 static bool replica_install_is_passing(enum err err)
 {
-    return err == ERR_NO_SPACE || err == ERR_NOMEM || err == ERR_FULL || err == ERR_EXISTS ||
-           err == ERR_CORRUPT;
+    return replica_snapshot_is_passing(err) || err == ERR_CORRUPT;
 }
 
 static void replica_install_take(struct replica_installs *in)
 {
     if (in->work == INBOX_WRITE) { /* the last one ended */
-        if (in->err) {
-            if (replica_install_is_passing(in->err))
-                doom(in, in->err, in->note.text);
+        if (in->job.err) {
+            if (replica_install_is_passing(in->job.err))
+                doom(in, in->job.err, in->job.note.text);
             else
-                stop_for(in, in->err, &in->note);
+                stop_for(in, in->job.err, &in->job.note);
             return;
         }
         in->writing_at += in->writing.len;
@@ -496,16 +480,16 @@ static void check(struct replica_installs *in)
 {
     const struct snapshot_mark *mark = &in->head.mark;
 
-    if (in->err && replica_install_is_passing(in->err)) {
-        doom(in, in->err, in->note.text);
-    } else if (in->err) {
-        stop_for(in, in->err, &in->note);
+    if (in->job.err && replica_install_is_passing(in->job.err)) {
+        doom(in, in->job.err, in->job.note.text);
+    } else if (in->job.err) {
+        stop_for(in, in->job.err, &in->job.note);
     } else if (mark->index != in->begin.index || mark->term != in->begin.index_term) {
         doom(in, ERR_INVALID, "it is another than was announced");
     } else if (in->head.level > in->replica->speaks) {
-        note_set(&in->note, "it is of cluster level %u, this program speaks %u", in->head.level,
+        note_set(&in->job.note, "it is of cluster level %u, this program speaks %u", in->head.level,
                  in->replica->speaks);
-        stop_for(in, ERR_VERSION, &in->note);
+        stop_for(in, ERR_VERSION, &in->job.note);
     } else {
         in->state = OFFERED;
     }
@@ -540,22 +524,19 @@ void replica_install_begin(struct replica *replica, const struct snapshot_mark *
     replica_disk_reset(replica, mark->index);
 }
 
-static void run_reset(struct job *job)
+static enum err run_reset(struct replica_job *job)
 {
     struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, reset);
 
-    in->reset_err =
-        wal_reset(in->replica->wal, in->head.mark.index, in->head.mark.term, &in->reset_note);
+    return wal_reset(in->replica->wal, in->head.mark.index, in->head.mark.term, &job->note);
 }
 
-static void reset_done(struct job *job, enum err err)
+static void reset_done(struct replica_job *job)
 {
     struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, reset);
 
-    in->reset_busy = false;
-    if (err || in->replica->closing || in->replica->stopped) return;
     in->reset_done = true;
-    if (in->reset_err) stop_for(in, in->reset_err, &in->reset_note);
+    if (job->err) stop_for(in, job->err, &job->note);
     replica_wake(in->replica);
 }
 
@@ -566,13 +547,10 @@ static void start_restore(struct replica_installs *in)
 
     in->state = RESTORING;
     in->work = INBOX_NOTHING;
-    in->reset_note.text[0] = '\0';
-    job_init(&in->reset, run_reset, reset_done);
-    err = worker_submit(replica->disk_worker, &in->reset);
-    in->reset_busy = !err;
-    if (err) note_set(&in->note, "hand the reset to the disk: %s", err_text(err));
-    if (!err) err = replica_restore_begin(replica, &in->head, &in->note);
-    if (err) stop_for(in, err, &in->note);
+    err = replica_job_start(&in->reset, replica->disk_worker);
+    if (err) note_set(&in->job.note, "hand the reset to the disk: %s", err_text(err));
+    if (!err) err = replica_restore_begin(replica, &in->head, &in->job.note);
+    if (err) stop_for(in, err, &in->job.note);
 }
 
 static void replica_install_keep(struct replica_installs *in)
@@ -580,8 +558,8 @@ static void replica_install_keep(struct replica_installs *in)
     /* The gate: term and vote of the step that wanted it go first. */
     if (in->work == INBOX_NOTHING) {
         if (replica_may_step(in->replica)) replica_install_submit(in, INBOX_KEEP);
-    } else if (in->err) {
-        stop_for(in, in->err, &in->note);
+    } else if (in->job.err) {
+        stop_for(in, in->job.err, &in->job.note);
     } else {
         start_restore(in);
     }
@@ -590,19 +568,19 @@ static void replica_install_keep(struct replica_installs *in)
 /* One chunk a turn, so that the loop stays awake. */
 static void restore(struct replica_installs *in)
 {
-    enum err err = in->work == INBOX_READ ? in->err : ERR_OK;
+    enum err err = in->work == INBOX_READ ? in->job.err : ERR_OK;
     bool is_last = !err && in->work == INBOX_READ && in->section == UINT32_MAX;
 
     if (!err && in->work == INBOX_READ) {
         if (is_last)
-            err = replica_restore_end(in->replica, &in->head, &in->note);
+            err = replica_restore_end(in->replica, &in->head, &in->job.note);
         else
-            err =
-                replica_restore_chunk(in->replica, in->section, buf_peek(&in->writing), &in->note);
+            err = replica_restore_chunk(in->replica, in->section, buf_peek(&in->writing),
+                                        &in->job.note);
         in->work = INBOX_NOTHING;
     }
     if (err) {
-        stop_for(in, err, &in->note);
+        stop_for(in, err, &in->job.note);
         return;
     }
     if (is_last)
@@ -620,7 +598,7 @@ static void replica_install_finish(struct replica_installs *in)
 
     /* Entries of before that are still being read back for the machines must not meet the new
      * state. */
-    if (!in->reset_done || !replica_may_step(replica) || replica->apply.old.busy) return;
+    if (!in->reset_done || !replica_may_step(replica) || replica->apply.old.job.busy) return;
     replica_snapshot_took_over(replica, &mark, in->begin.bytes);
     replica_apply_jump(replica, mark.index, mark.term);
     err = engine_installed(replica->engine, replica_now(replica), &mark, &effects);
@@ -635,7 +613,7 @@ static void replica_install_finish(struct replica_installs *in)
 
 static void pump_receiving(struct replica_installs *in)
 {
-    if (in->busy || in->replica->stopped) return;
+    if (in->job.busy || in->replica->stopped) return;
     if (in->doomed) {
         if (!in->inbox)
             replica_install_forget(in);
@@ -652,12 +630,12 @@ static void pump_receiving(struct replica_installs *in)
     case RESTORING: restore(in); break;
     case RESTORED: break;
     }
-    if (in->replica->stopped || in->busy || in->doomed) return;
+    if (in->replica->stopped || in->job.busy || in->doomed) return;
     if (in->state == OFFERED) offer(in);
     if (in->state == KEEPING && in->work == INBOX_NOTHING) replica_install_keep(in);
-    if (in->replica->stopped || in->busy) return;
+    if (in->replica->stopped || in->job.busy) return;
     if (in->state == RESTORING && in->work == INBOX_NOTHING) restore(in);
-    if (in->replica->stopped || in->busy) return;
+    if (in->replica->stopped || in->job.busy) return;
     if (in->state == RESTORED) replica_install_finish(in);
 }
 
@@ -683,6 +661,8 @@ enum err replica_install_open(struct replica *replica)
         return err;
     }
     in->replica = replica;
+    replica_job_init(&in->job, replica, replica_install_run, replica_install_done);
+    replica_job_init(&in->reset, replica, run_reset, reset_done);
     in->next_id = entropy_u64(replica->io->entropy) >> 1; /* another one after a restart */
     buf_init(&in->filling, INBOX_BYTES);
     buf_init(&in->writing, INBOX_BYTES);
@@ -700,7 +680,7 @@ void replica_install_close(struct replica *replica)
     struct replica_installs *in = replica->installs;
 
     if (!in) return;
-    assert(!in->busy && !in->reset_busy);
+    assert(!in->job.busy && !in->reset.busy);
     timer_deinit(&in->timer);
     snap_close(in->reader);
     snap_inbox_drop(in->inbox);

@@ -34,7 +34,7 @@
  * calls back up: it only queues for disk, peers, apply and install.
  *
  * After replica_fail the replica is stopped: may_step is false for good, and pumps return at
- * once. */
+ * once. Functions with `owner`, a struct replica, are events of the peers, and do nothing then. */
 #ifndef LOG_REPLICA_INTERNAL_H
 #define LOG_REPLICA_INTERNAL_H
 #include "base/list.h"
@@ -83,39 +83,41 @@ struct replica_gate { /* replica_step.c */
     struct entry *received; /* of one append frame */
     size_t received_cap;
 };
+/* A job of one of the workers. While it is busy, what it works on is the other thread's. */
+struct replica_job { /* replica.c */
+    struct replica *replica;
+    struct job job;
+    bool busy;
+    enum err err; /* what `run` returned */
+    struct note note;
+    enum err (*run)(struct replica_job *job); /* on the worker's thread */
+    void (*done)(struct replica_job *job); /* on the loop's, unless the replica closes or stopped */
+};
 enum replica_upkeep { UPKEEP_RELEASE, UPKEEP_SPARE, UPKEEP_LOOK, UPKEEP_SEAL };
 struct replica_disk {  /* replica_disk.c */
     uint64_t next;     /* first index not yet given to the disk thread */
     uint64_t durable;  /* last index durable, of the log as it is now */
-    uint64_t told;     /* last index told to the engine */
+    uint64_t reported; /* last index that the engine knows to be durable */
     uint64_t first;    /* of the append job */
     uint64_t valid_to; /* entries of it past this were replaced since: no report */
-    bool append_busy, upkeep_busy, wants_spare, sealed, full;
+    bool wants_spare, sealed, full;
 
-    /* the append job's while it is busy */
+    struct replica_job append; /* with it: */
     bool job_wants_spare;
-    enum err append_err;
-    struct job append;
     struct buf bytes;
     struct entry *entries;
     struct wal_place *places;
     size_t count, cap;
-    struct note append_note;
     uint64_t append_ns;
     struct wal_stats job_stats;
 
-    struct job vote;
+    struct replica_job vote;
     struct vote vote_value;
-    struct note vote_note;
-    enum err vote_err;
 
-    /* the upkeep job's while it is busy */
+    struct replica_job upkeep; /* with it: */
     enum replica_upkeep upkeep_kind;
-    struct job upkeep;
-    struct note upkeep_note;
     struct wal_stats upkeep_stats;
     uint64_t upkeep_free, upkeep_release;
-    enum err upkeep_err;
     bool upkeep_wants_spare, upkeep_free_known, upkeep_full;
 
     struct wal_stats stats;            /* as of the last job */
@@ -169,18 +171,13 @@ struct replica_dial { /* replica_dial.c */
     bool due;
     mono_time look_at, swept_at;
 };
-struct replica_old { /* replica_old.c: a run of old entries, the bulk thread's while busy */
-    struct replica *replica;
-    void (*done)(struct replica_old *old); /* read, or err */
-    bool busy;
-    struct job job;
+struct replica_old {        /* replica_old.c: a run of old entries, the bulk thread's while busy */
+    struct replica_job job; /* its done(): read, or job.err */
     struct buf bytes;
     struct entry *entries; /* NULL: it has no room yet */
     struct wal_place *places;
     uint64_t first;
     size_t count; /* 0: none */
-    enum err err;
-    struct note note;
 };
 struct replica_lag { /* replica_send.c: what one follower is still to be sent */
     struct replica *replica;
@@ -200,8 +197,8 @@ struct replica_change_state {      /* replica_change.c */
     mono_time relief_at; /* not before: a hand-over because our disk is full */
     uint64_t relief_pause_ms;
     struct member_change *leaving; /* removal of ourselves that waits for the hand-over */
-    struct members newest;         /* as last told to peers */
-    uint64_t uncommitted;          /* index of its entry if not committed, else 0; as last told */
+    struct members newest;         /* as last given to peers */
+    uint64_t uncommitted;          /* index of its entry if not committed, else 0; of `newest` */
     bool members_dirty, level_dirty;
     uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
     uint32_t level_asked; /* by it */
@@ -247,11 +244,8 @@ struct replica {
     struct peers *peers;
 
     uint64_t cluster_id; /* 0 until adopted */
-    struct job adopt;
-    bool adopt_busy;
+    struct replica_job adopt;
     uint64_t adopt_id, adopt_unique;
-    enum err adopt_err;
-    struct note adopt_note;
     struct vote start_vote; /* recovery only */
 
     /* the pump (replica.c) */
@@ -264,13 +258,13 @@ struct replica {
     uint64_t role_term;
     enum err stopped; /* ERR_OK: runs */
     struct note stopped_note;
-    struct replica_status told; /* by on_change */
+    struct replica_status reported; /* by on_change */
 
     /* replica_apply.c; moved by replica_install.c through replica_apply_jump */
     uint64_t applied, applied_term;
     struct meta meta;
 
-    /* replica_snapshot.c: the snapshot that stands on disk, index 0: none. It is the one to send;
+    /* replica_snapshot.c: the snapshot on disk, index 0: none. It is the one to send;
      * replaced only after the next is durable. */
     struct snapshot_mark snapshot;
     uint64_t snapshot_bytes;
@@ -301,11 +295,16 @@ void replica_again(struct replica *replica); /* the pump runs in the next turn *
 /* Fail-stop. The note is copied; the first one wins. on_stopped follows from a task. */
 void replica_fail(struct replica *replica, enum err why, const struct note *note);
 void replica_changed(struct replica *replica); /* on_change may be due */
+void replica_job_init(struct replica_job *job, struct replica *replica,
+                      enum err (*run)(struct replica_job *job),
+                      void (*done)(struct replica_job *job));
+/* Busy from then on. ERR_FULL: the worker has no room. */
+enum err replica_job_start(struct replica_job *job, struct loop_worker *worker);
 bool replica_ready(const struct replica *replica);
 
 /* -- replica_step.c -- */
 void replica_effects(struct replica *replica, enum err err, const struct engine_effects *effects);
-bool replica_on_frame(struct replica *replica, uint64_t from, struct peer_frame *frame);
+bool replica_on_frame(void *owner, uint64_t from, struct peer_frame *frame);
 void replica_gate_opened(struct replica *replica); /* the vote is durable */
 void replica_resume(struct replica *replica);      /* frames that were refused are given again */
 void replica_step_pump(struct replica *replica);   /* persisted, timeout */
@@ -313,6 +312,8 @@ void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
 void replica_send(struct replica *replica, const struct raft_message *message);
+/* Of any frame but an append. */
+struct raft_message replica_message_of(const struct peer_frame *frame, uint64_t from);
 void replica_send_all(struct replica *replica, const struct peer_frame *frame, bool voters_only);
 void replica_send_pump(struct replica *replica);
 void replica_send_close(struct replica *replica);
@@ -335,10 +336,10 @@ void replica_propose_open(struct replica *replica);
 void replica_propose_close(struct replica *replica); /* ends all with ERR_UNKNOWN */
 void replica_propose_pump(struct replica *replica);
 void replica_propose_role(struct replica *replica); /* leadership began or ended */
-/* The entry at `index` was applied; decides proposals that stood there. */
+/* The entry at `index` was applied; decides proposals of that index. */
 void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t term,
                              struct str reply);
-/* A snapshot skipped everything up to `index`: what stood there is ERR_UNKNOWN. */
+/* A snapshot skipped everything up to `index`: proposals there are ERR_UNKNOWN. */
 void replica_propose_skipped(struct replica *replica, uint64_t index);
 mono_time replica_propose_due(const struct replica *replica);
 uint64_t replica_propose_advance(struct replica *replica); /* ns, for the entry made now */
@@ -365,7 +366,7 @@ mono_time replica_change_due(const struct replica *replica);
 void replica_dial_open(struct replica *replica);
 void replica_dial_pump(struct replica *replica);
 mono_time replica_dial_due(const struct replica *replica);
-void replica_dial_hello(struct replica *replica, uint64_t from, uint32_t level, struct str address);
+void replica_dial_hello(void *owner, uint64_t from, uint32_t level, struct str address);
 uint32_t replica_dial_level(const struct replica *replica, uint64_t id);      /* 0: not heard of */
 const char *replica_dial_address(const struct replica *replica, uint64_t id); /* "": unknown */
 
@@ -374,7 +375,7 @@ enum err replica_apply_open(struct replica *replica);
 void replica_apply_close(struct replica *replica);
 void replica_apply_pump(struct replica *replica);
 /* The machines and meta hold the state after `index` (a snapshot was restored): proposals, changes
- * and reads that waited for less are told, hashes start anew. */
+ * and reads that waited for less end, hashes start anew. */
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term);
 void replica_apply_hash(struct replica *replica, uint64_t from, const struct frame_hash *hash);
 
@@ -382,7 +383,7 @@ void replica_apply_hash(struct replica *replica, uint64_t from, const struct fra
 /* All of its room, or ERR_NOMEM and nothing: half of it would be lost with the next try, or never
  * be asked for again. */
 enum err replica_old_open(struct replica_old *old, struct replica *replica,
-                          void (*done)(struct replica_old *old));
+                          void (*done)(struct replica_job *job));
 void replica_old_close(struct replica_old *old); /* fine on a zeroed one; not while busy */
 /* From `first` on what is not in memory, up to `last` and a few MiB: done() follows. False: there is
  * none, or the bulk thread has no room. */
@@ -416,6 +417,8 @@ void replica_snapshot_close(struct replica *replica); /* after the workers are c
 void replica_snapshot_pump(struct replica *replica);
 /* The one being taken, if any, is not wanted any more: no view is open after this. No step. */
 void replica_snapshot_give_up(struct replica *replica);
+/* What passes by itself is tried again later; an error of the disk does not pass. */
+bool replica_snapshot_is_passing(enum err err);
 /* A newer one is durable: it is the one to send from now on, and older ones are removed when
  * nobody is being sent one. */
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
@@ -430,13 +433,12 @@ void replica_install_pump(struct replica *replica);  /* engine_offer, restore, e
 void replica_install_send(struct replica *replica, const struct raft_message *message);
 /* ENGINE_INSTALL: what was offered is wanted. From inside replica_effects: note it, no step. */
 void replica_install_begin(struct replica *replica, const struct snapshot_mark *mark);
-bool replica_install_on_snap(struct replica *replica, uint64_t from, struct peer_frame *frame);
-void replica_install_on_lost(struct replica *replica, uint64_t from);
-void replica_install_on_sent(struct replica *replica, uint64_t to, uint64_t id, enum err err);
+bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *frame);
+void replica_install_on_lost(void *owner, uint64_t from);
+void replica_install_on_sent(void *owner, uint64_t to, uint64_t id, enum err err);
 bool replica_install_busy(const struct replica *replica); /* receiving or restoring */
-/* Whether a snapshot older than `index` is on its way to somebody. */
-bool replica_install_sends_older(const struct replica *replica, uint64_t index);
-void replica_install_stop_older(struct replica *replica, uint64_t index);
+/* Whether a snapshot older than `index` is on its way to a replica; with `stop` it is ended. */
+bool replica_install_sends_older(struct replica *replica, uint64_t index, bool stop);
 
 /* -- replica_metrics.c -- */
 enum replica_counter {

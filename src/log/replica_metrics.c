@@ -8,25 +8,32 @@
 enum { UPDATE_MS = 100 };
 
 /* clang-format off */
+/* With the value that replica_metrics_pump sets. */
 #define GAUGES(X)                                                                                 \
-    X(TERM,              "muster_log_term",               "Term this replica is in.")             \
-    X(LEADS,             "muster_log_is_leader",          "1 while this replica leads.")          \
-    X(HAS_LEADER,        "muster_log_has_leader",         "1 while a leader is known.")           \
-    X(VOTER,             "muster_log_is_voter",           "1 while this replica is a voter.")     \
-    X(MEMBERS,           "muster_log_members",            "Members of the newest configuration.") \
-    X(LEVEL,             "muster_log_cluster_level",      "Cluster level.")                       \
-    X(LAST,              "muster_log_last_index",         "Last entry of the log.")               \
-    X(DURABLE,           "muster_log_durable_index",      "Last entry on this disk.")             \
-    X(COMMIT,            "muster_log_commit_index",       "Last entry known to be committed.")    \
-    X(APPLIED,           "muster_log_applied_index",      "Last entry applied.")                  \
-    X(LAG,               "muster_log_apply_lag_entries",  "Committed and not yet applied.")       \
-    X(SNAPSHOT,          "muster_log_snapshot_index",     "Last entry of the newest snapshot.")   \
-    X(IN_FLIGHT_ENTRIES, "muster_log_in_flight_entries",  "Proposed and not yet applied.")        \
-    X(IN_FLIGHT_BYTES,   "muster_log_in_flight_bytes",    "Proposed and not yet applied.")        \
-    X(CACHE_BYTES,       "muster_log_cache_bytes",        "Entries kept in memory.")              \
-    X(DISK_BYTES,        "muster_log_disk_bytes",         "Segments on disk, spares included.")   \
-    X(DISK_FREE,         "muster_log_disk_free_bytes",    "Free space where the log is.")         \
-    X(DISK_FULL,         "muster_log_disk_full",          "1 while proposals are refused for it.")
+    X("muster_log_term",               "Term this replica is in.",              status.term)      \
+    X("muster_log_is_leader",          "1 while this replica leads.",                             \
+      status.role == REPLICA_LEADER)                                                              \
+    X("muster_log_has_leader",         "1 while a leader is known.",                              \
+      status.leader_id != 0)                                                                      \
+    X("muster_log_is_voter",           "1 while this replica is a voter.",      status.voter)     \
+    X("muster_log_members",            "Members of the newest configuration.",                    \
+      replica->change.newest.count)                                                               \
+    X("muster_log_cluster_level",      "Cluster level.",                        status.level)     \
+    X("muster_log_last_index",         "Last entry of the log.",                status.last)      \
+    X("muster_log_durable_index",      "Last entry on this disk.",              status.durable)   \
+    X("muster_log_commit_index",       "Last entry known to be committed.",     status.commit)    \
+    X("muster_log_applied_index",      "Last entry applied.",                   status.applied)   \
+    X("muster_log_apply_lag_entries",  "Committed and not yet applied.",                          \
+      status.commit - min_u64(status.applied, status.commit))                                     \
+    X("muster_log_snapshot_index",     "Last entry of the newest snapshot.",    status.snapshot)  \
+    X("muster_log_in_flight_entries",  "Proposed and not yet applied.",                           \
+      replica->propose.used_entries)                                                              \
+    X("muster_log_in_flight_bytes",    "Proposed and not yet applied.",         in_flight)        \
+    X("muster_log_cache_bytes",        "Entries kept in memory.",                                 \
+      entries_bytes(replica->entries))                                                            \
+    X("muster_log_disk_bytes",         "Segments on disk, spares included.",    status.log_bytes) \
+    X("muster_log_disk_free_bytes",    "Free space where the log is.",          status.disk_free) \
+    X("muster_log_disk_full",          "1 while proposals are refused for it.", status.disk_full)
 #define COUNTERS(X)                                                                               \
     X(ELECTIONS,           "muster_log_elections_total",   "Candidacies of this replica.")        \
     X(LEADERSHIPS,         "muster_log_leaderships_total", "Elections this replica won.")         \
@@ -44,29 +51,21 @@ enum { UPDATE_MS = 100 };
       "Messages that found no connection or no room.")
 /* clang-format on */
 
-enum {
-#define X(name, text, help) GAUGE_##name,
-    GAUGES(X)
+#define X(text, help, value) {text, help},
+static const struct {
+    const char *name, *help;
+} gauge_names[] = {GAUGES(X)};
 #undef X
-        GAUGE_COUNT
-};
 struct replica_metrics {
     bool on;
     struct counter *counters[REPLICA_COUNTERS];
-    struct gauge *gauges[GAUGE_COUNT];
+    struct gauge *gauges[ARRAY_LEN(gauge_names)];
     struct counter *proposals[ERR_COUNT]; /* by result */
     struct metric_family *results;
     struct histogram *sync_seconds, *batch_entries;
     mono_time updated_at;
 };
 
-static const struct {
-    const char *name, *help;
-} gauge_names[GAUGE_COUNT] = {
-#define X(name, text, help) [GAUGE_##name] = {text, help},
-    GAUGES(X)
-#undef X
-};
 static const struct {
     const char *name, *help;
 } counter_names[REPLICA_COUNTERS] = {
@@ -79,12 +78,27 @@ static const double sync_buckets[] = {.0001, .00025, .0005, .001, .0025, .005, .
                                       .025,  .05,    .1,    .25,  .5,    1,    5};
 static const double batch_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384};
 
+static enum err add_histogram(struct metrics *metrics, const char *name, const char *help,
+                              const double *buckets, size_t count, struct histogram **ret_histogram,
+                              struct note *note)
+{
+    const struct metric_options options = {.name = name,
+                                           .help = help,
+                                           .kind = METRIC_HISTOGRAM,
+                                           .buckets = buckets,
+                                           .bucket_count = count};
+    struct metric_family *family;
+    enum err err = metrics_add(metrics, &options, &family, note);
+
+    if (!err) *ret_histogram = metric_histogram(family, NULL);
+    return err;
+}
+
 static enum err add_all(struct metrics *metrics, struct replica_metrics *m, struct note *note)
 {
-    struct metric_family *family;
     enum err err = ERR_OK;
 
-    for (size_t i = 0; !err && i < GAUGE_COUNT; i++)
+    for (size_t i = 0; !err && i < ARRAY_LEN(gauge_names); i++)
         err = metrics_add_gauge(metrics, gauge_names[i].name, gauge_names[i].help, &m->gauges[i],
                                 note);
     for (size_t i = 0; !err && i < REPLICA_COUNTERS; i++)
@@ -98,23 +112,11 @@ static enum err add_all(struct metrics *metrics, struct replica_metrics *m, stru
                                                .labels = {"result"}},
                       &m->results, note);
     if (!err)
-        err = metrics_add(metrics,
-                          &(struct metric_options){.name = "muster_log_sync_seconds",
-                                                   .help = "One append with its sync.",
-                                                   .kind = METRIC_HISTOGRAM,
-                                                   .buckets = sync_buckets,
-                                                   .bucket_count = ARRAY_LEN(sync_buckets)},
-                          &family, note);
-    if (!err) m->sync_seconds = metric_histogram(family, NULL);
+        err = add_histogram(metrics, "muster_log_sync_seconds", "One append with its sync.",
+                            sync_buckets, ARRAY_LEN(sync_buckets), &m->sync_seconds, note);
     if (!err)
-        err = metrics_add(metrics,
-                          &(struct metric_options){.name = "muster_log_batch_entries",
-                                                   .help = "Entries of one append.",
-                                                   .kind = METRIC_HISTOGRAM,
-                                                   .buckets = batch_buckets,
-                                                   .bucket_count = ARRAY_LEN(batch_buckets)},
-                          &family, note);
-    if (!err) m->batch_entries = metric_histogram(family, NULL);
+        err = add_histogram(metrics, "muster_log_batch_entries", "Entries of one append.",
+                            batch_buckets, ARRAY_LEN(batch_buckets), &m->batch_entries, note);
     return err;
 }
 
@@ -128,12 +130,11 @@ enum err replica_metrics_open(struct metrics *metrics, struct replica_metrics **
         err = add_all(metrics, m, note);
         m->on = !err;
     }
-    if (err) {
+    if (err)
         free(m);
-        return err;
-    }
-    *ret_metrics = m;
-    return ERR_OK;
+    else
+        *ret_metrics = m;
+    return err;
 }
 
 void replica_metrics_close(struct replica_metrics *metrics)
@@ -175,29 +176,14 @@ void replica_metrics_pump(struct replica *replica)
     struct replica_metrics *m = replica->metrics;
     struct replica_status status;
     uint64_t in_flight = 0;
+    size_t at = 0;
 
     if (!m->on || mono_elapsed_ms(m->updated_at, replica_now(replica)) < UPDATE_MS) return;
     m->updated_at = replica_now(replica);
     status = replica_status(replica);
     for (size_t i = 0; i < ARRAY_LEN(replica->propose.used_bytes); i++)
         in_flight += replica->propose.used_bytes[i];
-    gauge_set(m->gauges[GAUGE_TERM], (double)status.term);
-    gauge_set(m->gauges[GAUGE_LEADS], status.role == REPLICA_LEADER);
-    gauge_set(m->gauges[GAUGE_HAS_LEADER], status.leader_id != 0);
-    gauge_set(m->gauges[GAUGE_VOTER], status.voter);
-    gauge_set(m->gauges[GAUGE_MEMBERS], (double)replica->change.newest.count);
-    gauge_set(m->gauges[GAUGE_LEVEL], status.level);
-    gauge_set(m->gauges[GAUGE_LAST], (double)status.last);
-    gauge_set(m->gauges[GAUGE_DURABLE], (double)status.durable);
-    gauge_set(m->gauges[GAUGE_COMMIT], (double)status.commit);
-    gauge_set(m->gauges[GAUGE_APPLIED], (double)status.applied);
-    gauge_set(m->gauges[GAUGE_LAG],
-              status.commit > status.applied ? (double)(status.commit - status.applied) : 0);
-    gauge_set(m->gauges[GAUGE_SNAPSHOT], (double)status.snapshot);
-    gauge_set(m->gauges[GAUGE_IN_FLIGHT_ENTRIES], (double)replica->propose.used_entries);
-    gauge_set(m->gauges[GAUGE_IN_FLIGHT_BYTES], (double)in_flight);
-    gauge_set(m->gauges[GAUGE_CACHE_BYTES], (double)entries_bytes(replica->entries));
-    gauge_set(m->gauges[GAUGE_DISK_BYTES], (double)status.log_bytes);
-    gauge_set(m->gauges[GAUGE_DISK_FREE], (double)status.disk_free);
-    gauge_set(m->gauges[GAUGE_DISK_FULL], status.disk_full);
+#define X(text, help, value) gauge_set(m->gauges[at++], (double)(value));
+    GAUGES(X)
+#undef X
 }

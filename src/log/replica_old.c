@@ -1,36 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries that left memory, read back from the segments by the bulk thread, a few MiB at a time: for
- * the machines at start, and for followers that lag. What was read stands until the next read. */
+ * the machines at start, and for followers that lag. What was read stays until the next read. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
 
-static void replica_old_run(struct job *job)
+static enum err replica_old_run(struct replica_job *job)
 {
     struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
-    struct replica *replica = old->replica;
+    struct replica *replica = job->replica;
 
-    old->err = wal_read(replica->io->fs, replica->dir, old->places, old->count, &old->bytes,
-                        old->entries, &old->note);
-}
-
-static void replica_old_done(struct job *job, enum err err)
-{
-    struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
-
-    old->busy = false;
-    if (err || old->replica->closing || old->replica->stopped)
-        old->count = 0;
-    else
-        old->done(old);
+    return wal_read(replica->io->fs, replica->dir, old->places, old->count, &old->bytes,
+                    old->entries, &job->note);
 }
 
 bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last)
 {
-    struct replica *replica = old->replica;
+    struct replica *replica = old->job.replica;
     size_t bytes = 0;
 
-    assert(!old->busy);
+    assert(!old->job.busy);
     buf_clear(&old->bytes);
     old->first = first;
     for (old->count = 0; old->count < REPLICA_READ_ENTRIES && bytes < REPLICA_READ_BYTES;) {
@@ -44,23 +33,22 @@ bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last)
         bytes += old->places[old->count].size;
         old->count++;
     }
-    job_init(&old->job, replica_old_run, replica_old_done);
-    old->busy = old->count > 0 && !worker_submit(replica->bulk_worker, &old->job);
-    if (old->busy)
-        replica_count(replica, COUNT_OLD_READS);
-    else
+    if (old->count == 0 || replica_job_start(&old->job, replica->bulk_worker)) {
         old->count = 0;
-    return old->busy;
+        return false;
+    }
+    replica_count(replica, COUNT_OLD_READS);
+    return true;
 }
 
 const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index)
 {
-    if (old->busy || index < old->first || index >= old->first + old->count) return NULL;
+    if (old->job.busy || index < old->first || index >= old->first + old->count) return NULL;
     return &old->entries[index - old->first];
 }
 
 enum err replica_old_open(struct replica_old *old, struct replica *replica,
-                          void (*on_done)(struct replica_old *old))
+                          void (*done)(struct replica_job *job))
 {
     struct entry *entries = calloc(REPLICA_READ_ENTRIES, sizeof *entries);
     struct wal_place *places = calloc(REPLICA_READ_ENTRIES, sizeof *places);
@@ -70,15 +58,15 @@ enum err replica_old_open(struct replica_old *old, struct replica *replica,
         free(places);
         return ERR_NOMEM;
     }
-    *old = (struct replica_old){
-        .replica = replica, .done = on_done, .entries = entries, .places = places};
+    *old = (struct replica_old){.entries = entries, .places = places};
+    replica_job_init(&old->job, replica, replica_old_run, done);
     buf_init(&old->bytes, REPLICA_READ_BYTES + ENTRY_BYTES_MAX);
     return ERR_OK;
 }
 
 void replica_old_close(struct replica_old *old)
 {
-    assert(!old->busy);
+    assert(!old->job.busy);
     buf_deinit(&old->bytes);
     free(old->entries);
     free(old->places);

@@ -6,15 +6,15 @@
  *       |         |             | abandoned, leadership lost, skipped by a snapshot, closed
  *       +-refused-+-------------+--> DECIDED --the pump--> IDLE: done(outcome)
  *
- * Done, not done, don't know. A proposal stands at (index, term). When that index is applied with
+ * Done, not done, don't know. A proposal has its place at (index, term). When that index is applied with
  * the same term it is the very entry (log matching): ERR_OK. With another term the entry can never
  * be applied: ERR_NOT_LEADER. That our own log replaced it says nothing: another replica may still
  * hold it, win, and commit it. So after a lost leadership its proposals wait, for two election
  * time-outs, then they are ERR_UNKNOWN. Each leadership has its own list, because indexes may start
  * lower in the next.
  *
- * Bytes in flight count until the entry is applied, also when its caller has gone (a ghost stands
- * in): else a leader without a majority could be filled without bound. */
+ * Bytes in flight count until the entry is applied, also when its caller has gone (a ghost takes
+ * its place): else a leader without a majority could be filled without bound. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
@@ -43,8 +43,8 @@ static void release_share(struct replica *replica, const struct proposal *propos
     propose->used_entries--;
 }
 
-/* The first in the list that stands at `index` or before, out of it; NULL when there is none. One
- * that was gathered stands at 0. */
+/* The first in the list at `index` or before, out of it; NULL when there is none. A gathered one is
+ * at 0. */
 static struct proposal *take_to(struct replica *replica, struct list *list, uint64_t index)
 {
     struct proposal *first = proposal_at(list->next);
@@ -69,7 +69,7 @@ static void replica_propose_finish(struct replica *replica, struct proposal *pro
     proposal->done(proposal, err, reply);
 }
 
-/* The answer is known; the pump tells it, never the call that found out. Ghosts just end. */
+/* The answer is known; the pump reports it, never the call that found out. Ghosts just end. */
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_ghost(proposal)) {

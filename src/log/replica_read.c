@@ -149,9 +149,9 @@ mono_time replica_read_due(const struct replica *replica)
     return replica->reads.running ? replica->reads.resend_at : MONO_NEVER;
 }
 
-/* -- telling -- */
+/* -- ending -- */
 
-static void tell(struct replica *replica, struct read_ticket *ticket, enum err err)
+static void ticket_end(struct replica *replica, struct read_ticket *ticket, enum err err)
 {
     replica->reads.count--;
     replica_count(replica, COUNT_READS);
@@ -165,7 +165,7 @@ static void replica_read_notify_refused(struct replica *replica)
     list_init(&refused); /* a done() may ask again and be refused again: the next round's */
     list_splice(&refused, &replica->reads.refused);
     for (struct list *node; (node = list_pop(&refused));)
-        tell(replica, ticket_at(node), ticket_at(node)->outcome);
+        ticket_end(replica, ticket_at(node), ticket_at(node)->outcome);
 }
 
 void replica_read_pump(struct replica *replica)
@@ -184,7 +184,7 @@ void replica_read_pump(struct replica *replica)
 
         if (ticket->index > replica->applied) break;
         list_remove(&ticket->link);
-        tell(replica, ticket, ERR_OK);
+        ticket_end(replica, ticket, ERR_OK);
     }
     replica_read_notify_refused(replica);
 }

@@ -4,7 +4,7 @@
  * Every machine is begun and ended, also one that has no section: it was not there when the
  * snapshot was taken and is empty. A section of a machine this program does not have stops it:
  * going on would be forgetting. */
-#include <stdio.h>
+#include <string.h>
 
 #include "log/replica_internal.h"
 
@@ -64,13 +64,10 @@ enum err replica_restore_end(struct replica *replica, const struct snap_head *he
 enum err replica_snapshot_path(const struct replica *replica, const struct snapshot_mark *mark,
                                char path[FS_PATH_CAP], struct note *note)
 {
-    char name[SNAP_NAME_CAP];
-    int len;
+    char below[sizeof "snap/" + SNAP_NAME_CAP] = "snap/";
 
-    snap_name(mark, name);
-    len = snprintf(path, FS_PATH_CAP, "%s/snap/%s", replica->dir, name);
-    if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
-    return note_fail(note, ERR_INVALID, "%.64s...: path is too long", replica->dir);
+    snap_name(mark, below + strlen(below));
+    return fs_path(replica->dir, below, path, note);
 }
 
 static enum err load_file(struct replica *replica, const char *path, struct note *note)
@@ -126,10 +123,7 @@ enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_he
     } else if (!err) {
         err = replica_snapshot_path(replica, &head.mark, path, note);
         if (!err) err = load_file(replica, path, note);
-        if (!err) {
-            err = fs_stat(fs, path, &info);
-            if (err) note_set(note, "%s: %s", path, err_text(err));
-        }
+        if (!err) err = fs_noted(fs_stat(fs, path, &info), "look at", path, note);
     }
     /* Last: as long as the newest is not known to be good nothing is thrown away. */
     if (!err) err = snap_sweep(fs, replica->dir, note);

@@ -8,6 +8,8 @@
  * the next repetition begins anew. */
 #include "log/replica_internal.h"
 
+#include <string.h>
+
 static void send_frame(struct replica *replica, uint64_t to, const struct peer_frame *frame)
 {
     if (peers_send(replica->peers, to, frame)) replica_count(replica, COUNT_MESSAGES_DROPPED);
@@ -33,7 +35,7 @@ static struct replica_lag *lag_of(struct replica *replica, uint64_t id)
     for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
         struct replica_lag *lag = &replica->lags[i];
         if (lag->id == id) return lag;
-        if (!lag->active && !lag->old.busy) unused = lag;
+        if (!lag->active && !lag->old.job.busy) unused = lag;
     }
     if (!unused) return NULL;
     unused->id = id;
@@ -97,18 +99,19 @@ static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t co
 
 static void lag_run(struct replica_lag *lag);
 
-static void replica_send_old_done(struct replica_old *old)
+static void replica_send_old_done(struct replica_job *job)
 {
-    struct replica_lag *lag = CONTAINER_OF(old, struct replica_lag, old);
+    struct replica_lag *lag = CONTAINER_OF(job, struct replica_lag, old.job);
+    struct replica_old *old = &lag->old;
     struct replica *replica = lag->replica;
 
-    if (old->err == ERR_CORRUPT) { /* what we acknowledged cannot be read any more */
-        replica_fail(replica, old->err, &old->note);
+    if (job->err == ERR_CORRUPT) { /* what we acknowledged cannot be read any more */
+        replica_fail(replica, job->err, &job->note);
         return;
     }
-    if (old->err) { /* compacted meanwhile, or no memory: the engine asks again */
+    if (job->err) { /* compacted meanwhile, or no memory: the engine asks again */
         LOG_WARN(&replica->log, "log entries for a slow replica could not be read: retrying",
-                 log_err("err", old->err), log_text("why", old->note.text),
+                 log_err("err", job->err), log_text("why", job->note.text),
                  log_u64("peer", lag->id));
         lag->active = false;
         return;
@@ -140,7 +143,7 @@ static void lag_run(struct replica_lag *lag)
     struct entry entry;
 
     lag->waits = false;
-    while (lag->active && !lag->old.busy) {
+    while (lag->active && !lag->old.job.busy) {
         if (!next_in_memory(lag, lag->next, &entry)) {
             start_read(lag);
             return;
@@ -172,10 +175,10 @@ static void send_append(struct replica *replica, uint64_t to,
     if (lag->active && lag->term == append->term) {
         /* Goes on with, or repeats, what is being sent. */
         if (prev <= lag->end) lag->end = max_u64(lag->end, prev + count);
-        if (!lag->old.busy && !lag->waits) lag_run(lag);
+        if (!lag->old.job.busy && !lag->waits) lag_run(lag);
         return;
     }
-    if (lag->old.busy) return; /* of an older term; the engine asks again */
+    if (lag->old.job.busy) return; /* of an older term; the engine asks again */
     lag->active = true;
     lag->next = prev + 1;
     lag->end = prev + count;
@@ -189,7 +192,7 @@ void replica_send_pump(struct replica *replica)
     if (!replica_may_step(replica)) return;
     for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
         struct replica_lag *lag = &replica->lags[i];
-        if (!lag->active || lag->old.busy) continue;
+        if (!lag->active || lag->old.job.busy) continue;
         if (!lag_current(lag))
             lag->active = false;
         else if (peers_queued(replica->peers, lag->id) < replica->limits.peer_queue_bytes / 2)
@@ -197,34 +200,44 @@ void replica_send_pump(struct replica *replica)
     }
 }
 
+/* Messages of the engine that a frame carries as they are. */
+static const struct {
+    enum peer_frame_kind kind;
+    int type;
+    size_t size;
+} carried[] = {
+    {FRAME_APPEND_RESULT, RAFT_APPEND_ENTRIES_RESULT, sizeof(struct raft_append_entries_result)},
+    {FRAME_VOTE, RAFT_REQUEST_VOTE, sizeof(struct raft_request_vote)},
+    {FRAME_VOTE_RESULT, RAFT_REQUEST_VOTE_RESULT, sizeof(struct raft_request_vote_result)},
+    {FRAME_TIMEOUT_NOW, RAFT_TIMEOUT_NOW, sizeof(struct raft_timeout_now)},
+};
+
+struct raft_message replica_message_of(const struct peer_frame *frame, uint64_t from)
+{
+    struct raft_message message = {.server_id = from, .server_address = ""};
+
+    for (size_t i = 0; i < ARRAY_LEN(carried); i++) {
+        if (carried[i].kind != frame->kind) continue;
+        message.type = (enum raft_message_type)carried[i].type;
+        memcpy(&message.request_vote, &frame->u, carried[i].size);
+    }
+    return message;
+}
+
 void replica_send(struct replica *replica, const struct raft_message *message)
 {
     struct peer_frame frame = {0};
 
-    switch (message->type) {
-    case RAFT_APPEND_ENTRIES:
+    if (message->type == RAFT_APPEND_ENTRIES)
         send_append(replica, message->server_id, &message->append_entries);
-        return;
-    case RAFT_INSTALL_SNAPSHOT: replica_install_send(replica, message); return;
-    case RAFT_APPEND_ENTRIES_RESULT:
-        frame.kind = FRAME_APPEND_RESULT;
-        frame.u.append_result = message->append_entries_result;
-        break;
-    case RAFT_REQUEST_VOTE:
-        frame.kind = FRAME_VOTE;
-        frame.u.vote = message->request_vote;
-        break;
-    case RAFT_REQUEST_VOTE_RESULT:
-        frame.kind = FRAME_VOTE_RESULT;
-        frame.u.vote_result = message->request_vote_result;
-        break;
-    case RAFT_TIMEOUT_NOW:
-        frame.kind = FRAME_TIMEOUT_NOW;
-        frame.u.timeout_now = message->timeout_now;
-        break;
-    default: assert(false); return;
+    else if (message->type == RAFT_INSTALL_SNAPSHOT)
+        replica_install_send(replica, message);
+    for (size_t i = 0; i < ARRAY_LEN(carried); i++) {
+        if (carried[i].type != (int)message->type) continue;
+        frame.kind = carried[i].kind;
+        memcpy(&frame.u, &message->request_vote, carried[i].size);
+        send_frame(replica, message->server_id, &frame);
     }
-    send_frame(replica, message->server_id, &frame);
 }
 
 void replica_send_close(struct replica *replica)

@@ -4,7 +4,7 @@
  * All machines are asked for a view in one turn, so that the file is the state after one index.
  * Then a slice a turn: one machine writes about snapshot_chunk_bytes into a buffer, the bulk thread
  * writes that to the file, and only then the next slice is asked for; so there is never more than
- * one slice in memory. When the file is durable the engine is told, and only then the log before it
+ * one slice in memory. When the file is durable the engine learns of it, and only then the log before it
  * may go: a crash at any moment finds either the old snapshot with its log or the new one.
  *
  *     idle -> taking -> finishing -> durable -> idle
@@ -35,26 +35,20 @@ struct replica_snapshots {
     struct sections sections; /* by id of the machine */
     mono_time began;
 
-    /* the bulk thread's while busy */
-    bool busy;
-    struct job job;
+    struct replica_job job; /* of the bulk thread, with: */
     enum file_work work;
     struct snap_writer *writer; /* NULL: not made yet, or gone */
     uint64_t unique;
     struct buf slice;
     size_t slice_section;
     uint64_t file_bytes;
-    enum err err;
-    struct note note;
 
     uint64_t forget_to; /* entries that the last one replaced; 0: they are gone */
 
     /* removing older files */
-    bool tidy_due, tidy_busy;
-    struct job tidy;
+    bool tidy_due;
+    struct replica_job tidy;
     struct snapshot_mark tidy_keep;
-    enum err tidy_err;
-    struct note tidy_note;
 };
 
 /* -- the file, on the bulk thread -- */
@@ -66,26 +60,28 @@ static enum err write_slice(struct replica_snapshots *s)
     enum err err = ERR_OK;
 
     if (!s->writer)
-        err = snap_create(replica->io->fs, replica->dir, &s->head, s->unique, &s->writer, &s->note);
+        err = snap_create(replica->io->fs, replica->dir, &s->head, s->unique, &s->writer,
+                          &s->job.note);
     while (!err && rest.len > 0) {
         size_t piece = min_size(rest.len, SNAP_CHUNK_MAX);
-        err = snap_write(s->writer, (uint32_t)s->slice_section, str_of(rest.at, piece), &s->note);
+        err =
+            snap_write(s->writer, (uint32_t)s->slice_section, str_of(rest.at, piece), &s->job.note);
         rest = str_tail(rest, piece);
     }
     return err;
 }
 
-static void replica_snapshot_run(struct job *job)
+static enum err replica_snapshot_run(struct replica_job *job)
 {
     struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, job);
+    enum err err = ERR_OK;
 
-    s->err = ERR_OK;
     switch (s->work) {
-    case FILE_WRITE: s->err = write_slice(s); break;
+    case FILE_WRITE: err = write_slice(s); break;
     case FILE_FINISH:
-        s->err = write_slice(s); /* nothing but the file itself, if no machine had a byte */
-        if (s->err) break;
-        s->err = snap_finish(s->writer, &s->file_bytes, &s->note);
+        err = write_slice(s); /* nothing but the file itself, if no machine had a byte */
+        if (err) break;
+        err = snap_finish(s->writer, &s->file_bytes, &job->note);
         s->writer = NULL;
         break;
     case FILE_ABANDON:
@@ -93,28 +89,20 @@ static void replica_snapshot_run(struct job *job)
         s->writer = NULL;
         break;
     }
+    return err;
 }
 
-static void replica_snapshot_done(struct job *job, enum err err)
+static void replica_snapshot_done(struct replica_job *job)
 {
-    struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, job);
-
-    s->busy = false;
-    if (err || s->replica->closing || s->replica->stopped) return;
-    replica_wake(s->replica);
+    replica_wake(job->replica);
 }
 
 static void replica_snapshot_submit(struct replica_snapshots *s, enum file_work work)
 {
-    assert(!s->busy);
     s->work = work;
-    s->err = ERR_OK;
-    s->note.text[0] = '\0';
-    job_init(&s->job, replica_snapshot_run, replica_snapshot_done);
-    s->busy = true;
-    if (worker_submit(s->replica->bulk_worker, &s->job)) { /* full: it is asked again */
-        s->busy = false;
-        s->err = ERR_BUSY;
+    s->job.err = ERR_OK;
+    if (replica_job_start(&s->job, s->replica->bulk_worker)) { /* full: it is asked again */
+        s->job.err = ERR_BUSY;
         replica_again(s->replica);
     }
 }
@@ -138,8 +126,7 @@ static void failed(struct replica *replica, enum err err, struct note *note)
     replica_snapshot_give_up(replica);
 }
 
-/* What passes by itself is tried again later; an error of the disk does not pass. */
-static bool replica_snapshot_is_passing(enum err err)
+bool replica_snapshot_is_passing(enum err err)
 {
     return err == ERR_NO_SPACE || err == ERR_NOMEM || err == ERR_FULL || err == ERR_EXISTS;
 }
@@ -194,7 +181,7 @@ static bool find_members(const struct replica *replica, struct snapshot_mark *ma
     return mark->members_index <= mark->index && mark->members.count > 0;
 }
 
-/* A machine of a level that the cluster has not reached is empty, and who does not know it yet
+/* A machine of a level that the cluster has not reached is empty, and a replica that does not know it yet
  * would stop at its section. */
 static bool has_section(const struct replica *replica, uint32_t id)
 {
@@ -226,7 +213,7 @@ static void replica_snapshot_begin(struct replica *replica)
     s->state = REPLICA_SNAPSHOT_TAKING;
     s->sections =
         (struct sections){.machines = replica->machines, .count = REPLICA_MACHINES_MAX + 1};
-    s->err = ERR_OK;
+    s->job.err = ERR_OK;
     s->unique = entropy_u64(replica->io->entropy);
     s->began = replica_now(replica);
     for (uint32_t id = 1; !err && id <= REPLICA_MACHINES_MAX; id++)
@@ -248,16 +235,16 @@ static void take_slice(struct replica *replica)
     enum err err;
 
     /* A slice the bulk thread had no room for is still in the buffer. */
-    if (s->err == ERR_BUSY) {
+    if (s->job.err == ERR_BUSY) {
         replica_snapshot_submit(s, s->work);
         return;
     }
-    if (s->err) {
-        if (replica_snapshot_is_passing(s->err)) {
-            failed(replica, s->err, &s->note);
+    if (s->job.err) {
+        if (replica_snapshot_is_passing(s->job.err)) {
+            failed(replica, s->job.err, &s->job.note);
         } else {
-            note_prefix(&s->note, "write a snapshot");
-            replica_fail(replica, s->err, &s->note);
+            note_prefix(&s->job.note, "write a snapshot");
+            replica_fail(replica, s->job.err, &s->job.note);
         }
         return;
     }
@@ -333,8 +320,8 @@ static void replica_snapshot_settle(struct replica *replica)
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes)
 {
-    /* Who is still being sent the one before may go on; older than that is too much to keep. */
-    replica_install_stop_older(replica, replica->snapshot.index);
+    /* A replica that is being sent the one before may go on; older than that is too much to keep. */
+    (void)replica_install_sends_older(replica, replica->snapshot.index, true);
     replica->snapshot = *mark;
     replica->snapshot_bytes = bytes;
     replica->snapshots->tidy_due = true;
@@ -343,36 +330,29 @@ void replica_snapshot_took_over(struct replica *replica, const struct snapshot_m
 
 /* -- removing what is older -- */
 
-static void run_tidy(struct job *job)
+static enum err run_tidy(struct replica_job *job)
 {
-    struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, tidy);
-    struct replica *replica = s->replica;
+    struct replica *replica = job->replica;
 
-    s->tidy_err = snap_remove_older(replica->io->fs, replica->dir, &s->tidy_keep, &s->tidy_note);
+    return snap_remove_older(replica->io->fs, replica->dir, &replica->snapshots->tidy_keep,
+                             &job->note);
 }
 
-static void tidy_done(struct job *job, enum err err)
+static void tidy_done(struct replica_job *job)
 {
-    struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, tidy);
-    struct replica *replica = s->replica;
-
-    s->tidy_busy = false;
-    if (err || replica->closing || !s->tidy_err) return;
-    LOG_WARN(&replica->log, "older snapshots could not be removed", log_err("err", s->tidy_err),
-             log_text("why", s->tidy_note.text));
+    if (job->err)
+        LOG_WARN(&job->replica->log, "older snapshots could not be removed",
+                 log_err("err", job->err), log_text("why", job->note.text));
 }
 
 static void tidy(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
 
-    if (!s->tidy_due || s->tidy_busy) return;
-    if (replica_install_sends_older(replica, replica->snapshot.index)) return;
+    if (!s->tidy_due || s->tidy.busy) return;
+    if (replica_install_sends_older(replica, replica->snapshot.index, false)) return;
     s->tidy_keep = replica->snapshot;
-    s->tidy_note.text[0] = '\0';
-    job_init(&s->tidy, run_tidy, tidy_done);
-    s->tidy_busy = worker_submit(replica->bulk_worker, &s->tidy) == ERR_OK;
-    s->tidy_due = !s->tidy_busy;
+    s->tidy_due = replica_job_start(&s->tidy, replica->bulk_worker) != ERR_OK;
 }
 
 /* -- life -- */
@@ -382,7 +362,7 @@ void replica_snapshot_pump(struct replica *replica)
     struct replica_snapshots *s = replica->snapshots;
 
     if (replica->stopped) return;
-    if (!s->busy && s->state == GIVING_UP) {
+    if (!s->job.busy && s->state == GIVING_UP) {
         if (s->writer)
             replica_snapshot_submit(s, FILE_ABANDON);
         else {
@@ -391,9 +371,9 @@ void replica_snapshot_pump(struct replica *replica)
         }
     }
     if (s->state == IDLE) replica_snapshot_begin(replica);
-    if (!s->busy && s->state == REPLICA_SNAPSHOT_TAKING) take_slice(replica);
-    if (!s->busy && s->state == FINISHING) {
-        if (s->err)
+    if (!s->job.busy && s->state == REPLICA_SNAPSHOT_TAKING) take_slice(replica);
+    if (!s->job.busy && s->state == FINISHING) {
+        if (s->job.err)
             take_slice(replica); /* again, or given up */
         else
             s->state = DURABLE;
@@ -415,6 +395,8 @@ enum err replica_snapshot_open(struct replica *replica)
         return err;
     }
     s->replica = replica;
+    replica_job_init(&s->job, replica, replica_snapshot_run, replica_snapshot_done);
+    replica_job_init(&s->tidy, replica, run_tidy, tidy_done);
     buf_init(&s->slice, SLICE_MAX);
     timer_start_in(&s->timer, replica->limits.snapshot_every_ms);
     replica->snapshots = s;
@@ -435,7 +417,7 @@ void replica_snapshot_close(struct replica *replica)
     struct replica_snapshots *s = replica->snapshots;
 
     if (!s) return;
-    assert(!s->busy && !s->tidy_busy);
+    assert(!s->job.busy && !s->tidy.busy);
     timer_deinit(&s->timer);
     snap_abandon(s->writer);
     buf_deinit(&s->slice);

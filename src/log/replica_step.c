@@ -4,7 +4,7 @@
  * Order of the effects of one step: term and vote go to the disk and close the gate; entries go to
  * memory, from where the disk takes them; messages leave, or are held while the gate is closed.
  * Messages may leave before the entries are durable: acknowledgements come out of the engine only
- * after it was told. */
+ * after it knows them to be durable. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static enum err replica_step_take_entries(struct replica *replica,
     return err;
 }
 
-/* Told on every step that may have changed it; the parts only move their lists here. */
+/* After every step that may have changed the role; the parts only move their lists here. */
 static void note_role(struct replica *replica)
 {
     enum replica_role role = engine_role(replica->engine);
@@ -155,38 +155,13 @@ static enum err receive_append(struct replica *replica, uint64_t from,
                                  effects);
 }
 
-static enum err receive_message(struct replica *replica, uint64_t from,
-                                const struct peer_frame *frame, struct engine_effects *effects)
-{
-    struct raft_message message = {.server_id = from, .server_address = ""};
-
-    switch (frame->kind) {
-    case FRAME_APPEND_RESULT:
-        message.type = RAFT_APPEND_ENTRIES_RESULT;
-        message.append_entries_result = frame->u.append_result;
-        break;
-    case FRAME_VOTE:
-        message.type = RAFT_REQUEST_VOTE;
-        message.request_vote = frame->u.vote;
-        break;
-    case FRAME_VOTE_RESULT:
-        message.type = RAFT_REQUEST_VOTE_RESULT;
-        message.request_vote_result = frame->u.vote_result;
-        break;
-    default:
-        assert(frame->kind == FRAME_TIMEOUT_NOW);
-        message.type = RAFT_TIMEOUT_NOW;
-        message.timeout_now = frame->u.timeout_now;
-        break;
-    }
-    return engine_receive(replica->engine, replica_now(replica), &message, effects);
-}
-
 static void step_frame(struct replica *replica, uint64_t from, const struct peer_frame *frame)
 {
     struct engine_effects effects = {0};
-    enum err err = frame->kind == FRAME_APPEND ? receive_append(replica, from, frame, &effects)
-                                               : receive_message(replica, from, frame, &effects);
+    struct raft_message message = replica_message_of(frame, from);
+    enum err err = frame->kind == FRAME_APPEND
+                       ? receive_append(replica, from, frame, &effects)
+                       : engine_receive(replica->engine, replica_now(replica), &message, &effects);
 
     if (err == ERR_INVALID) {
         LOG_WARN(&replica->log, "rejected an invalid frame from a replica", log_u64("peer", from),
@@ -197,17 +172,19 @@ static void step_frame(struct replica *replica, uint64_t from, const struct peer
 }
 
 /* A leader may send faster than this disk writes. What waits for it is bounded; the sender's
- * connection then stands still until some of it is written. */
+ * connection then waits until some of it is written. */
 static bool is_swamped(const struct replica *replica, const struct peer_frame *frame)
 {
     return frame->kind == FRAME_APPEND && frame->u.append.entry_count > 0 &&
-           replica->disk.append_busy &&
+           replica->disk.append.busy &&
            entries_log_bytes_since(replica->entries, replica->disk.durable) >=
                replica->limits.in_flight_bytes;
 }
 
-bool replica_on_frame(struct replica *replica, uint64_t from, struct peer_frame *frame)
+bool replica_on_frame(void *owner, uint64_t from, struct peer_frame *frame)
 {
+    struct replica *replica = owner;
+
     if (replica->stopped || replica->closing) return true;
     if (!replica_may_step(replica) || is_swamped(replica, frame)) {
         replica->gate.refused = true;
@@ -236,9 +213,9 @@ void replica_step_pump(struct replica *replica)
     struct engine_effects effects = {0};
     enum err err;
 
-    if (replica_may_step(replica) && disk->durable > disk->told) {
-        disk->told = disk->durable;
-        err = engine_persisted(replica->engine, replica_now(replica), disk->told, &effects);
+    if (replica_may_step(replica) && disk->durable > disk->reported) {
+        disk->reported = disk->durable;
+        err = engine_persisted(replica->engine, replica_now(replica), disk->reported, &effects);
         replica_effects(replica, err, &effects);
     }
     if (replica_may_step(replica) && mono_due(engine_due(replica->engine), replica_now(replica))) {

@@ -15,16 +15,6 @@
 #include "log/snapfile_internal.h"
 
 enum {
-    SNAPFILE_AT_MAGIC = 0,
-    SNAPFILE_AT_FORMAT = 8,
-    AT_SIZE = 12,
-    SNAPFILE_AT_INDEX = 16,
-    SNAPFILE_AT_TERM = 24,
-    AT_MEMBERS_INDEX = 32,
-    SNAPFILE_AT_CLUSTER = 40,
-    AT_CLOCK = 48,
-    AT_LEVEL = 56,
-    AT_COUNT = 60,
     MEMBER_FIXED = 16,
     SNAP_FORMAT = 1,
 };
@@ -64,16 +54,16 @@ size_t snap_head_write(const struct snap_head *head, char *room, uint32_t *ret_c
     }
     size_t size = at + 8;
     assert(size <= SNAP_HEAD_MAX);
-    memcpy(room + SNAPFILE_AT_MAGIC, snapfile_magic, sizeof snapfile_magic);
-    store_le32(room + SNAPFILE_AT_FORMAT, SNAP_FORMAT);
-    store_le32(room + AT_SIZE, (uint32_t)size);
-    store_le64(room + SNAPFILE_AT_INDEX, head->mark.index);
-    store_le64(room + SNAPFILE_AT_TERM, head->mark.term);
-    store_le64(room + AT_MEMBERS_INDEX, head->mark.members_index);
-    store_le64(room + SNAPFILE_AT_CLUSTER, head->cluster_id);
-    store_le64(room + AT_CLOCK, head->clock_ns);
-    store_le32(room + AT_LEVEL, head->level);
-    store_le32(room + AT_COUNT, (uint32_t)members->count);
+    memcpy(room, snapfile_magic, sizeof snapfile_magic);
+    store_le32(room + 8, SNAP_FORMAT);
+    store_le32(room + 12, (uint32_t)size);
+    store_le64(room + 16, head->mark.index);
+    store_le64(room + 24, head->mark.term);
+    store_le64(room + 32, head->mark.members_index);
+    store_le64(room + 40, head->cluster_id);
+    store_le64(room + 48, head->clock_ns);
+    store_le32(room + 56, head->level);
+    store_le32(room + 60, (uint32_t)members->count);
     *ret_crc = crc32c(0, room, size - 4);
     store_le32(room + size - 4, *ret_crc);
     return size;
@@ -110,9 +100,8 @@ enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *re
         *ret_size = SNAP_HEAD_FIXED;
         return ERR_TOO_LARGE;
     }
-    size_t size = load_le32(at + AT_SIZE);
-    if (memcmp(at + SNAPFILE_AT_MAGIC, snapfile_magic, sizeof snapfile_magic) != 0)
-        return ERR_CORRUPT;
+    size_t size = load_le32(at + 12);
+    if (memcmp(at, snapfile_magic, sizeof snapfile_magic) != 0) return ERR_CORRUPT;
     if (size < SNAP_HEAD_FIXED + 8 || size > SNAP_HEAD_MAX || size % SNAP_ALIGN != 0)
         return ERR_CORRUPT;
     if (size > bytes.len) {
@@ -121,14 +110,14 @@ enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *re
     }
     uint32_t crc = crc32c(0, at, size - 4);
     if (load_le32(at + size - 4) != crc) return ERR_CORRUPT;
-    if (load_le32(at + SNAPFILE_AT_FORMAT) != SNAP_FORMAT) return ERR_VERSION;
-    head.mark.index = load_le64(at + SNAPFILE_AT_INDEX);
-    head.mark.term = load_le64(at + SNAPFILE_AT_TERM);
-    head.mark.members_index = load_le64(at + AT_MEMBERS_INDEX);
-    head.cluster_id = load_le64(at + SNAPFILE_AT_CLUSTER);
-    head.clock_ns = load_le64(at + AT_CLOCK);
-    head.level = load_le32(at + AT_LEVEL);
-    enum err err = members_read(at, size - 8, load_le32(at + AT_COUNT), &head.mark.members);
+    if (load_le32(at + 8) != SNAP_FORMAT) return ERR_VERSION;
+    head.mark.index = load_le64(at + 16);
+    head.mark.term = load_le64(at + 24);
+    head.mark.members_index = load_le64(at + 32);
+    head.cluster_id = load_le64(at + 40);
+    head.clock_ns = load_le64(at + 48);
+    head.level = load_le32(at + 56);
+    enum err err = members_read(at, size - 8, load_le32(at + 60), &head.mark.members);
     if (err) return err;
     *ret_head = head;
     *ret_size = size;

@@ -11,7 +11,8 @@ enum {
     SNAP_CHUNK_HEAD = 24, /* before its bytes */
     SNAP_END_BYTES = 16,  /* in the end mark: chunks, bytes */
     SNAP_ALIGN = 8,
-    SNAP_SYNC_BYTES = 4 << 20, /* written at most between two syncs */
+    SNAP_NAME_SIZE = 16 + 1 + 16 + 5 + 1, /* "<index>-<term>.snap" and its NUL */
+    SNAP_SYNC_BYTES = 4 << 20,            /* written at most between two syncs */
 };
 #define SNAP_SECTION_END UINT32_MAX
 
@@ -32,7 +33,9 @@ void snap_chunk_write(const struct snap_chunk *chunk, uint32_t head_crc, char *r
 enum err snap_chunk_read(struct str bytes, uint32_t head_crc, struct snap_chunk *ret_chunk,
                          size_t *ret_size);
 
-bool snap_name_parse(struct str name, uint64_t *ret_index, uint64_t *ret_term);
+/* The names of all snapshots, newest first, each in SNAP_NAME_SIZE bytes with its NUL. For
+ * buf_deinit after ERR_OK. ERR_FULL: more than there can be. */
+enum err snap_list(struct fs *fs, const char *dir, struct buf *ret_names, struct note *note);
 enum err snap_dir_path(const char *dir, const char *name, char path[FS_PATH_CAP],
                        struct note *note); /* "<dir>/snap/<name>" */
 enum err snap_sync_names(struct fs *fs, const char *dir, struct note *note);

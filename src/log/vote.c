@@ -17,12 +17,8 @@
 #include "base/crc32c.h"
 #include "log/wal.h"
 
+/* the places of the table above, and: */
 enum {
-    VOTE_AT_MAGIC = 0,
-    VOTE_AT_FORMAT = 8,
-    VOTE_AT_SERIAL = 16,
-    VOTE_AT_TERM = 24,
-    AT_CANDIDATE = 32,
     VOTE_AT_CRC = 44,
     SLOT_BYTES = 48,
     SLOT_STEP = 4096, /* apart: no sector holds both */
@@ -46,22 +42,22 @@ struct slot {
 static void slot_write(const struct slot *slot, char room[SLOT_BYTES])
 {
     memset(room, 0, SLOT_BYTES);
-    memcpy(room + VOTE_AT_MAGIC, vote_magic, sizeof vote_magic);
-    store_le32(room + VOTE_AT_FORMAT, VOTE_FORMAT);
-    store_le64(room + VOTE_AT_SERIAL, slot->serial);
-    store_le64(room + VOTE_AT_TERM, slot->vote.term);
-    store_le64(room + AT_CANDIDATE, slot->vote.candidate);
+    memcpy(room, vote_magic, sizeof vote_magic);
+    store_le32(room + 8, VOTE_FORMAT);
+    store_le64(room + 16, slot->serial);
+    store_le64(room + 24, slot->vote.term);
+    store_le64(room + 32, slot->vote.candidate);
     store_le32(room + VOTE_AT_CRC, crc32c(0, room, VOTE_AT_CRC));
 }
 
 static enum err slot_read(const char *at, struct slot *ret_slot)
 {
-    if (memcmp(at + VOTE_AT_MAGIC, vote_magic, sizeof vote_magic) != 0) return ERR_CORRUPT;
+    if (memcmp(at, vote_magic, sizeof vote_magic) != 0) return ERR_CORRUPT;
     if (load_le32(at + VOTE_AT_CRC) != crc32c(0, at, VOTE_AT_CRC)) return ERR_CORRUPT;
-    if (load_le32(at + VOTE_AT_FORMAT) != VOTE_FORMAT) return ERR_VERSION;
+    if (load_le32(at + 8) != VOTE_FORMAT) return ERR_VERSION;
     *ret_slot = (struct slot){
-        .serial = load_le64(at + VOTE_AT_SERIAL),
-        .vote = {.term = load_le64(at + VOTE_AT_TERM), .candidate = load_le64(at + AT_CANDIDATE)},
+        .serial = load_le64(at + 16),
+        .vote = {.term = load_le64(at + 24), .candidate = load_le64(at + 32)},
     };
     return ERR_OK;
 }
@@ -111,14 +107,13 @@ static enum err vote_create(struct fs *fs, const char *path, struct note *note)
     memset(bytes, 0, sizeof bytes);
     slot_write(&(struct slot){.serial = 1}, bytes);
     slot_write(&(struct slot){.serial = 1}, bytes + SLOT_STEP);
-    /* Left by one who died here; the temporaries of others in this directory may be alive. */
+    /* Left by a process that died here; the temporaries of others in this directory may be alive. */
     const char *slash = strrchr(path, '/');
     snprintf(temp, sizeof temp, "%.*s/.VOTE.00000000.tmp", (int)(slash - path), path);
     enum err err = fs_remove(fs, temp);
     if (!err || err == ERR_NOT_FOUND)
         err = fs_publish(fs, path, str_of(bytes, sizeof bytes), 0600, 0);
-    if (err) note_set(note, "make %s: %s", path, err_text(err));
-    return err;
+    return fs_noted(err, "make", path, note);
 }
 
 static enum err vote_load(struct vote_file *file, int *ret_slot, struct note *note)
@@ -145,8 +140,7 @@ enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_f
     struct vote_file *file = calloc(1, sizeof *file);
     if (!file) return note_fail(note, ERR_NOMEM, "open %s/log/VOTE: %s", dir, err_text(ERR_NOMEM));
     file->fs = fs;
-    int len = snprintf(file->path, sizeof file->path, "%s/log/VOTE", dir);
-    enum err err = len > 0 && len < FS_PATH_CAP ? ERR_OK : ERR_INVALID;
+    enum err err = fs_path(dir, "log/VOTE", file->path, note);
     if (!err) err = fs_stat(fs, file->path, &info);
     if (err == ERR_NOT_FOUND && !read_only) {
         err = vote_create(fs, file->path, note);
@@ -160,7 +154,7 @@ enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_f
     }
     err = vote_load(file, &slot, note);
     /* What is read may be in the kernel's memory only: the newest slot first, over itself, so that
-     * the other one stands until it is durable. */
+     * the other one stays until it is durable. */
     if (!err && !read_only) err = slot_put(file, slot, note);
     if (!err && !read_only) err = slot_put(file, 1 - slot, note);
     if (err) goto fail;

@@ -125,15 +125,6 @@ static enum err roll(struct wal *wal, struct note *note)
     return ERR_OK;
 }
 
-static void batch_trim(struct wal *wal)
-{
-    assert(wal->batch_len == 0);
-    if (wal->batch_cap <= WAL_BATCH_KEEP) return;
-    free(wal->batch);
-    wal->batch = NULL;
-    wal->batch_cap = 0;
-}
-
 static enum err append_record(struct wal *wal, struct log_record record,
                               struct wal_place *ret_place, struct note *note)
 {
@@ -174,7 +165,12 @@ enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
     if (!err) err = wal_sync(wal, note);
     if (err) return err;
     wal->appends++;
-    batch_trim(wal);
+    assert(wal->batch_len == 0);
+    if (wal->batch_cap > WAL_BATCH_KEEP) {
+        free(wal->batch);
+        wal->batch = NULL;
+        wal->batch_cap = 0;
+    }
     return ERR_OK;
 }
 
@@ -209,7 +205,6 @@ struct wal_stats wal_stats(const struct wal *wal)
         .segments = wal->used_count,
         .spares = wal->spare_count,
         .disk_bytes = wal->making ? wal->made : 0,
-        .first_sequence = wal->used_count > 0 ? wal->used[0].sequence : 0,
         .last_sequence = wal->used_count > 0 ? wal_in_use(wal)->sequence : 0,
     };
     for (size_t i = 0; i < wal->used_count; i++) stats.disk_bytes += wal->used[i].size;
@@ -229,20 +224,17 @@ static enum err options_check(const struct wal_options *options, struct note *no
     if (options->spares > WAL_SPARES_MAX)
         return note_fail(note, ERR_INVALID, "%" PRIu32 " spare segments: at most %d",
                          options->spares, WAL_SPARES_MAX);
+    if (strlen(options->dir) > FS_PATH_CAP - WAL_NAME_CAP - sizeof "/log")
+        return note_fail(note, ERR_INVALID, "%.100s...: path too long", options->dir);
     return ERR_OK;
 }
 
 static void wal_free(struct wal *wal)
 {
-    char path[FS_PATH_CAP];
     fs_close(wal->fs, wal->file);
-    if (wal->making) {
-        fs_close(wal->fs, wal->making);
-        if (!wal_path(wal->dir, wal->making_name, path)) fs_remove(wal->fs, path); /* best effort */
-    }
+    wal_drop_making(wal);
     free(wal->batch);
     free(wal->used);
-    free(wal->dir);
     free(wal);
 }
 
@@ -255,13 +247,8 @@ enum err wal_open(const struct wal_options *options, bool read_only, wal_found_f
     if (err) return err;
     assert(options->entropy || read_only);
     struct wal *wal = calloc(1, sizeof *wal);
-    size_t dir_len = strlen(options->dir) + sizeof "/log";
-    if (wal) wal->dir = malloc(dir_len);
-    if (!wal || !wal->dir) {
-        free(wal);
-        return note_fail(note, ERR_NOMEM, "%s/log: %s", options->dir, err_text(ERR_NOMEM));
-    }
-    snprintf(wal->dir, dir_len, "%s/log", options->dir);
+    if (!wal) return note_fail(note, ERR_NOMEM, "%s/log: %s", options->dir, err_text(ERR_NOMEM));
+    snprintf(wal->dir, sizeof wal->dir, "%s/log", options->dir);
     wal->fs = options->fs;
     wal->entropy = options->entropy;
     wal->cluster_id = options->cluster_id;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log on disk: segment files, append and sync, recovery. Blocking; after wal_open the loop's
- * thread hands it to the disk thread, and from then on one job at a time touches it.
+ * thread gives it to the disk thread, and from then on one job at a time touches it.
  *
  * Promises: what wal_append returned ERR_OK for is there after any crash; after any other answer
  * the process must stop (fail-stop: every later call answers the same error). Entries are appended
@@ -28,7 +28,7 @@ struct wal_options {
     uint32_t spares;        /* prepared ahead, at most; 0: 2, at most 16 */
     bool create;            /* a log without any segment is begun; else it is ERR_CORRUPT */
 };
-struct wal_place {         /* where an entry stands */
+struct wal_place {         /* of an entry */
     uint64_t sequence;     /* of the segment */
     uint32_t offset, size; /* of the record */
 };
@@ -75,11 +75,11 @@ void wal_save_space(struct wal *wal, bool scarce);
 enum err wal_prepare(struct wal *wal, struct note *note);
 struct wal_stats {
     uint64_t appends, syncs, bytes, segments, spares, disk_bytes;
-    uint64_t first_sequence, last_sequence;
+    uint64_t last_sequence;
 };
 struct wal_stats wal_stats(const struct wal *wal);
 
-/* Reads `count` records that stand at these places, from any thread, beside wal_append: appends
+/* Reads `count` records at these places, from any thread, beside wal_append: appends
  * their entries' bytes to `into` and fills entries[] with views into it once all are read.
  * ERR_CORRUPT with file and offset, ERR_NOT_FOUND (segment released), ERR_FULL, ERR_NOMEM. */
 enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places, size_t count,

@@ -7,8 +7,8 @@
  *     wal_read.c      old entries, from any thread
  *
  * Invariants:
- * 1. A file named *.seg has a valid head on disk, and its name is durable before its number stands
- *    in any record. So a bad head is damage, never a crash.
+ * 1. A file named *.seg has a valid head on disk, and its name is durable before its number is in
+ *    any record. So a bad head is damage, never a crash.
  * 2. The last record of every segment but the one in use is a seal that names the next one, and it
  *    is durable before that one has its first record. So what follows the segment in use is unused.
  * 3. Names of released segments go oldest first, each durable before the next. So a segment that
@@ -40,7 +40,7 @@ struct wal_segment {
 struct wal {
     struct fs *fs;
     struct entropy *entropy;
-    char *dir; /* "<data directory>/log" */
+    char dir[FS_PATH_CAP - WAL_NAME_CAP]; /* "<data directory>/log" */
     uint64_t cluster_id, replica_id, segment_bytes;
     uint32_t spares_max;
     bool read_only, no_space;
@@ -65,7 +65,7 @@ struct wal {
     size_t batch_len, batch_cap;
 
     struct fs_file *making; /* a spare that is being zeroed, under a temporary name */
-    char making_name[WAL_NAME_CAP];
+    char making_path[FS_PATH_CAP];
     uint64_t made;
 
     uint64_t appends, syncs, bytes;
@@ -82,9 +82,8 @@ static inline struct wal_segment *wal_in_use(const struct wal *wal)
 }
 
 /* -- wal_segments.c -- */
-enum err wal_path(const char *dir, const char *name, char path[FS_PATH_CAP]); /* ERR_INVALID */
-void wal_segment_name(uint64_t sequence, char name[WAL_NAME_CAP]);
-bool wal_segment_parse(struct str name, uint64_t *ret_sequence);
+void wal_segment_path(const char *dir, uint64_t sequence, char path[FS_PATH_CAP]);
+uint64_t wal_segment_parse(struct str name); /* 0: the name of no segment */
 enum err wal_use(struct wal *wal, const struct wal_segment *segment); /* ERR_NOMEM */
 /* At least one spare, with a durable name. */
 enum err wal_ensure_spare(struct wal *wal, struct note *note);
@@ -93,6 +92,8 @@ enum err wal_open_segment(struct wal *wal, const struct wal_segment *segment, ui
 /* Reads and checks the head of the segment `sequence`. ERR_CORRUPT, ERR_VERSION, ERR_IO. */
 enum err wal_read_head(struct fs *fs, struct fs_file *file, uint64_t sequence,
                        struct segment_head *ret_head);
+
+void wal_drop_making(struct wal *wal); /* the spare that is being zeroed, if there is one */
 
 /* -- wal.c -- */
 enum err wal_sync(struct wal *wal, struct note *note); /* the segment in use */

@@ -19,25 +19,16 @@ struct wal_read_reader {
     size_t room_cap;
 };
 
-static enum err path_of(const struct wal_read_reader *reader, uint64_t sequence,
-                        char path[FS_PATH_CAP])
-{
-    char name[WAL_NAME_CAP];
-    wal_segment_name(sequence, name);
-    return wal_path(reader->dir, name, path);
-}
-
 /* What looks damaged is so only if the segment is still the log's. */
 static enum err wal_read_judge(struct wal_read_reader *reader, uint64_t sequence, uint64_t offset,
                                enum err err)
 {
     char path[FS_PATH_CAP];
     struct fs_info info;
-    if (err == ERR_CORRUPT && !path_of(reader, sequence, path) &&
-        fs_stat(reader->fs, path, &info) == ERR_NOT_FOUND)
+    wal_segment_path(reader->dir, sequence, path);
+    if (err == ERR_CORRUPT && fs_stat(reader->fs, path, &info) == ERR_NOT_FOUND)
         err = ERR_NOT_FOUND;
-    return note_fail(reader->note, err, "%s/%016" PRIx64 ".seg: offset %" PRIu64 ": %s",
-                     reader->dir, sequence, offset, err_text(err));
+    return note_fail(reader->note, err, "%s: offset %" PRIu64 ": %s", path, offset, err_text(err));
 }
 
 static enum err enter(struct wal_read_reader *reader, uint64_t sequence)
@@ -47,8 +38,8 @@ static enum err enter(struct wal_read_reader *reader, uint64_t sequence)
     if (reader->file && reader->sequence == sequence) return ERR_OK;
     fs_close(reader->fs, reader->file);
     reader->file = NULL;
-    enum err err = path_of(reader, sequence, path);
-    if (!err) err = fs_open(reader->fs, path, FS_READ, 0, &reader->file);
+    wal_segment_path(reader->dir, sequence, path);
+    enum err err = fs_open(reader->fs, path, FS_READ, 0, &reader->file);
     if (!err) err = wal_read_head(reader->fs, reader->file, sequence, &head);
     if (err) return wal_read_judge(reader, sequence, 0, err);
     reader->sequence = sequence;
@@ -68,7 +59,7 @@ static enum err room_for(struct wal_read_reader *reader, size_t len)
     return ERR_OK;
 }
 
-/* How many places from the first on stand one behind the other, and in how many bytes. */
+/* How many places from the first on are one behind the other, and in how many bytes. */
 static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_len)
 {
     size_t n = 1;
@@ -99,7 +90,7 @@ static enum err wal_read_take(struct wal_read_reader *reader, struct str bytes, 
         .kind = (enum entry_kind)record.kind,
         .bytes = {.at = NULL, .len = record.bytes.len},
     };
-    /* The buffer may still move: where it stands is told by summing up lengths afterwards. */
+    /* The buffer may still move: wal_read finds the place afterwards by summing up lengths. */
     assert(into->len == at + record.bytes.len);
     return ERR_OK;
 }
@@ -132,7 +123,7 @@ enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places
 {
     struct wal_read_reader reader = {.fs = fs, .note = note};
     size_t before = into->len;
-    enum err err = wal_path(dir, "log", reader.dir);
+    enum err err = fs_path(dir, "log", reader.dir, note);
     if (err) return err;
     for (size_t i = 0; i < count && !err;) {
         size_t len, n = run_of(places + i, count - i, &len);

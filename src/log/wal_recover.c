@@ -19,6 +19,7 @@
 enum {
     READ_STEP = 4 << 20,
     WINDOW_MAX = 2 * READ_STEP + SEGMENT_HEAD, /* the largest record, wherever it begins */
+    SEGMENT_NAME_SIZE = 16 + 4 + 1,            /* "<sequence>.seg" and its NUL */
 };
 static_assert((int)WINDOW_MAX > (int)ENTRY_BYTES_MAX + RECORD_HEAD + RECORD_ALIGN, "it fits");
 
@@ -28,14 +29,13 @@ struct recovery {
     void *context;
     struct wal_report *report;
     struct note *note;
-    uint64_t *sequences; /* sorted */
-    size_t count, cap;
-    enum err list_err;
+    struct buf names; /* of the segments, sorted, each in SEGMENT_NAME_SIZE bytes */
+    size_t count;
 
     /* a window of the segment that is being read */
     struct fs_file *file;
     struct wal_segment segment;
-    char name[WAL_NAME_CAP];
+    char path[FS_PATH_CAP];
     char *window;
     size_t window_cap, window_len;
     uint64_t window_at;
@@ -45,43 +45,33 @@ struct recovery {
     struct {
         size_t used; /* position in wal->used */
         uint64_t offset;
-    } uncovered; /* where the first record above `covered` stands */
+    } uncovered; /* place of the first record above `covered` */
     bool last_is_seal;
 };
 
 /* -- the list of segments -- */
 
-static void gather_name(void *context, const char *name, enum fs_kind kind)
+static bool is_segment(struct str name, enum fs_kind kind)
 {
-    struct recovery *r = context;
-    uint64_t sequence;
-    if (kind != FS_REGULAR || r->list_err || !wal_segment_parse(str_from(name), &sequence)) return;
-    if (r->count == r->cap) {
-        size_t cap = max_size(16, r->cap * 2);
-        uint64_t *sequences = realloc(r->sequences, cap * sizeof *sequences);
-        if (!sequences) {
-            r->list_err = ERR_NOMEM;
-            return;
-        }
-        r->sequences = sequences;
-        r->cap = cap;
-    }
-    r->sequences[r->count++] = sequence;
+    return kind == FS_REGULAR && wal_segment_parse(name) > 0;
 }
 
-static int compare_sequences(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
+    return memcmp(a, b, SEGMENT_NAME_SIZE);
 }
 
 static enum err list_segments(struct recovery *r)
 {
-    enum err err = fs_list(r->wal->fs, r->wal->dir, gather_name, r);
-    if (!err) err = r->list_err;
-    if (err) return note_fail(r->note, err, "list %s: %s", r->wal->dir, err_text(err));
-    if (r->count > 0) qsort(r->sequences, r->count, sizeof *r->sequences, compare_sequences);
-    return ERR_OK;
+    enum err err = fs_names(r->wal->fs, r->wal->dir, is_segment, &r->names, r->note);
+    r->count = r->names.len / SEGMENT_NAME_SIZE;
+    if (!err && r->count > 0) qsort(r->names.data, r->count, SEGMENT_NAME_SIZE, compare_names);
+    return err;
+}
+
+static uint64_t sequence_at(const struct recovery *r, size_t i)
+{
+    return wal_segment_parse(str_from(r->names.data + i * SEGMENT_NAME_SIZE));
 }
 
 /* -- one segment through a window -- */
@@ -98,22 +88,20 @@ static enum err segment_enter(struct recovery *r, uint64_t sequence)
     struct segment_head head = {0};
     segment_leave(r);
     r->segment = (struct wal_segment){.sequence = sequence};
-    wal_segment_name(sequence, r->name);
+    wal_segment_path(wal->dir, sequence, r->path);
     enum err err = wal_open_segment(wal, &r->segment, FS_READ, &r->file, r->note);
     if (err) return err;
     err = wal_read_head(wal->fs, r->file, sequence, &head);
     if (err)
-        return note_fail(r->note, err, "%s/%s: offset 0: head of a segment: %s", wal->dir, r->name,
+        return note_fail(r->note, err, "%s: offset 0: head of a segment: %s", r->path,
                          err_text(err));
     if (head.replica_id != wal->replica_id)
         return note_fail(r->note, ERR_CORRUPT,
-                         "%s/%s: offset 0: of replica %016" PRIx64 ", not of %016" PRIx64, wal->dir,
-                         r->name, head.replica_id, wal->replica_id);
+                         "%s: offset 0: of replica %016" PRIx64 ", not of %016" PRIx64, r->path,
+                         head.replica_id, wal->replica_id);
     r->segment.salt = head.salt;
     r->window_len = 0;
-    err = fs_file_size(wal->fs, r->file, &r->segment.size);
-    if (err) note_set(r->note, "size of %s/%s: %s", wal->dir, r->name, err_text(err));
-    return err;
+    return fs_noted(fs_file_size(wal->fs, r->file, &r->segment.size), "size of", r->path, r->note);
 }
 
 static enum err window_make(struct recovery *r, size_t want)
@@ -151,8 +139,7 @@ static enum err wal_recover_check(struct recovery *r, uint64_t offset, size_t wa
         err = fs_read_at(r->wal->fs, r->file, offset + keep, r->window + keep, more, &got);
         if (!err && got < more) err = ERR_IO; /* it was longer a moment ago */
         if (err) {
-            note_set(r->note, "read %s/%s at %" PRIu64 ": %s", r->wal->dir, r->name, offset + keep,
-                     err_text(err));
+            note_set(r->note, "read %s at %" PRIu64 ": %s", r->path, offset + keep, err_text(err));
             r->window_len = 0;
             return err;
         }
@@ -197,9 +184,8 @@ static enum err record_at(struct recovery *r, uint64_t offset, struct log_record
 static enum err damaged(struct recovery *r, uint64_t offset, uint64_t serial)
 {
     return note_fail(r->note, ERR_CORRUPT,
-                     "%s/%s: offset %" PRIu64 ": damaged: record %" PRIu64
-                     " says that it was durable",
-                     r->wal->dir, r->name, offset, serial);
+                     "%s: offset %" PRIu64 ": damaged: record %" PRIu64 " says that it was durable",
+                     r->path, offset, serial);
 }
 
 /* True when `record`, found at `at` behind the unreadable one at `offset`, shows that that one was
@@ -255,9 +241,8 @@ static enum err report_record(struct recovery *r, const struct log_record *recor
     if (!found.reset) {
         if (record->index == 0 || (wal->next_index > 0 && record->index > wal->next_index))
             return note_fail(r->note, ERR_CORRUPT,
-                             "%s/%s: offset %" PRIu64 ": index %" PRIu64 " where %" PRIu64
-                             " is due",
-                             wal->dir, r->name, offset, record->index, wal->next_index);
+                             "%s: offset %" PRIu64 ": index %" PRIu64 " where %" PRIu64 " is due",
+                             r->path, offset, record->index, wal->next_index);
         found.entry.kind = (enum entry_kind)record->kind;
     }
     wal->next_index = record->index + 1;
@@ -306,7 +291,7 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
         struct log_record record;
         size_t size;
         struct str bytes;
-        enum err err = segment_enter(r, r->sequences[i]);
+        enum err err = segment_enter(r, sequence_at(r, i));
         if (!err) err = wal_recover_check(r, SEGMENT_HEAD, RECORD_HEAD, false, &bytes);
         if (err) return err;
         bool in_use = record_read_head(bytes, r->segment.salt, &record, &size) == ERR_OK;
@@ -322,10 +307,10 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
             return note_fail(r->note, ERR_CORRUPT,
                              "%s/%016" PRIx64 ".seg: offset %" PRIu64
                              ": damaged: the log goes on in %s",
-                             wal->dir, wal_in_use(wal)->sequence, stop_offset, r->name);
+                             wal->dir, wal_in_use(wal)->sequence, stop_offset, r->path);
         if (wal->spare_count == WAL_SPARES_MAX)
-            return note_fail(r->note, ERR_CORRUPT, "%s/%s: more than %d unused segments", wal->dir,
-                             r->name, WAL_SPARES_MAX);
+            return note_fail(r->note, ERR_CORRUPT, "%s: more than %d unused segments", r->path,
+                             WAL_SPARES_MAX);
         wal->spares[wal->spare_count++] = r->segment;
     }
     return ERR_OK;
@@ -410,11 +395,11 @@ static enum err read_all(struct recovery *r)
     uint64_t end = 0, next = 0, torn_end = 0;
     size_t i = 0;
     do {
-        if (i > 0 && (i == r->count || r->sequences[i] != next))
+        if (i > 0 && (i == r->count || sequence_at(r, i) != next))
             return note_fail(r->note, ERR_CORRUPT,
                              "%s/%016" PRIx64 ".seg: is missing; %s goes on there", wal->dir, next,
-                             r->name);
-        enum err err = segment_enter(r, r->sequences[i]);
+                             r->path);
+        enum err err = segment_enter(r, sequence_at(r, i));
         if (err) return err;
         if ((err = wal_use(wal, &r->segment)))
             return note_fail(r->note, err, "read %s: %s", wal->dir, err_text(err));
@@ -431,7 +416,7 @@ static enum err read_all(struct recovery *r)
     r->report->torn_offset = end;
     err = take_spares(r, i, end);
     if (err) return err;
-    wal->last_sequence = r->sequences[r->count - 1];
+    wal->last_sequence = sequence_at(r, r->count - 1);
     wal->serial = wal->synced = r->expected > 0 ? r->expected - 1 : 0;
     wal->offset = end;
     wal->sealed = r->last_is_seal;
@@ -444,16 +429,16 @@ enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *con
     struct recovery r = {
         .wal = wal, .each = each, .context = context, .report = ret_report, .note = note};
     r.uncovered.offset = SEGMENT_HEAD;
+    buf_init(&r.names, SIZE_MAX / 4);
     enum err err = ERR_OK;
-    if (!wal->read_only && (err = fs_sweep_temps(wal->fs, wal->dir)))
-        note_set(note, "sweep %s: %s", wal->dir, err_text(err));
-    /* A name that is seen may not be durable yet: the one who made it died before its sync. */
-    if (!err && !wal->read_only && (err = fs_sync_dir(wal->fs, wal->dir)))
-        note_set(note, "sync %s: %s", wal->dir, err_text(err));
+    if (!wal->read_only) err = fs_noted(fs_sweep_temps(wal->fs, wal->dir), "sweep", wal->dir, note);
+    /* A visible name may not be durable yet: its maker may have died before its sync. */
+    if (!err && !wal->read_only)
+        err = fs_noted(fs_sync_dir(wal->fs, wal->dir), "sync", wal->dir, note);
     if (!err) err = list_segments(&r);
     if (!err) err = r.count > 0 ? read_all(&r) : begin_empty(&r, create);
     segment_leave(&r);
     free(r.window);
-    free(r.sequences);
+    buf_deinit(&r.names);
     return err;
 }

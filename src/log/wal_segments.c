@@ -11,32 +11,25 @@
 
 /* -- names -- */
 
-enum err wal_path(const char *dir, const char *name, char path[FS_PATH_CAP])
+void wal_segment_path(const char *dir, uint64_t sequence, char path[FS_PATH_CAP])
 {
-    int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
-    return len > 0 && len < FS_PATH_CAP ? ERR_OK : ERR_INVALID;
+    snprintf(path, FS_PATH_CAP, "%s/%016" PRIx64 ".seg", dir, sequence);
 }
 
-void wal_segment_name(uint64_t sequence, char name[WAL_NAME_CAP])
+uint64_t wal_segment_parse(struct str name)
 {
-    snprintf(name, WAL_NAME_CAP, "%016" PRIx64 ".seg", sequence);
-}
-
-bool wal_segment_parse(struct str name, uint64_t *ret_sequence)
-{
-    return name.len == 16 + 4 && str_ends(name, STR(".seg")) &&
-           hex_read(str_of(name.at, 16), ret_sequence) && *ret_sequence > 0;
+    uint64_t sequence = 0;
+    bool is = name.len == 16 + 4 && str_ends(name, STR(".seg")) &&
+              hex_read(str_of(name.at, 16), &sequence);
+    return is ? sequence : 0;
 }
 
 enum err wal_open_segment(struct wal *wal, const struct wal_segment *segment, uint32_t flags,
                           struct fs_file **ret_file, struct note *note)
 {
-    char name[WAL_NAME_CAP], path[FS_PATH_CAP];
-    wal_segment_name(segment->sequence, name);
-    enum err err = wal_path(wal->dir, name, path);
-    if (!err) err = fs_open(wal->fs, path, flags, 0, ret_file);
-    if (err) note_set(note, "open %s/%s: %s", wal->dir, name, err_text(err));
-    return err;
+    char path[FS_PATH_CAP];
+    wal_segment_path(wal->dir, segment->sequence, path);
+    return fs_noted(fs_open(wal->fs, path, flags, 0, ret_file), "open", path, note);
 }
 
 enum err wal_read_head(struct fs *fs, struct fs_file *file, uint64_t sequence,
@@ -73,10 +66,11 @@ enum err wal_use(struct wal *wal, const struct wal_segment *segment)
 
 /* -- spares -- */
 
-static void temp_name(struct wal *wal, char name[WAL_NAME_CAP])
+static void temp_path(struct wal *wal, char path[FS_PATH_CAP])
 {
     /* The shape of fs_publish's temporaries, so that fs_sweep_temps removes it after a crash. */
-    snprintf(name, WAL_NAME_CAP, ".spare.%08" PRIx32 ".tmp", (uint32_t)entropy_u64(wal->entropy));
+    snprintf(path, FS_PATH_CAP, "%s/.spare.%08" PRIx32 ".tmp", wal->dir,
+             (uint32_t)entropy_u64(wal->entropy));
 }
 
 /* Turns the file under a temporary name into the next spare. On failure before it has its name the
@@ -84,7 +78,7 @@ static void temp_name(struct wal *wal, char name[WAL_NAME_CAP])
 static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const char *temp,
                              uint64_t size, struct note *note)
 {
-    char from[FS_PATH_CAP], to[FS_PATH_CAP], name[WAL_NAME_CAP], bytes[SEGMENT_HEAD];
+    char path[FS_PATH_CAP], bytes[SEGMENT_HEAD];
     struct segment_head head = {
         .sequence = wal->last_sequence + 1,
         .salt = entropy_u64(wal->entropy),
@@ -93,22 +87,17 @@ static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const ch
     };
     assert(wal->spare_count < WAL_SPARES_MAX);
     segment_head_write(&head, bytes);
-    wal_segment_name(head.sequence, name);
-    enum err err = wal_path(wal->dir, temp, from);
-    if (!err) err = wal_path(wal->dir, name, to);
-    if (!err) err = fs_write_at(wal->fs, own_file, 0, str_of(bytes, sizeof bytes));
+    wal_segment_path(wal->dir, head.sequence, path);
+    enum err err = fs_write_at(wal->fs, own_file, 0, str_of(bytes, sizeof bytes));
     if (!err) err = fs_sync(wal->fs, own_file);
     fs_close(wal->fs, own_file);
-    if (!err) err = fs_rename(wal->fs, from, to);
+    if (!err) err = fs_rename(wal->fs, temp, path);
     if (err) {
-        fs_remove(wal->fs, from); /* best effort: swept at the next start */
-        return note_fail(note, err, "make %s/%s: %s", wal->dir, name, err_text(err));
+        fs_remove(wal->fs, temp); /* best effort: swept at the next start */
+        return fs_noted(err, "make", path, note);
     }
-    err = fs_sync_dir(wal->fs, wal->dir);
-    if (err) {
-        note_set(note, "name %s/%s: %s", wal->dir, name, err_text(err));
-        return wal_fail(wal, err);
-    }
+    err = fs_noted(fs_sync_dir(wal->fs, wal->dir), "name", path, note);
+    if (err) return wal_fail(wal, err);
     wal->last_sequence = head.sequence;
     wal->spares[wal->spare_count++] = (struct wal_segment){
         .sequence = head.sequence, .salt = head.salt, .size = max_u64(size, SEGMENT_HEAD)};
@@ -117,22 +106,26 @@ static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const ch
 
 static enum err spare_begin(struct wal *wal, struct note *note)
 {
-    char path[FS_PATH_CAP];
-    temp_name(wal, wal->making_name);
-    enum err err = wal_path(wal->dir, wal->making_name, path);
-    if (!err)
-        err = fs_open(wal->fs, path, FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600,
-                      &wal->making);
-    if (err) note_set(note, "make a segment in %s: %s", wal->dir, err_text(err));
+    temp_path(wal, wal->making_path);
     wal->made = 0;
-    return err;
+    enum err err = fs_open(wal->fs, wal->making_path, FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE,
+                           0600, &wal->making);
+    return fs_noted(err, "make a segment in", wal->dir, note);
+}
+
+void wal_drop_making(struct wal *wal)
+{
+    if (!wal->making) return;
+    fs_close(wal->fs, wal->making);
+    wal->making = NULL;
+    fs_remove(wal->fs, wal->making_path); /* best effort: swept at the next start */
 }
 
 static enum err making_finish(struct wal *wal, struct note *note)
 {
     struct fs_file *file = wal->making;
     wal->making = NULL;
-    return spare_finish(wal, file, wal->making_name, wal->made, note);
+    return spare_finish(wal, file, wal->making_path, wal->made, note);
 }
 
 enum err wal_ensure_spare(struct wal *wal, struct note *note)
@@ -170,17 +163,13 @@ static enum err grow_in_use(struct wal *wal, struct note *note)
 
 static enum err make_spare(struct wal *wal, struct note *note)
 {
-    char path[FS_PATH_CAP];
     bool written;
     enum err err = wal->making ? ERR_OK : spare_begin(wal, note);
     if (err) return err;
     err = zero_slice(wal, wal->making, wal->made, &wal->made, &written);
     if (err) {
-        note_set(note, "zero a segment in %s: %s", wal->dir, err_text(err));
-        fs_close(wal->fs, wal->making);
-        wal->making = NULL;
-        if (!wal_path(wal->dir, wal->making_name, path)) fs_remove(wal->fs, path);
-        return err;
+        wal_drop_making(wal);
+        return fs_noted(err, "zero a segment in", wal->dir, note);
     }
     return wal->made < wal->segment_bytes ? ERR_OK : making_finish(wal, note);
 }
@@ -191,21 +180,19 @@ static enum err make_spare(struct wal *wal, struct note *note)
 static enum err retire(struct wal *wal, struct note *note)
 {
     struct wal_segment segment = wal->used[0];
-    char name[WAL_NAME_CAP], temp[WAL_NAME_CAP], path[FS_PATH_CAP], temp_path[FS_PATH_CAP];
+    char path[FS_PATH_CAP], temp[FS_PATH_CAP];
     struct fs_file *file = NULL;
     bool recycle = wal->spare_count < wal->spares_max && segment.size <= wal->segment_bytes &&
                    segment.size >= wal->segment_bytes / 2;
-    wal_segment_name(segment.sequence, name);
-    temp_name(wal, temp);
-    enum err err = wal_path(wal->dir, name, path);
-    if (!err) err = wal_path(wal->dir, temp, temp_path);
-    if (!err && recycle) err = wal_open_segment(wal, &segment, FS_READ | FS_WRITE, &file, note);
-    if (!err) err = recycle ? fs_rename(wal->fs, path, temp_path) : fs_remove(wal->fs, path);
+    enum err err = ERR_OK;
+    wal_segment_path(wal->dir, segment.sequence, path);
+    temp_path(wal, temp);
+    if (recycle) err = wal_open_segment(wal, &segment, FS_READ | FS_WRITE, &file, note);
+    if (!err) err = recycle ? fs_rename(wal->fs, path, temp) : fs_remove(wal->fs, path);
     if (!err) err = fs_sync_dir(wal->fs, wal->dir);
     if (err) {
         fs_close(wal->fs, file);
-        note_set(note, "release %s/%s: %s", wal->dir, name, err_text(err));
-        return wal_fail(wal, err);
+        return wal_fail(wal, fs_noted(err, "release", path, note));
     }
     wal->used_count--;
     memmove(wal->used, wal->used + 1, wal->used_count * sizeof wal->used[0]);

@@ -31,7 +31,7 @@ static void batch_free(struct batch *batch)
     free(batch);
 }
 
-static void tell_waits(struct batch *batch, enum err err, const struct member_reply *reply)
+static void batch_finish(struct batch *batch, enum err err, const struct member_reply *reply)
 {
     struct list *node;
 
@@ -54,7 +54,7 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str byte
     if (!err && (member_reply_parse(bytes, &reply) || reply.ops != batch->ops)) err = ERR_UNKNOWN;
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "a membership entry was not committed", log_err("err", err));
-    tell_waits(batch, err, err ? NULL : &reply);
+    batch_finish(batch, err, err ? NULL : &reply);
     batch_free(batch);
     if (service->batch) loop_defer(service->io->loop, &service->batch_task);
 }
@@ -66,7 +66,7 @@ static void drop(struct member_service *service, enum err err)
     timer_stop(&service->batch_due);
     if (!batch) return;
     service->batch = NULL;
-    tell_waits(batch, err, NULL);
+    batch_finish(batch, err, NULL);
     batch_free(batch);
 }
 

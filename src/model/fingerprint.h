@@ -5,7 +5,7 @@
 #define MODEL_FINGERPRINT_H
 #include "model/profile.h"
 
-/* ERR_PARSE: no profile is written so; its texts are views of `text`, or stand in the arena.
+/* ERR_PARSE: no profile is written so; its texts are views of `text`, or are in the arena.
  * ERR_NOMEM. */
 enum err fingerprint_read(struct arena *arena, struct str text, struct profile *ret_profile);
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks texts and sorts labels. Pure; a refusal names the field and takes no memory. */
 #include "model/ids.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tables of machine states: names, rules, and the moves between them. Pure. */
 #include "model/machine.h"
 
 #include <math.h>

@@ -21,25 +21,27 @@
 #include "model/requirement.h"
 #include "model/resource.h"
 
-enum machine_state { /* the wire's numbers */
-                     MACHINE_UNSPECIFIED = 0,
-                     MACHINE_SPECULATIVE = 1, /* a slot of quota: could be created */
-                     MACHINE_CREATING = 2,
-                     MACHINE_IDLE = 3, /* a host, and no cluster */
-                     MACHINE_CONFIGURING = 4,
-                     MACHINE_CONFIGURED = 5, /* a node of its cluster */
-                     MACHINE_DRAINING = 6,
-                     MACHINE_DELETING = 7,
-                     MACHINE_FAILED = 8, /* last_error says why */
-                     MACHINE_STATE_COUNT = 9,
+/* the wire's numbers */
+enum machine_state {
+    MACHINE_UNSPECIFIED = 0,
+    MACHINE_SPECULATIVE = 1, /* a slot of quota: could be created */
+    MACHINE_CREATING = 2,
+    MACHINE_IDLE = 3, /* a host, and no cluster */
+    MACHINE_CONFIGURING = 4,
+    MACHINE_CONFIGURED = 5, /* a node of its cluster */
+    MACHINE_DRAINING = 6,
+    MACHINE_DELETING = 7,
+    MACHINE_FAILED = 8, /* last_error says why */
+    MACHINE_STATE_COUNT = 9,
 };
-enum capacity_type { /* the wire's numbers */
-                     CAPACITY_UNSPECIFIED = 0,
-                     CAPACITY_BARE_METAL = 1,
-                     CAPACITY_RESERVED = 2,
-                     CAPACITY_ON_DEMAND = 3,
-                     CAPACITY_SPOT = 4,
-                     CAPACITY_TYPE_COUNT = 5,
+/* the wire's numbers */
+enum capacity_type {
+    CAPACITY_UNSPECIFIED = 0,
+    CAPACITY_BARE_METAL = 1,
+    CAPACITY_RESERVED = 2,
+    CAPACITY_ON_DEMAND = 3,
+    CAPACITY_SPOT = 4,
+    CAPACITY_TYPE_COUNT = 5,
 };
 
 /* What a machine was bought for. All zero: nothing. */
@@ -48,8 +50,8 @@ struct machine_stamp {
     double interruption_dollars, reclamation_dollars; /* upper bounds of buckets; may be +Inf */
     struct str fingerprint, group;
 };
-/* For whom it is being emptied, or just was: counted for that Need while Draining, kept for it for
- * a while once Idle. `cluster` empty: for nobody. */
+/* The Need for which it is drained, or just was: counted for that Need while Draining, kept for it for
+ * a while once Idle. `cluster` empty: none. */
 struct machine_promise {
     struct str cluster, fingerprint, group;
     int32_t priority;
@@ -86,7 +88,7 @@ uint64_t capacity_type_idle_hold_ms(enum capacity_type type);
 
 bool machine_state_stable(enum machine_state state); /* Speculative, Idle, Configured */
 /* Configuring, Configured and Draining keep the whole stamp; entering any other state clears it
- * (Creating gets fingerprint and group from the one who orders it). */
+ * (Creating gets fingerprint and group with the order). */
 bool machine_state_keeps_stamp(enum machine_state state);
 
 enum machine_edge {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Shard metadata as texts: one table of entries, each with its key, its kind and its field. */
 #include "model/metadata.h"
 
 #include <inttypes.h>

@@ -31,7 +31,7 @@ struct machine_metadata {
     struct machine_promise promised;
 };
 
-/* Writes the entries, sorted by key; values stand in the arena or in `m` itself. ERR_NOMEM. */
+/* Writes the entries, sorted by key; values are in the arena or in `m` itself. ERR_NOMEM. */
 enum err metadata_encode(struct arena *arena, const struct machine_metadata *m,
                          struct label ret_pairs[METADATA_MAX], size_t *ret_count);
 /* Key by key: an absent one leaves its field as it was, an unknown one is ignored, a bad one is

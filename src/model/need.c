@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks a row of demand and copies it into an arena. */
 #include "model/need.h"
 
 enum err need_build(struct arena *arena, struct dimensions *dimensions,

@@ -32,7 +32,7 @@ struct need_input {
 /* Checks and copies. Errors name the field as the wire calls it ("aggregate_resources[cpu]: ...");
  * the caller puts the row before it. ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (a resource
  * name too many for the shard), ERR_NOMEM. ERR_UNSUPPORTED: well formed, but no machine can satisfy
- * its requirements together; whoever reads a roll-up drops that row and keeps the others. */
+ * its requirements together; a reader of a roll-up drops that row and keeps the others. */
 enum err need_build(struct arena *arena, struct dimensions *dimensions,
                     const struct need_input *given, struct need *ret_need, struct note *note);
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of penalty buckets. Pure. */
 #include "model/penalty.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 /* What an interruption or a reclamation costs its workload, in buckets, and what a machine costs
  * once that is counted.
  *
- * A bucket stands for its upper bound: 1 is $0, 2 is $0.50, 3 to 26 are $1, $2, ... $8,388,608, and
+ * A bucket means its upper bound: 1 is $0, 2 is $0.50, 3 to 26 are $1, $2, ... $8,388,608, and
  * 27 ("pinned") is more than any number. The numbers are the wire's. */
 #ifndef MODEL_PENALTY_H
 #define MODEL_PENALTY_H

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks a profile, puts it into canonical order and writes its fingerprint. Pure; all memory
+ * comes from the caller's arena. */
 #include "model/profile.h"
 
 #include <stdio.h>
@@ -7,11 +9,6 @@
 #include "model/penalty.h"
 
 /* --- canonical order --- */
-
-static int value_compare(const void *a, const void *b)
-{
-    return str_compare(*(const struct str *)a, *(const struct str *)b);
-}
 
 static int requirement_compare(const void *a, const void *b)
 {
@@ -168,7 +165,7 @@ static bool copy_requirement(struct arena *arena, struct requirement *r)
         values[i] = r->values[i];
         if (!copy_text(arena, &values[i])) return false;
     }
-    if (r->value_count > 1) qsort(values, r->value_count, sizeof *values, value_compare);
+    if (r->value_count > 1) qsort(values, r->value_count, sizeof *values, str_order);
     r->values = values;
     return true;
 }

@@ -16,11 +16,12 @@
 #include "base/arena.h"
 #include "model/requirement.h"
 
-enum spread_when { /* the wire's numbers */
-                   SPREAD_UNSPECIFIED = 0,
-                   SPREAD_DO_NOT_SCHEDULE = 1,
-                   SPREAD_SCHEDULE_ANYWAY = 2,
-                   SPREAD_WHEN_COUNT = 3,
+/* the wire's numbers */
+enum spread_when {
+    SPREAD_UNSPECIFIED = 0,
+    SPREAD_DO_NOT_SCHEDULE = 1,
+    SPREAD_SCHEDULE_ANYWAY = 2,
+    SPREAD_WHEN_COUNT = 3,
 };
 enum {
     SPREADS_MAX = 16,          /* of one profile */

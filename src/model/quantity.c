@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and prints quantities in 128-bit integers, so that nothing passes through a double.
+ * Pure. */
 #include "model/quantity.h"
 
 #define NANO_MAX ((uint128)QUANTITY_UNITS_MAX * (uint128)NANO_PER_UNIT)

@@ -6,16 +6,13 @@
  * rounds away from zero, a binary quantity below 1 becomes decimal, and the canonical text has the
  * largest suffix that leaves a whole number.
  *
- * Two things are stricter than there. No quantity reaches 2^63 units: Kubernetes caps a binary one
+ * Two rules are stricter than there. No quantity reaches 2^63 units: Kubernetes caps a binary one
  * silently and lets a decimal one grow without end; here both are refused. And a text without a
  * digit ("k", ".", "-"), which its code reads as zero against its own grammar, is refused. */
 #ifndef MODEL_QUANTITY_H
 #define MODEL_QUANTITY_H
 #include "base/note.h"
 #include "base/str.h"
-
-__extension__ typedef __int128 int128;
-__extension__ typedef unsigned __int128 uint128;
 
 enum quantity_format {
     QUANTITY_DECIMAL_SI,       /* n u m "" k M G T P E */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Matches requirements against attributes, checks them, and finds contradictions. Pure. */
 #include "model/requirement.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 const struct str *attributes_find(const struct attributes *a, struct str key)
 {
@@ -21,18 +23,8 @@ const char *operator_name(enum requirement_operator op)
 
 static bool has_value(const struct requirement *r, struct str value)
 {
-    size_t low = 0, high = r->value_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = str_compare(r->values[middle], value);
-        if (order == 0) return true;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return false;
+    return r->value_count &&
+           bsearch(&value, r->values, r->value_count, sizeof value, str_order) != NULL;
 }
 
 bool requirement_holds(const struct requirement *r, const struct str *value)

@@ -9,14 +9,15 @@
 #define MODEL_REQUIREMENT_H
 #include "model/ids.h"
 
-enum requirement_operator {                           /* the wire's numbers */
-                            OPERATOR_UNSPECIFIED = 0, /* accepted, and never holds */
-                            OPERATOR_IN = 1,
-                            OPERATOR_NOT_IN = 2,
-                            OPERATOR_EXISTS = 3,
-                            OPERATOR_DOES_NOT_EXIST = 4,
-                            OPERATOR_SAME = 5,
-                            OPERATOR_COUNT = 6,
+/* the wire's numbers */
+enum requirement_operator {
+    OPERATOR_UNSPECIFIED = 0, /* accepted, and never holds */
+    OPERATOR_IN = 1,
+    OPERATOR_NOT_IN = 2,
+    OPERATOR_EXISTS = 3,
+    OPERATOR_DOES_NOT_EXIST = 4,
+    OPERATOR_SAME = 5,
+    OPERATOR_COUNT = 6,
 };
 enum {
     REQUIREMENTS_MAX = 64,         /* of one profile */
@@ -54,11 +55,11 @@ bool requirements_match(const struct requirement *requirements, size_t count,
  * no Kubernetes label can hold and which would let two profiles share one fingerprint.
  * ERR_INVALID, ERR_TOO_LARGE, with "values[3]: why". */
 enum err requirement_check(const struct requirement *r, struct note *note);
-/* A label key that may stand in a fingerprint. */
+/* A label key that a fingerprint can hold. */
 enum err requirement_key_check(const char *field, struct str key, struct note *note);
 /* Can any machine satisfy these together? ERR_UNSUPPORTED names the key and both operators when
  * not: In of disjoint lists, In of nothing that NotIn leaves, a key that must and must not exist.
- * A list like that is well formed; one pod can cause it, so whoever reads a roll-up should drop
+ * A list like that is well formed; one pod can cause it, so a reader of a roll-up should drop
  * that row, not the roll-up. Requirements must be canonical (profile.h). */
 enum err requirements_contradict(const struct requirement *requirements, size_t count,
                                  struct note *note);

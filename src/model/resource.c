@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Vectors of resources, packed and not packed, and the table of their names. Pure but for the
+ * table's own arena. */
 #include "model/resource.h"
 
 /* Sets are walked by ascending index: for (left = set; left; left &= left - 1) ... lowest(left). */
@@ -381,7 +383,7 @@ static uint32_t next_named(const struct dimensions *d, const struct resource_sum
     return DIMENSIONS_MAX;
 }
 
-/* "cpu=" and "cpu2=": the sign stands where the longer name goes on. */
+/* "cpu=" and "cpu2=": the sign is compared with the next byte of the longer name. */
 static int name_compare(struct str a, struct str b)
 {
     size_t len = min_size(a.len, b.len);

@@ -90,10 +90,10 @@ static void events_log(struct events *events, struct news news)
 {
     if (!news.changed || !events->log) return;
     if (news.trouble)
-        LOG_ERROR(events->log, "lines cannot be written", log_text("of", events->name),
+        LOG_ERROR(events->log, "event lines cannot be written", log_text("of", events->name),
                   log_err("err", news.trouble), log_text("why", err_text(news.trouble)));
     else
-        LOG_WARN(events->log, "lines are written again", log_text("of", events->name),
+        LOG_WARN(events->log, "event lines are written again", log_text("of", events->name),
                  log_u64("lost", news.lost));
 }
 

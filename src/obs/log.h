@@ -105,11 +105,12 @@ struct logger_options {
     void *sink_context;
     uint32_t repeats_per_second; /* 0: 10 */
 };
-enum log_loss {                  /* why fd did not take a line */
-                LOG_LOSS_UNREAD, /* its reader is behind */
-                LOG_LOSS_NO_SPACE,
-                LOG_LOSS_FAILED, /* anything else: no reader, an I/O error */
-                LOG_LOSS_COUNT,
+/* why fd did not take a line */
+enum log_loss {
+    LOG_LOSS_UNREAD, /* its reader is behind */
+    LOG_LOSS_NO_SPACE,
+    LOG_LOSS_FAILED, /* anything else: no reader, an I/O error */
+    LOG_LOSS_COUNT,
 };
 struct logger_stats {
     uint64_t written, repeats, cut; /* repeats: counted instead */

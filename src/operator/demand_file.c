@@ -18,15 +18,15 @@ enum {
 
 /* -- one row -- */
 
-struct list {
+struct part_list {
     const void *all;
     size_t count;
 };
 struct parts { /* a row of the file */
     struct demand_file_row row;
-    struct list resources;    /* struct label */
-    struct list types, zones; /* struct str */
-    struct list requirements; /* struct requirement */
+    struct part_list resources;    /* struct label */
+    struct part_list types, zones; /* struct str */
+    struct part_list requirements; /* struct requirement */
 };
 
 static enum err demand_file_read_penalty(const struct json *value, void *into, struct arena *,
@@ -83,7 +83,7 @@ static enum err read_resources(const struct json *value, void *into, struct aren
         if (err == ERR_INVALID) note_prefix(note, "%s", copy);
         pairs[count++].key = str_of(copy, name.len);
     }
-    *(struct list *)into = (struct list){pairs, count};
+    *(struct part_list *)into = (struct part_list){pairs, count};
     return err;
 }
 
@@ -150,7 +150,7 @@ static enum err join_requirements(struct parts *parts, struct arena *arena)
 {
     const struct {
         struct str key;
-        const struct list *values;
+        const struct part_list *values;
     } shorts[] = {{LABEL_INSTANCE_TYPE, &parts->types}, {LABEL_ZONE, &parts->zones}};
     struct requirement *all =
         arena_calloc(arena, parts->requirements.count + ARRAY_LEN(shorts), sizeof *all);

@@ -19,38 +19,38 @@ struct request {
     size_t metadata_first, metadata_count, metadata_bytes; /* first: where to begin looking */
 };
 
-enum field {
-    FIELD_METADATA,
-    FIELD_METHOD,
-    FIELD_PATH,
-    FIELD_CONTENT_TYPE,
-    FIELD_TIMEOUT,
-    FIELD_ENCODING,
-    FIELD_OTHER
+enum grpc_header {
+    HEADER_METADATA,
+    HEADER_METHOD,
+    HEADER_PATH,
+    HEADER_CONTENT_TYPE,
+    HEADER_TIMEOUT,
+    HEADER_ENCODING,
+    HEADER_OTHER
 };
 
 /* What gRPC reserves, but for three that are the user's. */
-static enum field request_grpc_field(struct str name)
+static enum grpc_header request_grpc_field(struct str name)
 {
-    if (str_equal(name, STR("grpc-timeout"))) return FIELD_TIMEOUT;
-    if (str_equal(name, STR("grpc-encoding"))) return FIELD_ENCODING;
+    if (str_equal(name, STR("grpc-timeout"))) return HEADER_TIMEOUT;
+    if (str_equal(name, STR("grpc-encoding"))) return HEADER_ENCODING;
     if (str_equal(name, STR("grpc-trace-bin")) || str_equal(name, STR("grpc-tags-bin")) ||
         str_equal(name, STR("grpc-previous-rpc-attempts")))
-        return FIELD_METADATA;
-    return FIELD_OTHER;
+        return HEADER_METADATA;
+    return HEADER_OTHER;
 }
 
 /* Asked for every field of every request, so the first letter decides where it can. */
-static enum field request_field(struct str name)
+static enum grpc_header request_field(struct str name)
 {
     switch (name.len > 0 ? name.at[0] : ':') {
     case ':':
-        if (str_equal(name, STR(":path"))) return FIELD_PATH;
-        return str_equal(name, STR(":method")) ? FIELD_METHOD : FIELD_OTHER;
-    case 'c': return str_equal(name, STR("content-type")) ? FIELD_CONTENT_TYPE : FIELD_METADATA;
-    case 'g': return str_starts(name, STR("grpc-")) ? request_grpc_field(name) : FIELD_METADATA;
-    case 't': return str_equal(name, STR("te")) ? FIELD_OTHER : FIELD_METADATA;
-    default: return FIELD_METADATA;
+        if (str_equal(name, STR(":path"))) return HEADER_PATH;
+        return str_equal(name, STR(":method")) ? HEADER_METHOD : HEADER_OTHER;
+    case 'c': return str_equal(name, STR("content-type")) ? HEADER_CONTENT_TYPE : HEADER_METADATA;
+    case 'g': return str_starts(name, STR("grpc-")) ? request_grpc_field(name) : HEADER_METADATA;
+    case 't': return str_equal(name, STR("te")) ? HEADER_OTHER : HEADER_METADATA;
+    default: return HEADER_METADATA;
     }
 }
 
@@ -59,16 +59,16 @@ static void request_sort(const struct h2_header *headers, size_t count, struct r
     for (size_t i = 0; i < count; i++) {
         struct str value = headers[i].value;
         switch (request_field(headers[i].name)) {
-        case FIELD_METADATA:
+        case HEADER_METADATA:
             if (r->metadata_count++ == 0) r->metadata_first = i;
             r->metadata_bytes += headers[i].name.len + value.len;
             break;
-        case FIELD_METHOD: r->method = value; break;
-        case FIELD_PATH: r->path = value; break;
-        case FIELD_CONTENT_TYPE: r->content_type = value; break;
-        case FIELD_TIMEOUT: r->timeout = value; break;
-        case FIELD_ENCODING: r->encoding = value; break;
-        case FIELD_OTHER: break;
+        case HEADER_METHOD: r->method = value; break;
+        case HEADER_PATH: r->path = value; break;
+        case HEADER_CONTENT_TYPE: r->content_type = value; break;
+        case HEADER_TIMEOUT: r->timeout = value; break;
+        case HEADER_ENCODING: r->encoding = value; break;
+        case HEADER_OTHER: break;
         }
     }
 }
@@ -149,7 +149,7 @@ static enum err metadata_keep(struct rpc_call *call, const struct h2_header *hea
     for (size_t i = r->metadata_first; call->metadata_count < r->metadata_count; i++) {
         struct call_metadata *m = &kept[call->metadata_count];
         enum err err;
-        if (request_field(headers[i].name) != FIELD_METADATA) continue;
+        if (request_field(headers[i].name) != HEADER_METADATA) continue;
         *m = (struct call_metadata){.name = str_put(&at, headers[i].name)};
         err = metadata_put_value(call, &at, &headers[i], &m->value);
         if (err) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a section: bytes in any portions become whole records, in order. Pure. */
+/* Reading a section: bytes in any portions become whole records, in order. Pure; the caller's
+ * thread. */
 #include <string.h>
 
 #include "section/section.h"

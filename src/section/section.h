@@ -77,11 +77,11 @@ size_t section_record_begin(struct encoder *out, char kind);
 void section_record_end(struct encoder *out, size_t start);
 
 /* -- reading -- */
-/* Takes whole things from the front of `bytes` and says how many bytes that was. */
+/* Takes whole records from the front of `bytes` and says how many bytes that was. */
 typedef enum err section_take_fn(void *owner, struct str bytes, size_t *ret_taken,
                                  struct note *note);
 /* Bytes in any portions. `rest` holds what was not taken; its ceiling must be above the largest
- * thing. What `take` answers, ERR_NOMEM, ERR_FULL. */
+ * one. What `take` answers, ERR_NOMEM, ERR_FULL. */
 enum err section_feed(struct buf *rest, struct str bytes, section_take_fn *take, void *owner,
                       struct note *note);
 

@@ -141,12 +141,13 @@ enum err frame_read(struct str bytes, struct operator_frame *ret_frame, struct n
 
 /* -- writing -- */
 
-enum { /* fields of ShardMessage */
-       SEND_ACK = 1,
-       SEND_BLOB_REQUEST = 2,
-       SEND_RECLAIM = 3,
-       SEND_NODE_STATE = 4,
-       SEND_CAPACITY = 5,
+/* fields of ShardMessage */
+enum {
+    SEND_ACK = 1,
+    SEND_BLOB_REQUEST = 2,
+    SEND_RECLAIM = 3,
+    SEND_NODE_STATE = 4,
+    SEND_CAPACITY = 5,
 };
 
 static enum err frame_wrap(struct frame_writer *w, uint32_t payload, const struct pack *body)

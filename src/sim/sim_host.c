@@ -21,12 +21,7 @@ static const struct io *io_of_turn;
 
 /* -- the loop's other half -- */
 
-static void wake_at(struct loop *loop, mono_time)
-{
-    sim_host_schedule(CONTAINER_OF(loop, struct sim_host, loop));
-}
-
-static void wake_now(struct loop *loop)
+static void host_wake(struct loop *loop)
 {
     sim_host_schedule(CONTAINER_OF(loop, struct sim_host, loop));
 }
@@ -38,7 +33,7 @@ static void post(struct loop *loop, struct post *post)
     sim_host_schedule(host);
 }
 
-static const struct loop_ops loop_ops = {wake_at, wake_now, post, sim_worker_open};
+static const struct loop_ops loop_ops = {host_wake, post, sim_worker_open};
 
 static void entropy_draw(struct entropy *entropy, void *out, size_t len)
 {
@@ -108,7 +103,7 @@ static void begin_turn(struct sim_host *host)
     host->turning = true;
     host->spent_ns = 0;
     io_of_turn = &host->io;
-    loop_core_set_now(&host->loop);
+    loop_core_begin(&host->loop, clock_mono(host->loop.clock));
 }
 
 static void end_turn(struct sim_host *host)
@@ -286,7 +281,7 @@ static void afterlife(struct sim_host *host)
         assert(round < rounds_max);
         host->stop_wanted = false;
         while (list_pop(&host->unsent)) continue;
-        loop_core_set_now(&host->loop);
+        loop_core_begin(&host->loop, clock_mono(host->loop.clock));
         deliver(host);
         if (!host->drains) stop_timers_and_hooks(host);
         loop_core_run(&host->loop);

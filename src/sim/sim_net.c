@@ -120,7 +120,7 @@ static bool port_taken(struct sim_host *host, uint16_t port)
 bool sim_listener_wants(struct sim_listener *listener, bool tls)
 {
     bool same = (listener->options.tls != NULL) == tls;
-    if (!same) listener->stats.failed_handshake++;
+    if (!same) listener->base.stats.failed_handshake++;
     return same;
 }
 
@@ -138,8 +138,8 @@ static void accept_one(struct sim_listener *listener, struct sim_socket *socket)
     struct sim_stream *stream = NULL;
 
     sim_listener_drop(socket);
-    if (listener->stats.open >= streams_max)
-        listener->stats.refused_full++;
+    if (listener->base.stats.open >= streams_max)
+        listener->base.stats.refused_full++;
     else
         stream = sim_stream_new(listener->host, listener->options.output_max);
     if (!stream) {
@@ -155,8 +155,8 @@ static void accept_one(struct sim_listener *listener, struct sim_socket *socket)
         snprintf(stream->peer_address, sizeof stream->peer_address, "%s:%u", socket->peer->ip,
                  (unsigned)(SIM_EPHEMERAL_PORT_FIRST + socket->connection % EPHEMERAL_PORTS));
     }
-    listener->stats.accepted++;
-    listener->stats.open++;
+    listener->base.stats.accepted++;
+    listener->base.stats.open++;
     listener->options.on_accept(listener->options.owner, &stream->base);
 }
 
@@ -209,18 +209,7 @@ static void listener_stop(struct listener *base)
     if (!listener->accepting) listener_free(listener);
 }
 
-static const char *listener_where(const struct listener *base)
-{
-    return listener_of(base)->address;
-}
-
-static struct listener_stats listener_counts(const struct listener *base)
-{
-    return listener_of(base)->stats;
-}
-
-static const struct listener_ops listener_ops = {
-    .address = listener_where, .stats = listener_counts, .close = listener_stop};
+static const struct listener_ops listener_ops = {.close = listener_stop};
 
 /* Fills in where it listens. ERR_BUSY, ERR_UNAVAILABLE. */
 static enum err choose_key(struct sim_listener *listener, const struct address_parts *parts,
@@ -266,7 +255,7 @@ static enum err listen_on(struct net *net, const struct listen_options *options,
     if (!sim_host_heard(host)) return ERR_UNAVAILABLE;
     listener = calloc(1, sizeof *listener);
     if (!listener) return ERR_NOMEM;
-    listener->base.ops = &listener_ops;
+    listener->base = (struct listener){.ops = &listener_ops, .address = listener->address};
     listener->host = host;
     listener->options = *options;
     err = choose_key(listener, &parts, note);

@@ -43,10 +43,10 @@ struct sim_stream *sim_stream_new(struct sim_host *host, size_t output_max)
         free(stream);
         return NULL;
     }
-    stream->base.ops = &stream_ops;
+    stream->base =
+        (struct stream){.ops = &stream_ops, .peer_address = stream->peer_address, .alpn = ""};
     stream->host = host;
     stream->output_max = output_max ? output_max : OUTPUT_MAX_DEFAULT;
-    stream->alpn = "";
     buf_init(&stream->pending, stream->output_max);
     sim_ready_init(&stream->ready, stream_turn);
     list_init(&stream->unsent);
@@ -60,15 +60,15 @@ void sim_stream_attach(struct sim_stream *stream, struct sim_socket *socket)
     stream->socket = socket;
     socket->stream = stream;
     if (socket->tls) {
-        stream->identity = socket->peer->options.identity;
-        stream->alpn = socket->host->alpn;
+        stream->base.peer_identity = socket->peer->options.identity;
+        stream->base.alpn = socket->host->alpn;
     }
 }
 
 void sim_stream_free(struct sim_stream *stream)
 {
     if (stream->socket) sim_socket_abandon(stream->socket);
-    if (stream->listener) stream->listener->stats.open--;
+    if (stream->listener) stream->listener->base.stats.open--;
     list_remove(&stream->link);
     list_remove(&stream->unsent);
     list_remove(&stream->ready.link);
@@ -83,7 +83,7 @@ static void finish(struct sim_stream *stream, enum err why, const struct note *n
     static const struct note orderly = {"closed"};
 
     stream->closing = true; /* refuses whatever the callback still tries */
-    if (stream->listener) stream->listener->stats.open--; /* its place is free in on_closed */
+    if (stream->listener) stream->listener->base.stats.open--; /* its place is free in on_closed */
     stream->listener = NULL;
     if (stream->started) stream->events.on_closed(stream->owner, why, note ? note : &orderly);
     sim_stream_free(stream);
@@ -312,21 +312,6 @@ static void stream_stop(struct stream *base)
     sim_host_ready(stream->host, &stream->ready);
 }
 
-static const char *stream_peer(const struct stream *base)
-{
-    return stream_of(base)->peer_address;
-}
-
-static const struct tls_identity *stream_identity(const struct stream *base)
-{
-    return stream_of(base)->identity;
-}
-
-static const char *stream_protocol(const struct stream *base)
-{
-    return stream_of(base)->alpn;
-}
-
 static const struct stream_ops stream_ops = {
     .start = stream_begin,
     .write = stream_put,
@@ -335,7 +320,4 @@ static const struct stream_ops stream_ops = {
     .resume = stream_go_on,
     .end = stream_half_close,
     .close = stream_stop,
-    .peer_address = stream_peer,
-    .peer_identity = stream_identity,
-    .alpn = stream_protocol,
 };

@@ -35,7 +35,6 @@ struct sim_listener {
     struct listen_options options;
     struct list backlog; /* sockets, half open or waiting for accept */
     size_t backlog_count;
-    struct listener_stats stats;
     struct sim_ready ready;
     bool accepting, closed;
 };
@@ -57,8 +56,6 @@ struct sim_stream {
     enum err why;
     struct note note;
     char peer_address[SIM_ADDRESS_CAP];
-    const struct tls_identity *identity;
-    const char *alpn;
 };
 
 enum sim_socket_state {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* JSON documents over jansson. A struct json is a json_t; the casts are in in() and out() only. */
 #include "text/json.h"
 
 #include <jansson.h>
@@ -100,17 +101,13 @@ void json_close(struct json *json)
 
 enum json_kind json_kind(const struct json *json)
 {
-    switch (json_typeof(in(json))) {
-    case JSON_OBJECT: return JSON_KIND_OBJECT;
-    case JSON_ARRAY: return JSON_KIND_ARRAY;
-    case JSON_STRING: return JSON_KIND_STRING;
-    case JSON_INTEGER: return JSON_KIND_INTEGER;
-    case JSON_REAL: return JSON_KIND_REAL;
-    case JSON_TRUE:
-    case JSON_FALSE: return JSON_KIND_BOOLEAN;
-    case JSON_NULL: break;
-    }
-    return JSON_KIND_NULL;
+    static const enum json_kind kinds[] = {
+        [JSON_OBJECT] = JSON_KIND_OBJECT, [JSON_ARRAY] = JSON_KIND_ARRAY,
+        [JSON_STRING] = JSON_KIND_STRING, [JSON_INTEGER] = JSON_KIND_INTEGER,
+        [JSON_REAL] = JSON_KIND_REAL,     [JSON_TRUE] = JSON_KIND_BOOLEAN,
+        [JSON_FALSE] = JSON_KIND_BOOLEAN, [JSON_NULL] = JSON_KIND_NULL,
+    };
+    return kinds[json_typeof(in(json))];
 }
 
 const char *json_kind_name(enum json_kind kind)

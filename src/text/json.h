@@ -43,7 +43,7 @@ bool json_same(const struct json *a, const struct json *b); /* whatever the orde
 enum json_kind json_kind(const struct json *json);
 const char *json_kind_name(enum json_kind kind); /* "integer"; reads well in a message */
 
-/* A path is a row of keys, "spec.host"; in an array a decimal index stands for a key, "items.0.id".
+/* A path is a row of keys, "spec.host"; in an array a decimal index takes the place of a key, "items.0.id".
  * The empty path is the value itself. NULL when there is nothing. */
 const struct json *json_find(const struct json *json, const char *path);
 const struct json *json_member(const struct json *object, struct str key); /* dots and all */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads an object by a table of fields. A list is an array in the arena, whose address and count
+ * go into the two members that the field names. */
 #include "text/json_fields.h"
 
 #include <inttypes.h>

@@ -24,7 +24,7 @@ enum json_as {
     JSON_AS_OWN,    /* `own` reads it */
 };
 struct json_fields;
-/* `into` is the member. What it notes stands behind the key. */
+/* `into` is the member. The key is put before what it notes. */
 typedef enum err json_own_fn(const struct json *value, void *into, struct arena *arena,
                              struct note *note);
 struct json_field {

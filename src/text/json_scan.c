@@ -9,14 +9,15 @@
 #include "base/hex.h"
 #include "text/utf8.h"
 
-enum expect { /* at the start, 0: the document's value */
-              EXPECT_VALUE,
-              EXPECT_ITEM_OR_END, /* behind [ */
-              EXPECT_KEY_OR_END,  /* behind { */
-              EXPECT_KEY,         /* behind , in an object */
-              EXPECT_COLON,
-              EXPECT_COMMA_OR_END,
-              EXPECT_NOTHING, /* the document is whole */
+/* at the start, 0: the document's value */
+enum expect {
+    EXPECT_VALUE,
+    EXPECT_ITEM_OR_END, /* behind [ */
+    EXPECT_KEY_OR_END,  /* behind { */
+    EXPECT_KEY,         /* behind , in an object */
+    EXPECT_COLON,
+    EXPECT_COMMA_OR_END,
+    EXPECT_NOTHING, /* the document is whole */
 };
 enum word { WORD_NONE, WORD_KEY, WORD_STRING, WORD_NUMBER, WORD_NAME };
 enum { ESCAPED_MAX = 6 }; /* \u0041: bytes in the document for one of the text */
@@ -96,7 +97,7 @@ static size_t unescape(struct str raw, size_t *at, char out[UTF8_LEN_MAX])
     return 1;
 }
 
-/* The text that `raw` (between the quotes) stands for, in the scanner's own memory. */
+/* The text that `raw` (between the quotes) means, in the scanner's own memory. */
 static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str *ret_text,
                              struct note *note)
 {
@@ -192,9 +193,7 @@ static bool is_word_byte(char c)
 /* -- structure -- */
 static bool json_scan_in_array(const struct json_scan *scan)
 {
-    uint32_t level = scan->depth - 1;
-
-    return scan->arrays[level / 64] >> (level % 64) & 1;
+    return scan->arrays[scan->depth - 1];
 }
 
 static void value_ended(struct json_scan *scan)
@@ -204,14 +203,8 @@ static void value_ended(struct json_scan *scan)
 
 static enum err json_scan_open_level(struct json_scan *scan, bool is_array, struct note *note)
 {
-    uint64_t bit = (uint64_t)1 << (scan->depth % 64);
-
     if (scan->depth == JSON_SCAN_DEPTH) return wrong(scan, ERR_TOO_LARGE, "nested too deep", note);
-    if (is_array)
-        scan->arrays[scan->depth / 64] |= bit;
-    else
-        scan->arrays[scan->depth / 64] &= ~bit;
-    scan->depth++;
+    scan->arrays[scan->depth++] = is_array;
     scan->expect = is_array ? EXPECT_ITEM_OR_END : EXPECT_KEY_OR_END;
     return ERR_OK;
 }
@@ -232,7 +225,7 @@ static enum err word_close(struct json_scan *scan, struct str word, enum json_to
     switch (kind) {
     case WORD_KEY:
     case WORD_STRING:
-        *ret_token = kind == WORD_KEY ? JSON_KEY : JSON_STRING;
+        *ret_token = kind == WORD_KEY ? TOKEN_KEY : TOKEN_STRING;
         if (rewrite) return text_rewrite(scan, word, ret_text, note);
         if (word.len > scan->text_max)
             return wrong(scan, ERR_TOO_LARGE, "text longer than the limit", note);
@@ -240,17 +233,17 @@ static enum err word_close(struct json_scan *scan, struct str word, enum json_to
         return ERR_OK;
     case WORD_NUMBER:
         if (!is_number(word)) return wrong(scan, ERR_PARSE, "not a number", note);
-        *ret_token = JSON_NUMBER;
+        *ret_token = TOKEN_NUMBER;
         *ret_text = word;
         return ERR_OK;
     default: break;
     }
     if (str_equal(word, STR("null")))
-        *ret_token = JSON_NULL;
+        *ret_token = TOKEN_NULL;
     else if (str_equal(word, STR("true")))
-        *ret_token = JSON_TRUE;
+        *ret_token = TOKEN_TRUE;
     else if (str_equal(word, STR("false")))
-        *ret_token = JSON_FALSE;
+        *ret_token = TOKEN_FALSE;
     else
         return wrong(scan, ERR_PARSE, "not a value", note);
     return ERR_OK;
@@ -262,7 +255,7 @@ static void take(struct json_scan *scan, struct str *bytes, size_t len)
     scan->offset += len;
 }
 
-/* Reads on in the word that was begun. JSON_NEED: it goes on behind these bytes. */
+/* Reads on in the word that was begun. TOKEN_NEED: it goes on behind these bytes. */
 static enum err word_go_on(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                            struct str *ret_text, struct note *note)
 {
@@ -286,7 +279,7 @@ static enum err word_go_on(struct json_scan *scan, struct str *bytes, enum json_
         word = buf_peek(&scan->raw);
     }
     take(scan, bytes, len + (end && quoted));
-    *ret_token = JSON_NEED;
+    *ret_token = TOKEN_NEED;
     if (end) err = word_close(scan, word, ret_token, ret_text, note);
     return err;
 }
@@ -298,21 +291,21 @@ static void word_begin(struct json_scan *scan, enum word word, struct str *bytes
     take(scan, bytes, skip);
 }
 
-/* A value begins at bytes->at[0]; JSON_NEED: it is a word, which is to be read now. */
+/* A value begins at bytes->at[0]; TOKEN_NEED: it is a word, which is to be read now. */
 static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                             struct note *note)
 {
     char c = bytes->at[0];
     enum err err;
 
-    *ret_token = JSON_NEED;
+    *ret_token = TOKEN_NEED;
     if (c == '"') {
         word_begin(scan, WORD_STRING, bytes, 1);
     } else if (c == '{' || c == '[') {
         err = json_scan_open_level(scan, c == '[', note);
         if (err) return err;
         take(scan, bytes, 1);
-        *ret_token = c == '[' ? JSON_ARRAY : JSON_OBJECT;
+        *ret_token = c == '[' ? TOKEN_ARRAY : TOKEN_OBJECT;
     } else if (c == '-' || (c >= '0' && c <= '9')) {
         word_begin(scan, WORD_NUMBER, bytes, 0);
     } else if (is_word_byte(c)) {
@@ -323,35 +316,32 @@ static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json
     return ERR_OK;
 }
 
-static void level_close(struct json_scan *scan, struct str *bytes, enum json_token *ret_token)
+/* The bracket that would end the innermost level. */
+static bool level_may_close(const struct json_scan *scan, char c)
 {
-    *ret_token = json_scan_in_array(scan) ? JSON_ARRAY_END : JSON_OBJECT_END;
-    scan->depth--;
-    value_ended(scan);
-    take(scan, bytes, 1);
+    return (scan->expect == EXPECT_ITEM_OR_END || scan->expect == EXPECT_KEY_OR_END ||
+            scan->expect == EXPECT_COMMA_OR_END) &&
+           c == (json_scan_in_array(scan) ? ']' : '}');
 }
 
-/* One byte that is no blank, outside of any word. JSON_NEED: no token yet. */
+/* One byte that is no blank, outside of any word. TOKEN_NEED: no token yet. */
 static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
                                enum json_token *ret_token, struct note *note)
 {
     char c = bytes->at[0];
 
-    *ret_token = JSON_NEED;
+    *ret_token = TOKEN_NEED;
+    if (level_may_close(scan, c)) {
+        *ret_token = c == ']' ? TOKEN_ARRAY_END : TOKEN_OBJECT_END;
+        scan->depth--;
+        value_ended(scan);
+        take(scan, bytes, 1);
+        return ERR_OK;
+    }
     switch ((enum expect)scan->expect) {
     case EXPECT_ITEM_OR_END:
-        if (c == ']') {
-            level_close(scan, bytes, ret_token);
-            return ERR_OK;
-        }
-        __attribute__((fallthrough));
     case EXPECT_VALUE: return value_begin(scan, bytes, ret_token, note);
     case EXPECT_KEY_OR_END:
-        if (c == '}') {
-            level_close(scan, bytes, ret_token);
-            return ERR_OK;
-        }
-        __attribute__((fallthrough));
     case EXPECT_KEY:
         if (c != '"') return wrong(scan, ERR_PARSE, "expected a key", note);
         word_begin(scan, WORD_KEY, bytes, 1);
@@ -361,10 +351,6 @@ static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
         scan->expect = EXPECT_VALUE;
         break;
     case EXPECT_COMMA_OR_END:
-        if (c == (json_scan_in_array(scan) ? ']' : '}')) {
-            level_close(scan, bytes, ret_token);
-            return ERR_OK;
-        }
         if (c != ',') return wrong(scan, ERR_PARSE, "expected ',' or the end", note);
         scan->expect = json_scan_in_array(scan) ? EXPECT_VALUE : EXPECT_KEY;
         break;
@@ -377,10 +363,10 @@ static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
 enum err json_scan_next(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                         struct str *ret_text, struct note *note)
 {
-    enum json_token token = JSON_NEED;
+    enum json_token token = TOKEN_NEED;
     enum err err = ERR_OK;
 
-    while (!err && token == JSON_NEED && bytes->len > 0) {
+    while (!err && token == TOKEN_NEED && bytes->len > 0) {
         char c = bytes->at[0];
         if (scan->word != WORD_NONE)
             err = word_go_on(scan, bytes, &token, ret_text, note);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON as a row of tokens, from bytes that come in pieces: for documents too large to hold, and for
- * writers who are not strict.
+ * writers that are not strict.
  *
- * It knows the grammar and no schema: duplicate keys, any text and any number come as they stand.
- * A byte that is not part of well-formed UTF-8, and a surrogate that stands alone, becomes U+FFFD.
+ * It knows the grammar and no schema: duplicate keys, any text and any number come as written.
+ * A byte that is not part of well-formed UTF-8, and a surrogate without its other half, becomes U+FFFD.
  * Memory is bounded: one text of text_max bytes, JSON_SCAN_DEPTH levels. To read a whole document
  * strictly see text/json.h. */
 #ifndef TEXT_JSON_SCAN_H
@@ -15,24 +15,24 @@
 enum { JSON_SCAN_DEPTH = 128 };
 
 enum json_token {
-    JSON_NEED, /* the bytes are used up */
-    JSON_OBJECT,
-    JSON_OBJECT_END,
-    JSON_ARRAY,
-    JSON_ARRAY_END,
-    JSON_KEY,    /* text: unescaped */
-    JSON_STRING, /* text: unescaped */
-    JSON_NUMBER, /* text: as it stands, checked against the grammar */
-    JSON_TRUE,
-    JSON_FALSE,
-    JSON_NULL,
+    TOKEN_NEED, /* the bytes are used up */
+    TOKEN_OBJECT,
+    TOKEN_OBJECT_END,
+    TOKEN_ARRAY,
+    TOKEN_ARRAY_END,
+    TOKEN_KEY,    /* text: unescaped */
+    TOKEN_STRING, /* text: unescaped */
+    TOKEN_NUMBER, /* text: as written, checked against the grammar */
+    TOKEN_TRUE,
+    TOKEN_FALSE,
+    TOKEN_NULL,
 };
 struct json_scan {   /* the caller's storage, to be used through the calls below only */
     uint64_t offset; /* bytes read so far */
     struct buf raw;  /* a word that the end of a piece cut */
     struct buf text; /* a text that had to be rewritten */
     size_t text_max;
-    uint64_t arrays[JSON_SCAN_DEPTH / 64]; /* bit per open level: an array, else an object */
+    bool arrays[JSON_SCAN_DEPTH]; /* per open level: an array, else an object */
     uint32_t depth;
     uint8_t expect, word; /* json_scan.c */
     bool escape, rewrite; /* of the word: behind a backslash; holds an escape or a high byte */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The writer of JSON lines. Each field is measured first, so its comma, indent, key and value are
+ * written into room that was reserved once; the first failure is kept until ndjson_end(). */
 #include "text/ndjson.h"
 
 #include <math.h>
@@ -16,15 +18,6 @@ enum {
 /* ---- escaping ---- */
 
 static const char replacement[] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
-
-/* The escaped length of each byte below 0x80 that is not copied as it is; 0 for one that is. */
-static const uint8_t escape_len[0x80] = {
-    [0] = 6,  [1] = 6,    [2] = 6,    [3] = 6,    [4] = 6,   [5] = 6,    [6] = 6,
-    [7] = 6,  ['\b'] = 2, ['\t'] = 2, ['\n'] = 2, [11] = 6,  ['\f'] = 2, ['\r'] = 2,
-    [14] = 6, [15] = 6,   [16] = 6,   [17] = 6,   [18] = 6,  [19] = 6,   [20] = 6,
-    [21] = 6, [22] = 6,   [23] = 6,   [24] = 6,   [25] = 6,  [26] = 6,   [27] = 6,
-    [28] = 6, [29] = 6,   [30] = 6,   [31] = 6,   ['"'] = 2, ['\\'] = 2,
-};
 
 enum { UNIT = 6 }; /* \uXXXX */
 
@@ -48,99 +41,63 @@ static size_t plain_span(struct str s)
     size_t i = 0;
 
     while (i + WORD <= s.len && !word_is_suspect(s.at + i)) i += WORD;
-    while (i < s.len && (unsigned char)s.at[i] < 0x80 && !escape_len[(unsigned char)s.at[i]]) i++;
+    while (i < s.len && (signed char)s.at[i] >= 0x20 && s.at[i] != '"' && s.at[i] != '\\') i++;
     return i;
 }
 
-/* The exact escaped length, so that a line that fits the buffer to the byte is not refused. */
-static size_t escaped_size(struct str s)
+/* Writes the escape of the first character of `s`, which is not copied as it is; its length. */
+static size_t escape_next(struct str s, char out[UNIT], size_t *ret_step)
+{
+    static const char bytes[] = "\b\t\n\f\r\"\\", names[] = "btnfr\"\\", hex[] = "0123456789abcdef";
+    uint32_t code;
+    size_t step = utf8_read(s, &code);
+    const char *known = step == 1 ? memchr(bytes, (int)code, sizeof bytes - 1) : NULL;
+
+    *ret_step = max_size(step, 1);
+    memcpy(out, "\\u", 2);
+    if (known) {
+        out[1] = names[known - bytes];
+        return 2;
+    }
+    if (step == 0) {
+        memcpy(out, replacement, sizeof replacement);
+        return sizeof replacement;
+    }
+    if (!utf8_is_control(code)) {
+        memcpy(out, s.at, step);
+        return step;
+    }
+    for (int i = 0; i < 4; i++) out[2 + i] = hex[code >> (12 - 4 * i) & 15];
+    return UNIT;
+}
+
+/* Writes the escaped text to `at`. Returns its exact length, also for `at` NULL, so that a line that
+ * fits the buffer to the byte is not refused. */
+static size_t put_escaped(char *at, struct str s)
 {
     size_t size = 0;
 
     for (;;) {
-        size_t plain = plain_span(s);
+        size_t plain = plain_span(s), len, step;
+        char escaped[UNIT];
+        if (at && plain > 0) memcpy(at + size, s.at, plain);
         size += plain;
         s = str_tail(s, plain);
         if (s.len == 0) return size;
-        unsigned char byte = (unsigned char)s.at[0];
-        uint32_t code;
-        size_t step = utf8_read(s, &code);
-        size += byte < 0x80             ? escape_len[byte]
-                : step == 0             ? sizeof replacement
-                : utf8_is_control(code) ? UNIT
-                                        : step;
-        s = str_tail(s, max_size(step, 1));
-    }
-}
-
-static char *put_unit(char *at, uint32_t code)
-{
-    static const char hex[] = "0123456789abcdef";
-
-    *at++ = '\\';
-    *at++ = 'u';
-    for (int shift = 12; shift >= 0; shift -= 4) *at++ = hex[code >> shift & 15];
-    return at;
-}
-
-static char *put_escape(char *at, unsigned char byte)
-{
-    static const char names[] = {['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f',
-                                 ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\'};
-
-    if (escape_len[byte] == UNIT) return put_unit(at, byte);
-    *at++ = '\\';
-    *at++ = names[byte];
-    return at;
-}
-
-static char *put_escaped(char *at, struct str s)
-{
-    for (;;) {
-        size_t plain = plain_span(s);
-        if (plain > 0) memcpy(at, s.at, plain);
-        at += plain;
-        s = str_tail(s, plain);
-        if (s.len == 0) return at;
-        unsigned char byte = (unsigned char)s.at[0];
-        uint32_t code;
-        size_t step = utf8_read(s, &code);
-        if (byte < 0x80) {
-            at = put_escape(at, byte);
-        } else if (step == 0) {
-            memcpy(at, replacement, sizeof replacement);
-            at += sizeof replacement;
-        } else if (utf8_is_control(code)) {
-            at = put_unit(at, code);
-        } else {
-            memcpy(at, s.at, step);
-            at += step;
-        }
-        s = str_tail(s, max_size(step, 1));
+        len = escape_next(s, escaped, &step);
+        if (at) memcpy(at + size, escaped, len);
+        size += len;
+        s = str_tail(s, step);
     }
 }
 
 static char *put_u64(char *at, uint64_t value)
 {
-    static const char pairs[] = "0001020304050607080910111213141516171819"
-                                "2021222324252627282930313233343536373839"
-                                "4041424344454647484950515253545556575859"
-                                "6061626364656667686970717273747576777879"
-                                "8081828384858687888990919293949596979899";
     char digits[U64_DIGITS];
     size_t from = sizeof digits;
 
-    while (value >= 100) {
-        from -= 2;
-        memcpy(digits + from, pairs + value % 100 * 2, 2);
-        value /= 100;
-    }
-    if (value >= 10) {
-        from -= 2;
-        memcpy(digits + from, pairs + value * 2, 2);
-    } else {
-        digits[--from] = (char)('0' + value);
-    }
+    do digits[--from] = (char)('0' + value % 10);
+    while (value /= 10);
     memcpy(at, digits + from, sizeof digits - from);
     return at + (sizeof digits - from);
 }
@@ -149,8 +106,7 @@ static char *put_u64(char *at, uint64_t value)
 
 static bool ndjson_in_array(const struct ndjson *w)
 {
-    uint32_t level = w->depth - 1;
-    return (w->arrays[level / 64] >> level % 64 & 1) != 0;
+    return w->arrays[w->depth - 1];
 }
 
 static size_t indent_size(const struct ndjson *w)
@@ -166,7 +122,7 @@ static char *put_indent(const struct ndjson *w, char *at)
     return at + (size_t)w->depth * INDENT;
 }
 
-/* Room for what stands before a value (comma, line break and indent, key) and for `size` bytes of
+/* Room for the part before a value (comma, line break and indent, key) and for `size` bytes of
  * the value itself. Returns where the value goes, or NULL after a failure. */
 static char *begin_field(struct ndjson *w, struct str key, size_t size)
 {
@@ -177,7 +133,7 @@ static char *begin_field(struct ndjson *w, struct str key, size_t size)
     if (w->depth > 0) {
         assert((key.at == NULL) == ndjson_in_array(w)); /* keys in objects, none in arrays */
         before += indent_size(w);
-        if (key.at) before += escaped_size(key) + 3 + (w->pretty ? 1 : 0);
+        if (key.at) before += put_escaped(NULL, key) + 3 + (w->pretty ? 1 : 0);
     } else {
         assert(!key.at && !w->comma); /* a record is one value */
     }
@@ -187,7 +143,7 @@ static char *begin_field(struct ndjson *w, struct str key, size_t size)
     if (w->depth > 0) at = put_indent(w, at);
     if (key.at) {
         *at++ = '"';
-        at = put_escaped(at, key);
+        at += put_escaped(at, key);
         *at++ = '"';
         *at++ = ':';
         if (w->pretty) *at++ = ' ';
@@ -213,19 +169,10 @@ static void put_field(struct ndjson *w, struct str key, struct str text)
 
 static void ndjson_open_level(struct ndjson *w, struct str key, bool array)
 {
-    char *at;
-
     if (!w->err && w->depth == NDJSON_DEPTH_MAX) w->err = ERR_TOO_LARGE;
-    at = begin_field(w, key, 1);
-    if (!at) return;
-    *at++ = array ? '[' : '{';
-    end_field(w, at);
-    uint64_t bit = 1ull << w->depth % 64;
-    if (array)
-        w->arrays[w->depth / 64] |= bit;
-    else
-        w->arrays[w->depth / 64] &= ~bit;
-    w->depth++;
+    put_field(w, key, array ? STR("[") : STR("{"));
+    if (w->err) return;
+    w->arrays[w->depth++] = array;
     w->comma = false;
 }
 
@@ -247,14 +194,7 @@ static void close_level(struct ndjson *w, bool array)
 
 void ndjson_begin_value(struct ndjson *w, struct buf *out, enum ndjson_style style)
 {
-    w->out = out;
-    w->start = out->len;
-    memset(w->arrays, 0, sizeof w->arrays);
-    w->depth = 0;
-    w->err = ERR_OK;
-    w->pretty = style == NDJSON_PRETTY;
-    w->root_object = false;
-    w->comma = false;
+    *w = (struct ndjson){.out = out, .start = out->len, .pretty = style == NDJSON_PRETTY};
 }
 
 void ndjson_begin(struct ndjson *w, struct buf *out, enum ndjson_style style)
@@ -280,11 +220,11 @@ enum err ndjson_end(struct ndjson *w)
 
 void ndjson_string(struct ndjson *w, struct str key, struct str value)
 {
-    char *at = begin_field(w, key, escaped_size(value) + 2);
+    char *at = begin_field(w, key, put_escaped(NULL, value) + 2);
 
     if (!at) return;
     *at++ = '"';
-    at = put_escaped(at, value);
+    at += put_escaped(at, value);
     *at++ = '"';
     end_field(w, at);
 }

@@ -34,12 +34,12 @@ enum ndjson_style {
 /* The caller's storage, to be used through the calls below only. Not needed after ndjson_end(). */
 struct ndjson {
     struct buf *out;
-    size_t start; /* bytes in `out` before the line: what a failure cuts back to */
-    uint64_t arrays[NDJSON_DEPTH_MAX / 64]; /* bit per open level: an array, else an object */
+    size_t start;                  /* bytes in `out` before the line: what a failure cuts back to */
+    bool arrays[NDJSON_DEPTH_MAX]; /* per open level: an array, else an object */
     uint32_t depth;
     enum err err; /* the first failure */
     bool pretty, root_object;
-    bool comma; /* something stands before the next value on this level */
+    bool comma; /* there is a value before the next one on this level */
 };
 
 /* Begins a record that is an object. `out` stays the caller's and must not change in between. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Percent-encoding of URLs. */
 #include "text/percent.h"
 
 enum err percent_encode(struct str text, struct str also, struct buf *into)

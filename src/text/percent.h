@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text as it may stand in a URL. */
+/* Text for a URL. */
 #ifndef TEXT_PERCENT_H
 #define TEXT_PERCENT_H
 #include "base/buf.h"

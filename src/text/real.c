@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Doubles and text in the locale "C", whatever locale the process or its host has set. */
 #include "text/real.h"
 
 #include <errno.h>

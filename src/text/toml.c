@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finished TOML documents: opening, closing, look-up, walks and typed getters. Read-only after
+ * toml_open(), so any thread may read. */
 #include "text/toml.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads TOML 1.0 into a tree that remembers where everything stood.
+/* Reads TOML 1.0 into a tree that remembers the position of every value.
  *
  * Knows the language, not what the keys mean. Every value carries its line and column, so that a
  * configuration error can point at the file. Lines and columns count from 1; a column counts code
@@ -17,7 +17,7 @@
 
 enum {
     /* Values inside values, however they are written (brackets, braces, dotted keys, headers); more
-     * is refused with ERR_TOO_LARGE, so that whoever walks the tree may recurse. */
+     * is refused with ERR_TOO_LARGE, so that a walk over the tree may recurse. */
     TOML_DEPTH_MAX = 128,
     TOML_PATH_CAP = 128,
 };

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the TOML grammar needs: positions, errors, memory, the index of keys. All memory is the
+ * document's arena. */
 #include "text/toml_impl.h"
 
 #include <stdarg.h>
@@ -164,7 +166,7 @@ enum err toml_add(struct toml_parser *p, struct toml_value *parent, const struct
     return ERR_OK;
 }
 
-/* Where the byte at `offset` stands, for the check that runs before lines are counted. */
+/* The position of the byte, for the check that runs before lines are counted. */
 static struct toml_position position_of(const struct toml_parser *p, const char *at)
 {
     struct toml_position position = {1, 1};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Dates and times of TOML, over rfc3339.h. */
 #include "text/toml_impl.h"
 
 /* What RFC 3339 allows, and its parts: a date, a time, a date with a time, all three with an
@@ -26,7 +27,7 @@ static const char *read_all(struct str *rest, struct rfc3339_fields *out, enum t
     problem = rfc3339_read_date(rest, out);
     if (problem || rest->len == 0) return problem;
     if ((rest->at[0] | 0x20) != 't' && rest->at[0] != ' ')
-        return "T or a space stands between date and time";
+        return "T or a space must separate date and time";
     *ret_type = TOML_LOCAL_DATETIME;
     *rest = str_tail(*rest, 1);
     problem = rfc3339_read_time(rest, out);

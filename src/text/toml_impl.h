@@ -2,8 +2,8 @@
 /* What the files of the TOML reader share. Private: consumers include text/toml.h.
  *
  *     toml.c           the finished document: lookup, walking, getters
- *     toml_parse.c     the grammar: lines, headers, keys, arrays, inline tables, who adds to what
- *     toml_build.c     the parser's hands: positions, errors, memory, values put into their place
+ *     toml_parse.c     the grammar: lines, headers, keys, arrays, inline tables, rules of adding
+ *     toml_build.c     for the parser: positions, errors, memory, values put into their place
  *     toml_string.c    the four kinds of strings
  *     toml_number.c    integers and floats
  *     toml_datetime.c  dates and times
@@ -24,7 +24,7 @@
  *     INLINE     { }, or [ ]                no        no            no          no
  *     ELEMENTS   the array of [[a]]         no        yes (2)       no          yes
  *
- *     (1) no other section than its own can reach it: on the way there stands a HEADER or IMPLICIT
+ *     (1) no other section than its own can reach it: on the way there is a HEADER or IMPLICIT
  *     (2) in its last table */
 enum toml_form { TOML_IMPLICIT, TOML_HEADER, TOML_DOTTED, TOML_INLINE, TOML_ELEMENTS };
 
@@ -106,14 +106,14 @@ static inline bool toml_looking_at(const struct toml_parser *p, struct str text)
 {
     return str_starts((struct str){p->at, (size_t)(p->end - p->at)}, text);
 }
-/* Length of the line break the parser stands at, 0 when it stands at none. A carriage return is
+/* Length of the line break the parser is at, 0 when it is at none. A carriage return is
  * always followed by a line feed: toml_check_text() has seen to it. */
 static inline size_t toml_line_break(const struct toml_parser *p)
 {
     char c = toml_peek(p);
     return c == '\n' ? 1 : c == '\r' ? 2 : 0;
 }
-/* Steps over the line break the parser stands at. */
+/* Steps over the line break the parser is at. */
 static inline void toml_next_line(struct toml_parser *p)
 {
     p->at += toml_line_break(p);
@@ -122,7 +122,7 @@ static inline void toml_next_line(struct toml_parser *p)
     p->mark_column = 1;
 }
 
-/* Leaves: each stands at the first byte of its value and steps past the last. */
+/* Leaves: each begins at the first byte of its value and steps past the last. */
 enum err toml_parse_string(struct toml_parser *p, bool is_key, struct str *ret_text);
 /* `token` is the run of letters, digits and signs that is the whole value. */
 enum err toml_parse_number(struct toml_parser *p, struct str token, struct toml_position at,

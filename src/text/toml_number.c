@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Integers and floats of TOML. The whole token is known; each refusal says what TOML allows. */
 #include "text/toml_impl.h"
 
 #include <math.h>
@@ -144,9 +145,9 @@ enum err toml_parse_number(struct toml_parser *p, struct str token, struct toml_
         return parse_based(p, number, at, value);
     }
     if (whole == 0)
-        return refuse(
-            p, at, token,
-            number.len > 0 && number.at[0] == '.' ? ": a digit must stand before the point" : "");
+        return refuse(p, at, token,
+                      number.len > 0 && number.at[0] == '.' ? ": a digit must come before the point"
+                                                            : "");
     if (whole > 1 && number.at[0] == '0')
         return refuse(p, at, token, ": a leading zero is not allowed");
     if (whole == number.len) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The grammar of TOML, by recursive descent; the depth is bounded by toml_add(). */
 #include "text/toml_impl.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ static void skip_comment(struct toml_parser *p)
     while (p->at < p->end && toml_line_break(p) == 0) p->at++;
 }
 
-/* Blanks, comments and line breaks, which may stand anywhere between the parts of an array. */
+/* Blanks, comments and line breaks, which are allowed anywhere between the parts of an array. */
 static void skip_lines(struct toml_parser *p)
 {
     for (;;) {
@@ -32,7 +33,7 @@ static void skip_lines(struct toml_parser *p)
     }
 }
 
-/* The character the parser stands at, in words: for "expected x, found y". */
+/* The character the parser is at, in words: for "expected x, found y". */
 static struct toml_quote found(const struct toml_parser *p)
 {
     size_t len = 1;

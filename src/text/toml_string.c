@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The four kinds of TOML strings: the end is found first, then the content is copied and
+ * unescaped into memory of that size. */
 #include "text/toml_impl.h"
 
 #include <string.h>
@@ -6,7 +8,7 @@
 #include "base/hex.h"
 #include "text/utf8.h"
 
-/* One string literal: where its content stands and how it is to be read. */
+/* One string literal: where its content is and how it is to be read. */
 struct literal {
     bool escapes;    /* written with " */
     bool multi_line; /* written with three of them */
@@ -18,7 +20,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Finds the closing quotes. In a multi-line string up to two quotes may stand before the closing
+/* Finds the closing quotes. In a multi-line string up to two quotes may come before the closing
  * three, so that a run of five is two that belong to the text and three that close it. */
 static bool find_end(const struct toml_parser *p, struct literal *literal)
 {
@@ -55,7 +57,7 @@ static enum err fail_here(struct toml_parser *p, const char *at, const char *pro
     return toml_fail(p, toml_here(p), ERR_PARSE, "%s", problem);
 }
 
-/* \uXXXX and \UXXXXXXXX; *at stands at the first digit and ends past the last. */
+/* \uXXXX and \UXXXXXXXX; *at is at the first digit and ends past the last. */
 static enum err read_code_point(struct toml_parser *p, const char **at, int digits, char **out)
 {
     const char *escape = *at - 2;
@@ -78,7 +80,7 @@ static enum err read_code_point(struct toml_parser *p, const char **at, int digi
 }
 
 /* A backslash at the end of a line swallows all blanks and line breaks up to the next other
- * character. *at stands past the backslash; false when something else follows on its line. */
+ * character. *at is past the backslash; false when something else follows on its line. */
 static bool skip_line_end(struct toml_parser *p, const char **at, const char *content_end)
 {
     const char *c = *at;

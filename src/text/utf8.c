@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads, writes and cuts UTF-8 by code points. Pure; the well-formed sequences are those of
+ * utf8_step() in base/str.h. */
 #include "text/utf8.h"
 
 static bool continues(char byte)
 {
     return ((unsigned char)byte & 0xc0) == 0x80;
-}
-
-size_t utf8_step(const char *at, size_t left)
-{
-    unsigned char first = (unsigned char)at[0];
-    unsigned char second = left > 1 ? (unsigned char)at[1] : 0;
-
-    assert(left > 0);
-    if (first < 0x80) return 1;
-    if (first < 0xc2 || first > 0xf4) return 0; /* a continuation, an overlong form, out of range */
-    if (left < 2 || !continues(at[1])) return 0;
-    if (first < 0xe0) return 2;
-    if (left < 3 || !continues(at[2])) return 0;
-    if (first == 0xe0 && second < 0xa0) return 0; /* overlong */
-    if (first == 0xed && second > 0x9f) return 0; /* surrogate */
-    if (first < 0xf0) return 3;
-    if (left < 4 || !continues(at[3])) return 0;
-    if (first == 0xf0 && second < 0x90) return 0; /* overlong */
-    if (first == 0xf4 && second > 0x8f) return 0; /* past U+10FFFF */
-    return 4;
 }
 
 size_t utf8_read(struct str s, uint32_t *ret_scalar)

@@ -9,9 +9,7 @@
 
 enum { UTF8_LEN_MAX = 4 };
 
-/* Bytes of the well-formed sequence that begins at at[0], 1..4; 0 when none does. `left` > 0. */
-size_t utf8_step(const char *at, size_t left);
-/* The same, with the scalar value. `s` is not empty. */
+/* utf8_step(), with the scalar value. `s` is not empty. */
 size_t utf8_read(struct str s, uint32_t *ret_scalar);
 /* True for a character that can steer a terminal, end a line, or turn the direction of writing:
  * C0, DEL, C1, line and paragraph separators, marks without width, embeddings and isolates. */

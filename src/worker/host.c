@@ -279,7 +279,8 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
         h->self.incarnation = a->incarnation;
         h->self.assignment_epoch = 0;
     }
-    LOG_INFO(h->options.log, "registered", log_u64("incarnation", a->incarnation),
+    LOG_INFO(h->options.log, "worker registered with the coordinator",
+             log_u64("incarnation", a->incarnation),
              log_u64("assignment_epoch", a->assignment_epoch), log_bool("beats_only", foreign),
              log_text("coordinator", rpc_channel_peer(h->channel)));
     if (h->options.plugins) plugins_resume(h->options.plugins);

@@ -33,7 +33,6 @@ static void bench_open(struct bench *b)
     CHECK_OK("needs", needs_open(&needs, &b->needs));
     engine.inventory = b->inventory;
     engine.needs = b->needs;
-    engine.forget = seed % 2; /* such an engine asks every look again, as in a mixed fleet */
     CHECK_OK("engine", decider_open(&engine, &b->engine));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine behind the oracle's words: the same fleet goes through inventory, needs table and
- * decide(), and what comes out is told as the oracle tells it. */
+ * decide(), and reports the decision as the oracle does. */
 #ifndef TESTS_DECIDE_ENGINE_H
 #define TESTS_DECIDE_ENGINE_H
 #include "decide/oracle.h"

@@ -435,7 +435,7 @@ static bool expect_row(const struct judge *j, const char *name, size_t r, const 
 static bool expect_claims(const struct judge *j, const char *list)
 {
     size_t count = 0;
-    if (!j->decision->claimed_by) return true; /* the engine tells how many, not which */
+    if (!j->decision->claimed_by) return true; /* the engine reports how many, not which */
     for (size_t m = 0; m < j->fleet->machine_count; m++) {
         if (j->decision->claimed_by[m] < 0) continue;
         if (!in_list(list, j->fleet->machines[m].id)) return false;

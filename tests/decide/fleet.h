@@ -10,9 +10,9 @@
  * needs     "3 a gpu p=1000000 same=zone; 1 b cpu p=0"
  *           UNITS CLUSTER SHAPE, then: p= ib= rb= (buckets) same=KEY spread=KEY:SKEW:hard|soft
  *           group= arrival= parked any (no type asked) agg=cpu:8 min=cpu:2
- *           (zone, rack, type stand for their full label names)
+ *           (zone, rack, type mean their full label names)
  * expected  words; see expect_word() in fleet.c. `ready:a+b`: only these clusters reported. The
- *           clock stands at one hour. */
+ *           clock is at one hour. */
 #ifndef TESTS_DECIDE_FLEET_H
 #define TESTS_DECIDE_FLEET_H
 #include "decide/oracle.h"

@@ -290,16 +290,16 @@ struct machine loop_machine(struct loop *loop, const char *id)
     return *m;
 }
 
-/* Configure alone hands the provider metadata, which it keeps until the machine is drained. */
+/* Configure alone gives the provider metadata, which it keeps until the machine is drained. */
 static void list(struct loop *loop, struct machine *m)
 {
-    struct machine_metadata told = {.stamp = m->stamp}, read = {0};
+    struct machine_metadata written = {.stamp = m->stamp}, read = {0};
     struct label pairs[METADATA_MAX];
     size_t count;
 
     m->stamp = (struct machine_stamp){0};
     if (m->state == MACHINE_CREATING || !machine_state_keeps_stamp(m->state)) return;
-    CHECK_OK("encode", metadata_encode(&loop->arena, &told, pairs, &count));
+    CHECK_OK("encode", metadata_encode(&loop->arena, &written, pairs, &count));
     CHECK_OK("decode", metadata_decode(pairs, count, &read, NULL));
     m->stamp = read.stamp;
 }

@@ -73,7 +73,7 @@ size_t loop_settle(struct loop *loop, size_t most);
 
 /* The provider says that this machine is gone: Failed now, quota again when looked at later. */
 void loop_lose(struct loop *loop, const char *id);
-/* The machine as it is; its texts stand in the loop's arena. */
+/* The machine as it is; its texts are in the loop's arena. */
 struct machine loop_machine(struct loop *loop, const char *id);
 size_t loop_count(const struct loop *loop, enum machine_state state);
 size_t loop_actions(const struct loop *loop);                    /* all, since the beginning */

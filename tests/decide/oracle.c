@@ -14,7 +14,7 @@ enum {
     GRACE_LONG_MS = 10 * 60 * 1000,
 };
 
-/* ---- small things ---- */
+/* ---- helpers ---- */
 
 static void *must_alloc(size_t count, size_t size)
 {
@@ -256,6 +256,7 @@ struct oracle_stamp oracle_stamp_of(const struct oracle_need *need)
 struct place {
     char value[ORACLE_TEXT];
     size_t held;
+    size_t coming; /* Phase 2: machines that come back count where they will be, not for the least */
 };
 struct places {
     struct place *of; /* room for one a machine; NULL: the row has no strict spread at work */
@@ -528,25 +529,25 @@ static struct bucket *bucket_of(const struct work *w, const struct oracle_row *r
 
 static void note_candidates(struct oracle_row *row, struct bucket *buckets, size_t count)
 {
-    bool *told = must_alloc(count, sizeof *told);
+    bool *listed = must_alloc(count, sizeof *listed);
     while (row->candidate_count < ORACLE_CANDIDATES && row->candidate_count < count) {
         size_t best = count;
         struct oracle_candidate *out = &row->candidates[row->candidate_count];
         for (size_t b = 0; b < count; b++) {
             int here = per_mille(&buckets[b].total, &row->aggregate), there;
-            if (told[b]) continue;
+            if (listed[b]) continue;
             there = best < count ? per_mille(&buckets[best].total, &row->aggregate) : -1;
             if (here > there ||
                 (here == there && strcmp(buckets[b].value, buckets[best].value) < 0))
                 best = b;
         }
-        told[best] = true;
+        listed[best] = true;
         snprintf(out->value, ORACLE_TEXT, "%s", buckets[best].value);
         out->per_mille = per_mille(&buckets[best].total, &row->aggregate);
         out->satisfiable = sum_covers(&buckets[best].total, &row->aggregate);
         row->candidate_count++;
     }
-    free(told);
+    free(listed);
 }
 
 static void set_domain(struct oracle_row *row, const char *value, bool satisfiable)
@@ -642,7 +643,7 @@ static bool spread_allows(const struct places *places, const struct oracle_sprea
     for (size_t p = 0; p < places->count; p++) {
         if (places->of[p].held < least) least = places->of[p].held;
         if (!same_text(places->of[p].value, value)) continue;
-        here = places->of[p].held;
+        here = places->of[p].held + places->of[p].coming;
         known = true;
     }
     if (!known) least = 0;
@@ -841,7 +842,10 @@ static void sort_victims(const struct work *w, const struct oracle_row *row, siz
 
 static void make_room(struct work *w, struct oracle_row *row, size_t *list)
 {
+    struct places *places = &w->places[row - w->rows];
+    size_t *before = must_alloc(w->machine_count, sizeof *before); /* a new domain: 0 */
     size_t count = 0, m;
+    for (size_t p = 0; p < places->count; p++) before[p] = places->of[p].held;
     for (int nobodys = 0; nobodys < 2; nobodys++) {
         count = 0;
         for (m = 0; m < w->machine_count; m++) {
@@ -852,6 +856,11 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
         sort_machines(w, list, count, compare_ids);
         while ((m = next_usable(w, row, list, count)) != SIZE_MAX) use(w, row, m);
     }
+    for (size_t p = 0; p < places->count; p++) {
+        places->of[p].coming = places->of[p].held - before[p];
+        places->of[p].held = before[p];
+    }
+    free(before);
 
     count = 0;
     for (m = 0; m < w->machine_count; m++)

@@ -29,15 +29,16 @@ struct oracle_amounts {
 struct oracle_label {
     char key[ORACLE_TEXT], value[ORACLE_TEXT];
 };
-enum oracle_state { /* numbers of the wire */
-                    ORACLE_SPECULATIVE = 1,
-                    ORACLE_CREATING,
-                    ORACLE_IDLE,
-                    ORACLE_CONFIGURING,
-                    ORACLE_CONFIGURED,
-                    ORACLE_DRAINING,
-                    ORACLE_DELETING,
-                    ORACLE_FAILED,
+/* numbers of the wire */
+enum oracle_state {
+    ORACLE_SPECULATIVE = 1,
+    ORACLE_CREATING,
+    ORACLE_IDLE,
+    ORACLE_CONFIGURING,
+    ORACLE_CONFIGURED,
+    ORACLE_DRAINING,
+    ORACLE_DELETING,
+    ORACLE_FAILED,
 };
 enum oracle_capacity { ORACLE_BARE_METAL = 1, ORACLE_RESERVED, ORACLE_ON_DEMAND, ORACLE_SPOT };
 enum oracle_kind {
@@ -151,8 +152,8 @@ struct oracle_decision {
     size_t row_count;
     struct oracle_action *actions;
     size_t action_count;
-    long *claimed_by; /* per machine: a row, or -1; NULL: not told */
-    size_t *claims;   /* machines in the order they were claimed; NULL: not told */
+    long *claimed_by; /* per machine: a row, or -1; NULL: not reported */
+    size_t *claims;   /* machines in the order they were claimed; NULL: not reported */
     size_t claim_count;
 };
 

@@ -149,7 +149,7 @@ static void draw_machine(struct prng *p, const struct oracle_fleet *fleet, size_
         PUT(m->labels[0].key, "rack");
         PUT(m->labels[0].value, "%s", PICK(p, racks));
     }
-    if (often(p, 10)) { /* stands behind the zone, and for it where there is none */
+    if (often(p, 10)) { /* hidden by the zone, and in its place where there is none */
         struct oracle_label *label = &m->labels[m->labels[0].key[0] ? 1 : 0];
         PUT(label->key, "topology.kubernetes.io/zone");
         PUT(label->value, "%s", PICK(p, zones));
@@ -218,7 +218,7 @@ static void odd_machine(struct prng *p, struct oracle_machine *m)
     PUT(label->value, "h%d", (int)prng_below(p, 40));
     if (often(p, 50)) m->price += 0.25 * (double)prng_below(p, 8);
     if (often(p, 25)) m->probability = 0.01 * (double)prng_below(p, 30);
-    if (often(p, 70)) m->alloc = (struct oracle_amounts){{8000, 16000}}; /* shelves are long */
+    if (often(p, 70)) m->alloc = (struct oracle_amounts){{8000, 16000}}; /* price lists are long */
 }
 
 /* The many hold what few lack. */

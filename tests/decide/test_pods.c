@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fleets in which demand reacts to what is done: pods stand on machines, are evicted when one is
+/* Fleets in which demand reacts to what is done: pods run on machines, are evicted when one is
  * drained, come back or do not (decision.md § 14).
  *
  * Two of these are canaries. They do what nobody should: pods without a controller, and requests

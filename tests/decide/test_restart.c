@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A shard that dies amid its work and begins anew with what a provider's List carries. Configure
- * hands the provider what a machine was bought for; Create and Drain hand it nothing, so for whom a
+ * gives the provider what a machine was bought for; Create and Drain give it nothing, so for whom a
  * machine is created or emptied is forgotten (docs/decision.md § 8). Nothing is done twice. */
 #include <stdio.h>
 
@@ -85,7 +85,7 @@ TEST(what_is_being_configured_is_known)
 }
 
 /* Machines that are being created when the shard dies are nobody's afterwards, and count for
- * whoever lacks one. */
+ * a Need that lacks one. */
 TEST(what_is_being_created_is_not_bought_again)
 {
     struct loop loop;
@@ -110,7 +110,7 @@ TEST(what_is_being_created_is_not_bought_again)
 }
 
 /* Machines that are drained for somebody when the shard dies are drained for nobody afterwards, and
- * count as coming back for whoever lacks one. */
+ * count as coming back for a Need that lacks one. */
 TEST(what_is_being_drained_is_not_preempted_again)
 {
     struct loop_need batch = {.type = CPU, .units = 100, .cpu = 4},

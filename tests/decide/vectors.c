@@ -195,7 +195,7 @@ static const struct fleet_text vectors[] = {
      "a-1 gpu idle zone=a for=1 idle=3599000; 3 gpu idle zone=b",
      "3 early gpu p=10 arrival=1 spread=zone:1:hard; 1 late gpu p=10 arrival=2",
      "B@early=3 B@late=1 U=0"},
-    {"Phase 2 counts what Phase 1 held, whoever came between (D4)",
+    {"Phase 2 counts what Phase 1 held, whatever came between (D4)",
      "a-1 gpu configured cluster=x zone=a; a-2 gpu configured cluster=x zone=a; b-1 gpu idle "
      "zone=b;"
      "y-1 gpu configured cluster=y zone=c price=1 prio=5000; y-2 gpu configured cluster=y zone=a "

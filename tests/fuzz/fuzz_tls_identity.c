@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <openssl/err.h>
+
 #include "io/tls_identity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -28,11 +30,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct tls_identity *identity = NULL;
     struct note note = {""};
     struct str uri = STR_EMPTY;
-    enum err err = tls_identity_from_der(str_of(data, size), &identity, &note);
+    X509 *certificate = d2i_X509(NULL, &data, (long)size);
+    enum err err = certificate ? tls_identity_read(certificate, &identity, &note) : ERR_PARSE;
 
+    X509_free(certificate);
+    ERR_clear_error();
+    if (!certificate) return 0;
     if (err) {
         must(!identity && note.text[0]);
-        must(err == ERR_PARSE || err == ERR_UNAUTHENTICATED || err == ERR_NOMEM);
+        must(err == ERR_UNAUTHENTICATED || err == ERR_NOMEM);
         return 0;
     }
     check_names(identity->uris, identity->uri_count);

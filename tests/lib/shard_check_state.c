@@ -122,7 +122,7 @@ static bool cohorts_check(const struct inventory *inv, struct note *note)
 }
 
 /* UINT32_MAX with a note when one stands in the wrong lane. */
-static uint32_t lane_machines(const struct inventory *inv, const struct cohort_lane *lane,
+static uint32_t lane_machines(const struct inventory *inv, const struct type_bag *lane,
                               struct note *note)
 {
     uint32_t machines = 0;
@@ -146,7 +146,7 @@ static bool clusters_check(const struct inventory *inv, struct note *note)
         const struct cohort_cluster *c = CONTAINER_OF(link, struct cohort_cluster, link);
         for (int i = 0; i < MACHINE_STATE_COUNT; i++) by_cluster += c->machines[i];
         for (int i = 0; i < 2; i++) {
-            const struct lanes *lanes = i ? &c->configuring : &c->configured;
+            const struct type_bags *lanes = i ? &c->configuring : &c->configured;
             uint32_t machines = 0;
             for (uint32_t k = 0; k < lanes->count; k++) {
                 machines += lane_machines(inv, &lanes->at[k], note);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shard's tables under random changes: after every one all indexes are right; again and again
- * the same decision comes out of (a) the engine that remembers, (b) one that forgets, and (c)
+ * the same decision comes out of (a) the engine that remembers, (b) a new one, and (c)
  * tables built anew from the same machines and rows in another order. And fleets that came to rest
  * and are then changed little by little, where nearly all is remembered. */
 #include <stdio.h>
@@ -31,7 +31,7 @@ struct run {
     struct need rows[CLUSTERS][FLEET_ROWS]; /* with the arrival the table must show */
     size_t row_count[CLUSTERS];
     bool reported[CLUSTERS];
-    struct decider *kept, *forgetful;
+    struct decider *kept;
     mono_time now;
     size_t parked_row; /* of the first cluster; from row_count on: none */
 };
@@ -347,13 +347,19 @@ static void decide_into(struct run *r, struct decider *engine, const struct dime
 
 static void compare_memory(struct run *r)
 {
-    struct buf kept, forgetful;
+    struct decider_options options = {.inventory = r->world.inventory,
+                                      .needs = r->world.needs,
+                                      .dimensions = &r->world.dimensions};
+    struct decider *fresh;
+    struct buf kept, fresh_text;
 
+    CHECK_OK("engine", decider_open(&options, &fresh));
     decide_into(r, r->kept, &r->world.dimensions, &kept);
-    decide_into(r, r->forgetful, &r->world.dimensions, &forgetful);
-    CHECK_STR("with and without memory", buf_peek(&kept), buf_peek(&forgetful));
+    decide_into(r, fresh, &r->world.dimensions, &fresh_text);
+    CHECK_STR("with and without memory", buf_peek(&kept), buf_peek(&fresh_text));
     buf_deinit(&kept);
-    buf_deinit(&forgetful);
+    buf_deinit(&fresh_text);
+    decider_close(fresh);
 }
 
 static void compare(struct run *r)
@@ -399,14 +405,11 @@ static void run_open(struct run *r, uint64_t seed)
     options.needs = r->world.needs;
     options.dimensions = &r->world.dimensions;
     CHECK_OK("engine", decider_open(&options, &r->kept));
-    options.forget = true;
-    CHECK_OK("engine", decider_open(&options, &r->forgetful));
 }
 
 static void run_close(struct run *r)
 {
     decider_close(r->kept);
-    decider_close(r->forgetful);
     world_close(&r->world);
 }
 
@@ -627,7 +630,7 @@ static void run_racks(struct run *r)
     }
 }
 
-/* More changes than the inventory tells of one by one. */
+/* More changes than the inventory keeps one by one. */
 static void run_hectic(struct run *r)
 {
     run_calm(r);
@@ -676,22 +679,22 @@ TEST(a_family_that_went_and_came_again_is_looked_at_anew)
     run_worlds_from(run_world, 1795077208556217986u, 1);
 }
 
-TEST(a_fleet_at_rest_that_changes_a_little_is_decided_as_by_an_engine_that_forgets)
+TEST(a_fleet_at_rest_that_changes_a_little_is_decided_as_by_a_new_engine)
 {
     run_worlds(run_calm, WORLDS);
 }
 
-TEST(more_changes_than_are_told_one_by_one_are_not_missed)
+TEST(more_changes_than_are_kept_are_not_missed)
 {
     run_worlds(run_hectic, 1);
 }
 
-TEST(a_fleet_whose_needs_take_each_others_machines_is_decided_as_by_an_engine_that_forgets)
+TEST(a_fleet_whose_needs_take_each_others_machines_is_decided_as_by_a_new_engine)
 {
     run_worlds(run_fleet, WORLDS);
 }
 
-TEST(gangs_that_have_several_domains_as_good_are_decided_as_by_an_engine_that_forgets)
+TEST(gangs_that_have_several_domains_as_good_are_decided_as_by_a_new_engine)
 {
     run_worlds(run_racks, WORLDS);
 }
@@ -711,10 +714,10 @@ static void put_machine(struct run *r, const char *id, enum machine_state state,
     CHECK_OK("put", inventory_insert(r->world.inventory, &m, r->now, &r->world.note));
 }
 
-/* A plain row stands on its machine. Then a gang folds into a row of the same profile that comes
+/* A plain row is steady on its machine. Then a gang folds into a row of the same profile that comes
  * before it and takes that machine; when other machines come in its place, which only the plain row
  * can use, it must not believe what it knew of the one. */
-TEST(two_rows_never_stand_on_one_key)
+TEST(two_rows_are_never_steady_on_one_key)
 {
     static struct run r;
     struct need rows[2];
@@ -741,7 +744,7 @@ TEST(two_rows_never_stand_on_one_key)
     run_close(&r);
 }
 
-/* One of two gangs folds, and its row stands on a machine. Then the other one folds into the same
+/* One of two gangs folds, and its row is steady on a machine. Then the other one folds into the same
  * row, which wants twice as much now, and must not believe that it has enough. */
 TEST(a_folded_row_that_grew_is_not_the_one_it_was)
 {

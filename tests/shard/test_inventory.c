@@ -34,7 +34,7 @@ static struct inventory_entry entry_of(struct world *w, const char *id)
     return entry;
 }
 
-static void see(struct world *w, const char *id, enum inventory_sight want)
+static void see(struct world *w, const char *id, enum listed_as want)
 {
     struct machine m = world_machine(w, id, MACHINE_IDLE);
 
@@ -132,7 +132,7 @@ TEST(we_make_only_our_moves_and_believe_what_a_provider_reports)
             CHECK_ERR(move_cases[i].why,
                       move(&w, "m1", move_cases[i].to, INVENTORY_OBSERVED, late, &edge),
                       move_cases[i].observed);
-            CHECK_U32("the kind of move is told", edge,
+            CHECK_U32("the kind of move is returned", edge,
                       machine_edge(move_cases[i].from, move_cases[i].to));
         }
         CHECK_U32(move_cases[i].why, entry_of(&w, "m1").machine.state, move_cases[i].to);
@@ -226,7 +226,7 @@ TEST(a_longer_host_ref_changes_nothing_else)
         }
         if (size == 0) CHECK_OK("plan", inventory_plan(w.inventory, STR("m0"), &plan, &w.note));
         inventory_list_begin(w.inventory, true);
-        see(&w, "m0", SIGHT_SAME);
+        see(&w, "m0", LISTED_SAME);
         m = entry_of(&w, "m0").machine; /* views of the row that goes */
         m.host_ref = STR("a much longer reference than the one it came with");
         CHECK_OK("apply", inventory_apply(w.inventory, &m, INVENTORY_OBSERVED, late, NULL, NULL));
@@ -234,7 +234,7 @@ TEST(a_longer_host_ref_changes_nothing_else)
         CHECK_STR("the new one", entry.machine.host_ref, m.host_ref);
         CHECK_U64("idle since", entry.idle_since.ms, early.ms);
         CHECK_U32("still planned", entry.planned, size == 0 ? PLANNED_DELETE : PLANNED_NOTHING);
-        CHECK_U32("named once", inventory_list_record(w.inventory, &entry.machine), SIGHT_AGAIN);
+        CHECK_U32("named once", inventory_list_record(w.inventory, &entry.machine), LISTED_AGAIN);
         m = entry.machine;
         m.host_ref = STR("short");
         CHECK_OK("apply", inventory_apply(w.inventory, &m, INVENTORY_OBSERVED, late, NULL, NULL));
@@ -244,7 +244,7 @@ TEST(a_longer_host_ref_changes_nothing_else)
     }
 }
 
-/* One, a few, many and back: after every step the members stand in the order of their ids, and a
+/* One, a few, many and back: after every step the members are in the order of their ids, and a
  * step that finds no memory leaves them as they were. */
 TEST(a_cohort_of_any_size_keeps_its_order)
 {
@@ -344,24 +344,24 @@ static void ours(struct machine *m)
 static const struct {
     const char *why;
     void (*change)(struct machine *m);
-    enum inventory_sight want;
+    enum listed_as want;
 } sight_cases[] = {
-    {"nothing", nothing, SIGHT_SAME},
-    {"the stamp and the promise", ours, SIGHT_SAME},
-    {"the state", state, SIGHT_CHANGED},
-    {"the price", price, SIGHT_CHANGED},
-    {"no number for a price", no_price, SIGHT_CHANGED},
-    {"the probability", probability, SIGHT_CHANGED},
-    {"the capacity type", capacity_type, SIGHT_CHANGED},
-    {"the cluster", cluster, SIGHT_CHANGED},
-    {"the host", host, SIGHT_CHANGED},
-    {"the host's provider", provider, SIGHT_CHANGED},
-    {"the last error", last_error, SIGHT_CHANGED},
-    {"the resources", resources, SIGHT_CHANGED},
-    {"what can be allocated", allocatable, SIGHT_CHANGED},
-    {"the type", type, SIGHT_CHANGED},
-    {"the zone", zone, SIGHT_CHANGED},
-    {"the labels", labels, SIGHT_CHANGED},
+    {"nothing", nothing, LISTED_SAME},
+    {"the stamp and the promise", ours, LISTED_SAME},
+    {"the state", state, LISTED_CHANGED},
+    {"the price", price, LISTED_CHANGED},
+    {"no number for a price", no_price, LISTED_CHANGED},
+    {"the probability", probability, LISTED_CHANGED},
+    {"the capacity type", capacity_type, LISTED_CHANGED},
+    {"the cluster", cluster, LISTED_CHANGED},
+    {"the host", host, LISTED_CHANGED},
+    {"the host's provider", provider, LISTED_CHANGED},
+    {"the last error", last_error, LISTED_CHANGED},
+    {"the resources", resources, LISTED_CHANGED},
+    {"what can be allocated", allocatable, LISTED_CHANGED},
+    {"the type", type, LISTED_CHANGED},
+    {"the zone", zone, LISTED_CHANGED},
+    {"the labels", labels, LISTED_CHANGED},
 };
 TEST(a_list_is_compared_in_every_field_that_a_provider_owns)
 {
@@ -374,7 +374,7 @@ TEST(a_list_is_compared_in_every_field_that_a_provider_owns)
         sight_cases[i].change(&m);
         CHECK_U32("the first List", inventory_list_begin(w.inventory, true), 1);
         CHECK_U32(sight_cases[i].why, inventory_list_record(w.inventory, &m), sight_cases[i].want);
-        CHECK_U32("twice in one List", inventory_list_record(w.inventory, &m), SIGHT_AGAIN);
+        CHECK_U32("twice in one List", inventory_list_record(w.inventory, &m), LISTED_AGAIN);
         CHECK_U32("the second List", inventory_list_begin(w.inventory, true), 2);
         CHECK_U32("once in each is fine", inventory_list_record(w.inventory, &m),
                   sight_cases[i].want);
@@ -393,13 +393,13 @@ TEST(what_no_list_named_is_found_by_id)
     for (size_t i = 0; i < ARRAY_LEN(all); i++)
         CHECK_OK("put", put(&w, all[i], MACHINE_IDLE, early));
     inventory_list_begin(w.inventory, true);
-    see(&w, "m1", SIGHT_SAME);
-    see(&w, "m9", SIGHT_NEW);
+    see(&w, "m1", LISTED_SAME);
+    see(&w, "m9", LISTED_NEW);
     CHECK_U32("the others", inventory_unseen_count(w.inventory), 3);
     inventory_list_begin(w.inventory, true);
     CHECK_U32("nothing yet", inventory_unseen_count(w.inventory), 4);
-    see(&w, "m4", SIGHT_SAME);
-    see(&w, "m3", SIGHT_SAME);
+    see(&w, "m4", LISTED_SAME);
+    see(&w, "m3", LISTED_SAME);
     CHECK_OK("this List", inventory_unseen(w.inventory, 2, &w.arena, &ids, &count));
     CHECK_SIZE("two", count, 2);
     CHECK_STR("by id", ids[0], STR("m1"));
@@ -410,7 +410,7 @@ TEST(what_no_list_named_is_found_by_id)
     CHECK_OK("one that was named goes", inventory_remove(w.inventory, STR("m3")));
     CHECK_OK("and comes back", put(&w, "m3", MACHINE_IDLE, late));
     CHECK_U32("not named since", inventory_unseen_count(w.inventory), 3);
-    see(&w, "m3", SIGHT_SAME);
+    see(&w, "m3", LISTED_SAME);
     world_close(&w);
 }
 
@@ -470,13 +470,13 @@ static uint32_t list_in_order(struct world *w, const int *numbers, size_t count,
         uint32_t before = w->inventory->order_cursor;
         snprintf(id, 8, "m%d", numbers[i]);
         m = world_machine(w, id, MACHINE_IDLE);
-        if (inventory_list_record(w->inventory, &m) == SIGHT_NEW) {
+        if (inventory_list_record(w->inventory, &m) == LISTED_NEW) {
             CHECK_OK(id, inventory_insert(w->inventory, &m, early, &w->note));
-            CHECK_U32(id, inventory_list_record(w->inventory, &m), SIGHT_SAME);
+            CHECK_U32(id, inventory_list_record(w->inventory, &m), LISTED_SAME);
         } else {
             guessed += before != SLOT_NONE && w->inventory->order_cursor == before + 1;
         }
-        CHECK_U32(id, inventory_list_record(w->inventory, &m), SIGHT_AGAIN);
+        CHECK_U32(id, inventory_list_record(w->inventory, &m), LISTED_AGAIN);
         CHECK(w->note.text, inventory_check(w->inventory, &w->note));
     }
     CHECK_U32("all were named", inventory_unseen_count(w->inventory),
@@ -508,11 +508,11 @@ TEST(a_machine_is_found_where_the_last_list_had_it)
     CHECK_OK("one moves", inventory_apply(w.inventory, &m, INVENTORY_OBSERVED, late, NULL, NULL));
     CHECK(w.note.text, inventory_check(w.inventory, &w.note));
     inventory_list_begin(w.inventory, true);
-    see(&w, "m6", SIGHT_SAME);
-    CHECK_U32("found elsewhere", inventory_list_record(w.inventory, &m), SIGHT_SAME);
+    see(&w, "m6", LISTED_SAME);
+    CHECK_U32("found elsewhere", inventory_list_record(w.inventory, &m), LISTED_SAME);
     CHECK_OK("another goes while it is read", inventory_remove(w.inventory, STR("m4")));
-    see(&w, "m4", SIGHT_NEW);
-    see(&w, "m3", SIGHT_SAME);
+    see(&w, "m4", LISTED_NEW);
+    see(&w, "m3", LISTED_SAME);
     inventory_list_end(w.inventory, true);
     CHECK_U32("no row waits but what went meanwhile", w.inventory->dead_count, 1);
     CHECK_U32("a delta guesses nothing", list_in_order(&w, turned, 5, false), 0);

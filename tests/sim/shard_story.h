@@ -54,16 +54,17 @@ enum {
 extern const char *const shard_addresses[]; /* of both hosts; ends with NULL */
 #define SHARD_PROVIDER_ADDRESS "p:7770"
 
-enum shard_state { /* the wire's numbers */
-                   STATE_SPECULATIVE = 1,
-                   STATE_CREATING,
-                   STATE_IDLE,
-                   STATE_CONFIGURING,
-                   STATE_CONFIGURED,
-                   STATE_DRAINING,
-                   STATE_DELETING,
-                   STATE_FAILED,
-                   STATE_COUNT
+/* the wire's numbers */
+enum shard_state {
+    STATE_SPECULATIVE = 1,
+    STATE_CREATING,
+    STATE_IDLE,
+    STATE_CONFIGURING,
+    STATE_CONFIGURED,
+    STATE_DRAINING,
+    STATE_DELETING,
+    STATE_FAILED,
+    STATE_COUNT
 };
 enum shard_verb {
     VERB_CREATE,

@@ -30,20 +30,21 @@ struct model_text {
 struct model_id {
     uint8_t b[16];
 };
-enum model_kind { /* as the log has them */
-                  MODEL_TICK = 1,
-                  MODEL_CREATE,
-                  MODEL_CAS,
-                  MODEL_DELETE,
-                  MODEL_ACQUIRE,
-                  MODEL_CANCEL_WAIT,
-                  MODEL_RELEASE,
-                  MODEL_RENEW,
-                  MODEL_RESIZE,
-                  MODEL_COMPACT,
-                  MODEL_LEASE_GRANT = 13,
-                  MODEL_LEASE_REVOKE,
-                  MODEL_TXN,
+/* as the log has them */
+enum model_kind {
+    MODEL_TICK = 1,
+    MODEL_CREATE,
+    MODEL_CAS,
+    MODEL_DELETE,
+    MODEL_ACQUIRE,
+    MODEL_CANCEL_WAIT,
+    MODEL_RELEASE,
+    MODEL_RENEW,
+    MODEL_RESIZE,
+    MODEL_COMPACT,
+    MODEL_LEASE_GRANT = 13,
+    MODEL_LEASE_REVOKE,
+    MODEL_TXN,
 };
 /* -- a transaction: parts by their number -- */
 struct model_compare {

@@ -130,16 +130,17 @@ struct fleet_counts {
 };
 
 /* -- commands -- */
-enum fleet_kind { /* the numbers of the specification; part of the log's format */
-                  FLEET_ADD_SHARD = 1,
-                  FLEET_REMOVE_SHARD,
-                  FLEET_BIND_CLUSTER,
-                  FLEET_ASSIGN_DOMAIN,
-                  FLEET_UNASSIGN_DOMAIN,
-                  FLEET_SET_QUOTA,
-                  FLEET_UPSERT_PROVIDER,
-                  FLEET_CLEAR_LEAVING, /* ours, from cluster level 4 on */
-                  FLEET_KIND_LAST = FLEET_CLEAR_LEAVING
+/* the numbers of the specification; part of the log's format */
+enum fleet_kind {
+    FLEET_ADD_SHARD = 1,
+    FLEET_REMOVE_SHARD,
+    FLEET_BIND_CLUSTER,
+    FLEET_ASSIGN_DOMAIN,
+    FLEET_UNASSIGN_DOMAIN,
+    FLEET_SET_QUOTA,
+    FLEET_UPSERT_PROVIDER,
+    FLEET_CLEAR_LEAVING, /* ours, from cluster level 4 on */
+    FLEET_KIND_LAST = FLEET_CLEAR_LEAVING
 };
 /* The cluster level from which UnassignDomain and RemoveShard leave domains leaving. */
 enum { FLEET_LEAVING_LEVEL = 4 };
@@ -187,11 +188,12 @@ struct fleet_command fleet_row_command(const struct fleet_row *row);
     X(NO_MEMORY,          "out of memory",                            NOMEM)                     \
     X(DOMAIN_LEAVING,     "domain not given up yet",                  PRECONDITION)
 /* clang-format on */
-enum fleet_status { /* the numbers are part of the reply's format: add at the end */
+/* the numbers are part of the reply's format: add at the end */
+enum fleet_status {
 #define X(name, text, err) FLEET_##name,
-                    FLEET_STATUS_MAP(X)
+    FLEET_STATUS_MAP(X)
 #undef X
-                        FLEET_STATUS_COUNT
+        FLEET_STATUS_COUNT
 };
 struct fleet_result {
     enum fleet_status status;

@@ -81,12 +81,12 @@ static enum err list_token(struct format_record *record, enum json_token token, 
 {
     const struct shape_field *field = field_open(record);
 
-    if (token == JSON_ARRAY_END) {
+    if (token == TOKEN_ARRAY_END) {
         record->depth--;
         return ERR_OK;
     }
-    if (token == JSON_NULL) return row_null(record, field, note);
-    if (token != JSON_OBJECT) return unexpected(field->name, "objects", note);
+    if (token == TOKEN_NULL) return row_null(record, field, note);
+    if (token != TOKEN_OBJECT) return unexpected(field->name, "objects", note);
     record_clear(record);
     return level_enter(record, field->shape, 0, false);
 }
@@ -96,13 +96,13 @@ static enum err map_token(struct format_record *record, enum json_token token, s
 {
     const struct shape_field *field = field_open(record);
 
-    if (token == JSON_KEY) {
+    if (token == TOKEN_KEY) {
         record_clear(record);
         return record_keep(record, text, &record->texts[0][0]);
     }
-    if (token == JSON_STRING)
+    if (token == TOKEN_STRING)
         record->texts[0][1] = text;
-    else if (token != JSON_NULL)
+    else if (token != TOKEN_NULL)
         return unexpected(field->name, "texts", note);
     return record->row(record->owner, field->slot, note);
 }
@@ -145,8 +145,8 @@ static enum err slice_value(struct format_record *record, enum json_token token,
     struct fleet_slice *slice = &record->slices[record->slice_count - 1];
     int64_t number = 0;
 
-    if (token != JSON_NULL && (token != JSON_NUMBER || str_to_i64(text, &number) ||
-                               number < INT32_MIN || number > INT32_MAX))
+    if (token != TOKEN_NULL && (token != TOKEN_NUMBER || str_to_i64(text, &number) ||
+                                number < INT32_MIN || number > INT32_MAX))
         return note_fail(note, ERR_PARSE,
                          "field 'per_shard': '%.*s': expected a whole number of 32 bits",
                          STR_ARG(slice->shard));
@@ -172,15 +172,15 @@ static enum err field_value(struct format_record *record, const struct shape_fie
     switch (field->kind) {
     case SHAPE_TEXT:
     case SHAPE_TIME:
-        if (token != JSON_STRING) return unexpected(field->name, "a text", note);
+        if (token != TOKEN_STRING) return unexpected(field->name, "a text", note);
         return record_keep(record, text, &record->texts[payload][field->slot]);
     case SHAPE_NUMBER:
     case SHAPE_FLAG:
-        if (token != JSON_NUMBER || str_to_u64(text, &record->numbers[field->slot]))
+        if (token != TOKEN_NUMBER || str_to_u64(text, &record->numbers[field->slot]))
             return unexpected(field->name, "a whole number", note);
         return ERR_OK;
     case SHAPE_ROWS:
-        if (token != JSON_ARRAY) return unexpected(field->name, "a list", note);
+        if (token != TOKEN_ARRAY) return unexpected(field->name, "a list", note);
         return level_enter(record, NULL, 0, true);
     case SHAPE_ROW:
     case SHAPE_PAYLOAD:
@@ -189,7 +189,7 @@ static enum err field_value(struct format_record *record, const struct shape_fie
     case SHAPE_MAP:
     case SHAPE_IGNORED: break;
     }
-    if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
+    if (token != TOKEN_OBJECT) return unexpected(field->name, "an object", note);
     if (field->kind == SHAPE_ROW) record_clear(record);
     if (field->kind == SHAPE_PAYLOAD) {
         payload = field->slot;
@@ -206,12 +206,13 @@ static enum err inner_token(struct format_record *record, enum json_token token,
     const struct shape_field **field = &record->levels[record->depth - 1].field;
 
     if (record->levels[record->depth - 1].list) return list_token(record, token, note);
-    if (token == JSON_OBJECT_END) return object_end(record, note);
+    if (token == TOKEN_OBJECT_END) return object_end(record, note);
     if (!shape && field_open(record)->kind == SHAPE_MAP)
         return map_token(record, token, text, note);
     if (!shape)
-        return token == JSON_KEY ? slice_key(record, text) : slice_value(record, token, text, note);
-    if (token == JSON_KEY) {
+        return token == TOKEN_KEY ? slice_key(record, text)
+                                  : slice_value(record, token, text, note);
+    if (token == TOKEN_KEY) {
         *field = field_of(shape, text);
         if (*field || !record->strict) return ERR_OK;
         return note_fail(note, ERR_INVALID, "field '%.*s': not known here", STR_ARG(text));
@@ -221,10 +222,10 @@ static enum err inner_token(struct format_record *record, enum json_token token,
             return unexpected((*field)->name, "it once", note);
         record->present |= BIT((*field)->slot);
     }
-    if (*field && token == JSON_NULL) return field_null(record, *field, note);
+    if (*field && token == TOKEN_NULL) return field_null(record, *field, note);
     if (*field && (*field)->kind != SHAPE_IGNORED)
         return field_value(record, *field, token, text, note);
-    if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped = 1;
+    if (token == TOKEN_OBJECT || token == TOKEN_ARRAY) record->skipped = 1;
     return ERR_OK;
 }
 
@@ -235,14 +236,14 @@ enum err record_token(struct format_record *record, enum json_token token, struc
 
     *ret_done = false;
     if (record->depth == 0) {
-        *ret_done = token == JSON_NULL;
+        *ret_done = token == TOKEN_NULL;
         if (*ret_done) return ERR_OK;
-        if (token == JSON_OBJECT) return level_enter(record, record->levels[0].shape, 0, false);
+        if (token == TOKEN_OBJECT) return level_enter(record, record->levels[0].shape, 0, false);
         return note_fail(note, ERR_PARSE, "expected an object");
     }
     if (record->skipped > 0) {
-        if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped++;
-        if (token == JSON_OBJECT_END || token == JSON_ARRAY_END) record->skipped--;
+        if (token == TOKEN_OBJECT || token == TOKEN_ARRAY) record->skipped++;
+        if (token == TOKEN_OBJECT_END || token == TOKEN_ARRAY_END) record->skipped--;
     } else {
         err = inner_token(record, token, text, note);
     }
@@ -262,9 +263,9 @@ enum err record_parse(struct format_record *record, struct str bytes, size_t tex
     json_scan_init(&scan, text_max);
     do {
         err = json_scan_next(&scan, &bytes, &token, &text, note);
-        if (!err && token != JSON_NEED && !done)
+        if (!err && token != TOKEN_NEED && !done)
             err = record_token(record, token, text, &done, note);
-    } while (!err && token != JSON_NEED);
+    } while (!err && token != TOKEN_NEED);
     if (!err && !json_scan_whole(&scan)) err = note_fail(note, ERR_PARSE, "it ends early");
     record->offset = scan.offset;
     json_scan_deinit(&scan);

@@ -133,7 +133,7 @@ enum err fleet_state_read_begin(const struct fleet_state_options *options,
 enum err fleet_state_read_next(void *opaque, struct str bytes, struct note *note)
 {
     struct fleet_state_reader *reader = opaque;
-    enum json_token token = JSON_NEED;
+    enum json_token token = TOKEN_NEED;
     struct str text = STR_EMPTY;
     enum err err = reader->failed;
     bool done;
@@ -141,8 +141,8 @@ enum err fleet_state_read_next(void *opaque, struct str bytes, struct note *note
     if (err) return err;
     do {
         err = json_scan_next(&reader->scan, &bytes, &token, &text, note);
-        if (err || token == JSON_NEED) break;
-        if (reader->record.depth == 0 && token == JSON_NULL)
+        if (err || token == TOKEN_NEED) break;
+        if (reader->record.depth == 0 && token == TOKEN_NULL)
             err = note_fail(note, ERR_PARSE, "expected an object");
         else
             err = record_token(&reader->record, token, text, &done, note);

@@ -279,21 +279,21 @@ static uint64_t draw(struct member_events *events, uint64_t second)
 
 void member_events_heartbeat(struct member_events *events, struct str worker_id)
 {
-    uint64_t stands_for;
+    uint64_t represented;
 
     if (!events || !events->sink) return;
     pthread_mutex_lock(&events->lock);
-    stands_for = draw(events, clock_mono(events->clock).ms / MS_PER_SECOND);
-    if (!stands_for) events->stats.suppressed++;
+    represented = draw(events, clock_mono(events->clock).ms / MS_PER_SECOND);
+    if (!represented) events->stats.suppressed++;
     pthread_mutex_unlock(&events->lock);
-    if (!stands_for) return;
+    if (!represented) return;
     (void)events_notify(
         events,
         (struct event_line){
             .topic = TOPIC_WORKER_HEARTBEAT,
             .worker_id = worker_id,
-            .fields = stands_for > 1
-                          ? (const struct log_field[]){log_u64("sampled", stands_for), LOG_END}
+            .fields = represented > 1
+                          ? (const struct log_field[]){log_u64("sampled", represented), LOG_END}
                           : NULL,
         });
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes demand with wire/pack.h and reads requirements from decoded messages. Pure. */
 #include "model/wire/demand_wire.h"
 
 enum err read_requirements(struct arena *arena,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Demand between the model and protobuf, for both ends of Shard.Session.
  *
- * Written by hand (wire/pack.h); `scratch` is for parts whose length stands before them. */
+ * Written by hand (wire/pack.h); `scratch` is for parts whose length comes before them. */
 #ifndef MODEL_WIRE_DEMAND_WIRE_H
 #define MODEL_WIRE_DEMAND_WIRE_H
 #include "model/need.h"

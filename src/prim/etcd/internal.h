@@ -55,10 +55,11 @@ struct etcd_txn {
 void etcd_txn_init(struct etcd_txn *txn);
 void etcd_txn_deinit(struct etcd_txn *txn);
 
-enum etcd_target { /* of Compare */
-                   ETCD_CREATED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE,
-                   ETCD_MODIFIED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD,
-                   ETCD_LEASED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE,
+/* of Compare */
+enum etcd_target {
+    ETCD_CREATED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE,
+    ETCD_MODIFIED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD,
+    ETCD_LEASED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE,
 };
 /* The revision or lease must be `number`; 0: absent, not leased. */
 void etcd_if(struct etcd_txn *txn, struct str key, enum etcd_target target, int64_t number);

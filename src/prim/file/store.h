@@ -22,13 +22,14 @@ enum {
 };
 #define NS_IN_MS INT64_C(1000000)
 
-enum file_op { /* what a lock record says; in docs/formats/filestore.md */
-               OP_CREATE = 1,
-               OP_CAS,
-               OP_REMOVE,
-               OP_RELEASE,
-               OP_CHECK,
-               OP_COLLECT = 9,
+/* what a lock record says; in docs/formats/filestore.md */
+enum file_op {
+    OP_CREATE = 1,
+    OP_CAS,
+    OP_REMOVE,
+    OP_RELEASE,
+    OP_CHECK,
+    OP_COLLECT = 9,
 };
 
 /* -- process.c -- */

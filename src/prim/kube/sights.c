@@ -111,8 +111,8 @@ int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
             whole = ttl_ms + kube_sights_grace_ms(ttl_ms);
 
     if (!sight || !same(sight, view) || at_ns < sight->first_ns) return whole;
-    int64_t stood_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
-    return stood_ms >= whole ? 0 : whole - stood_ms;
+    int64_t seen_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
+    return seen_ms >= whole ? 0 : whole - seen_ms;
 }
 
 int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, int64_t at_ns)

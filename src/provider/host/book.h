@@ -67,15 +67,16 @@ struct book_request {
     /* DRAIN */
     uint64_t grace_ms;
 };
-enum book_outcome { /* also the label of the metric */
-                    BOOK_ACCEPTED,
-                    BOOK_REPEATED,
-                    BOOK_INVALID,
-                    BOOK_FENCED,
-                    BOOK_NOT_FOUND,
-                    BOOK_WRONG_STATE,
-                    BOOK_REFUSED, /* by the backend, or by a limit of the book */
-                    BOOK_OUTCOMES,
+/* also the label of the metric */
+enum book_outcome {
+    BOOK_ACCEPTED,
+    BOOK_REPEATED,
+    BOOK_INVALID,
+    BOOK_FENCED,
+    BOOK_NOT_FOUND,
+    BOOK_WRONG_STATE,
+    BOOK_REFUSED, /* by the backend, or by a limit of the book */
+    BOOK_OUTCOMES,
 };
 const char *book_outcome_name(enum book_outcome outcome);
 struct book_answer {

@@ -51,12 +51,13 @@ enum effect_kind {
     EFFECT_CYCLE_SOON, /* something was held back or dropped and may go now */
 };
 
-enum core_histogram {                               /* shard.md 18, without their prefix */
-                      OBSERVE_PROVISIONING_LATENCY, /* provisioning_latency_seconds */
-                      OBSERVE_CONFIGURE,            /* configure_phase_seconds */
-                      OBSERVE_BLOB,                 /* request_bootstrap_seconds */
-                      OBSERVE_DRAIN,                /* drain_phase_seconds */
-                      OBSERVE_COUNT
+/* shard.md 18, without their prefix */
+enum core_histogram {
+    OBSERVE_PROVISIONING_LATENCY, /* provisioning_latency_seconds */
+    OBSERVE_CONFIGURE,            /* configure_phase_seconds */
+    OBSERVE_BLOB,                 /* request_bootstrap_seconds */
+    OBSERVE_DRAIN,                /* drain_phase_seconds */
+    OBSERVE_COUNT
 };
 
 /* AvailableCapacityUpdate: how sure we are that asking gives machines. The wire's numbers. */

@@ -252,15 +252,15 @@ enum err core_list_machine(struct core *core, const struct machine *machine,
 {
     struct machine unbound;
     struct record record = record_of(machine, metadata, metadata_count, false, &unbound);
-    enum inventory_sight sight;
+    enum listed_as sight;
     enum err err;
 
     core_begin(core, now, out);
     core->listing.records++;
     if (core->listing.kind == LIST_DELTA) running_listed(core, machine->id, machine->state);
     sight = inventory_list_record(core->inventory, record.machine);
-    if (sight == SIGHT_SAME) return ERR_OK;
-    if (sight == SIGHT_AGAIN) {
+    if (sight == LISTED_SAME) return ERR_OK;
+    if (sight == LISTED_AGAIN) {
         core->counts.duplicate_records++;
         record_refuse(core, machine->id, MACHINE_FAULT_STRUCTURAL, "this List named it before");
         return ERR_OK;
@@ -269,9 +269,9 @@ enum err core_list_machine(struct core *core, const struct machine *machine,
         running_listed(core, machine->id, machine->state);
         return ERR_OK;
     }
-    if (sight != SIGHT_NEW && !record_is_sound(core, record.machine)) return ERR_OK;
-    err = sight == SIGHT_NEW ? record_unknown(core, &record) : record_known(core, &record);
-    if (!err && sight == SIGHT_NEW) (void)inventory_list_record(core->inventory, record.machine);
+    if (sight != LISTED_NEW && !record_is_sound(core, record.machine)) return ERR_OK;
+    err = sight == LISTED_NEW ? record_unknown(core, &record) : record_known(core, &record);
+    if (!err && sight == LISTED_NEW) (void)inventory_list_record(core->inventory, record.machine);
     if (err) core->listing.failed = true;
     return err;
 }

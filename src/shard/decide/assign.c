@@ -62,7 +62,7 @@ static void assign_own(struct decider *e, struct want *w)
         gang_own_first(e, w);
     else
         own_claim(e, w);
-    if (key && !e->options.forget && !e->err) assign_remember(want_memory(e, w), w, key);
+    if (key && !e->err) assign_remember(want_memory(e, w), w, key);
 }
 
 static void assign_claim(struct decider *e, struct want *w, enum pool_kind kind)
@@ -80,21 +80,15 @@ void credit(struct decider *e, struct want *w)
 
     if (w->live && w->cluster &&
         w->cluster->machines[MACHINE_CONFIGURED] > e->claimed[w->cluster->slot]) {
-        lanes_credit(e, w, LANE_CONFIGURED);
+        keep_order_credit(e, w, KEEP_CONFIGURED);
     }
     if (w->live && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
-        lanes_credit(e, w, LANE_CONFIGURING);
+        keep_order_credit(e, w, KEEP_CONFIGURING);
     }
     if (!w->live || !e->inventory->nobodys.count) return;
     pool->count = pool->head = 0;
     pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
     pool_take_all(e, w, pool, want_claim);
-}
-
-static void assign_acquire(struct decider *e, struct want *w)
-{
-    assign_claim(e, w, POOL_OF_IDLE);
-    assign_claim(e, w, POOL_OF_SPECULATIVE);
 }
 
 static void assign_rest(struct decider *e, struct want *w)
@@ -106,18 +100,18 @@ static void assign_rest(struct decider *e, struct want *w)
         return;
     }
     credit(e, w);
-    if (w->live && w->demand->kind->spread)
+    if (w->live && w->demand->kind->spread) {
         spread_acquire(e, w);
-    else
-        assign_acquire(e, w);
+        return;
+    }
+    assign_claim(e, w, POOL_OF_IDLE);
+    assign_claim(e, w, POOL_OF_SPECULATIVE);
 }
 
 /* The row is likely to take what it took in the last decision. */
-static bool assign_is_light(const struct decider *e, uint32_t row)
+static bool assign_is_light(const struct course *c)
 {
-    const struct course *c = &e->row.courses[row];
-
-    return c->kind == COURSE_STOOD || (c->kind == COURSE_TOOK && c->settled);
+    return c->kind == COURSE_STEADY || (c->kind == COURSE_TOOK && c->settled);
 }
 
 /* Prefetches for all rows of a level what their turns will read. The memory accesses overlap, so
@@ -125,15 +119,15 @@ static bool assign_is_light(const struct decider *e, uint32_t row)
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {
-        replay_fetch(e, row, false);
-        if (assign_is_light(e, row)) continue;
+        const struct course *c = &row_at(e, row)->course;
+        replay_fetch(e, c, false);
+        if (assign_is_light(c)) continue;
         __builtin_prefetch(&e->wants[row], 1);
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
-        __builtin_prefetch(&e->memory[e->row.standing[row].memory]);
     }
     for (uint32_t row = from; row < end; row++) {
-        if (!assign_is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
+        if (!assign_is_light(&row_at(e, row)->course)) __builtin_prefetch(&e->rows[row]->kind->set);
     }
 }
 
@@ -143,20 +137,21 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
     e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
 }
 
-/* A: those that stand take their key, others what they took last time; the rest is decided in
+/* A: steady rows take their key, others what they took last time; the rest is decided in
  * full. */
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
+    struct row_state *state = row_at(e, row);
     struct want *w = &e->wants[row];
     uint32_t from = e->log.count;
-    bool again = replay_own(e, row);
+    bool again = replay_own(e, row, state);
 
-    if (!again && standing_takes(e, row)) {
-        replay_stood(e, row);
+    if (!again && steady_takes(e, row, state)) {
+        replay_steady(e, row, state);
         again = true;
     }
     if (again) {
-        if (e->row.courses[row].again) assign_turn_add(e, row, from);
+        if (state->course.again) assign_turn_add(e, row, from);
         return;
     }
     want_begin(e, row);
@@ -189,7 +184,7 @@ void assign(struct decider *e)
         assign_fetch(e, row, e->levels[level]);
         e->turn_count = 0;
         for (; !e->err && row < e->levels[level]; row++) assign_own_turn(e, row);
-        lanes_fetch(e);
+        keep_order_fetch(e);
         for (uint32_t i = 0; !e->err && i < e->turn_count; i++) assign_rest_turn(e, &e->turns[i]);
     }
 }

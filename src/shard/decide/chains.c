@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be acquired, by value of a key: the entries of a shelf's order, a *chain* for each
+/* What can be acquired, by value of a key: the entries of a list's order, a *chain* for each
  * value, in the order they are taken. For strict spreads, which take the first of a domain.
  *
  * Chains are the same for every Need, whatever it requires: it is asked for as a chain is read, of
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-struct tied { /* an entry that the order does not tell from its neighbours */
+struct tied { /* an entry that is equal to its neighbours in the order */
     struct str id;
     uint32_t entry;
 };
@@ -21,7 +21,7 @@ static int tied_compare(const void *left, const void *right)
 }
 
 /* Entries [from, end) in the order of the first id of each cohort. */
-static void ties_order(const struct decider *e, const struct shelf_order *order, uint32_t from,
+static void ties_order(const struct decider *e, const struct price_order *order, uint32_t from,
                        uint32_t end, struct tied *tied)
 {
     assert(tied && end > from);
@@ -35,7 +35,7 @@ static void ties_order(const struct decider *e, const struct shelf_order *order,
 
 /* Appends an entry to the chain of its value. Until all are made `next` of a chain is its last
  * entry. */
-static void chains_add(struct decider *e, const struct shelf_order *order, struct chains *c,
+static void chains_add(struct decider *e, const struct price_order *order, struct chains *c,
                        uint32_t entry)
 {
     const struct look *look = rooms_held(&e->inventory->look_slots, order->at[entry].look);
@@ -63,7 +63,7 @@ static int chain_compare(const void *left, const void *right)
     return str_compare(posting_value(a->value), posting_value(b->value));
 }
 
-static void chains_fill(struct decider *e, const struct shelf_order *order, struct chains *c)
+static void chains_fill(struct decider *e, const struct price_order *order, struct chains *c)
 {
     struct tied *tied = NULL;
     uint32_t tied_cap = 0, end;
@@ -82,7 +82,7 @@ static void chains_fill(struct decider *e, const struct shelf_order *order, stru
     }
 }
 
-struct chains *chains_of(struct decider *e, struct shelf_order *order, struct str key)
+struct chains *chains_of(struct decider *e, struct price_order *order, struct str key)
 {
     struct chains *c = order->chains;
 

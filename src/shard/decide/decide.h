@@ -7,7 +7,7 @@
  * scratch memory and what it may remember without changing an answer.
  *
  * A decision changes nothing. The caller passes actions through the rails, queues what is left and
- * tells the inventory (inventory_plan), so that the next decision counts it as begun. */
+ * records it in the inventory (inventory_plan), so that the next decision counts it as begun. */
 #ifndef SHARD_DECIDE_DECIDE_H
 #define SHARD_DECIDE_DECIDE_H
 #include "base/buf.h"
@@ -32,7 +32,7 @@ enum {
     VERDICT_COUNT_MOST = 256,      /* machines that match and fit are counted up to this */
     VERDICT_DOMAINS_MOST = 6,      /* best covered domains of a gang that are named */
     SHIELD_MS = 60 * 1000,         /* a machine drained for a Need is kept for it, once Idle */
-    RECLAIM_GRACE_MS = 600 * 1000, /* nobody waits */
+    RECLAIM_GRACE_MS = 600 * 1000, /* no Need waits */
 };
 
 struct action {
@@ -81,10 +81,10 @@ struct decision { /* borrowed: valid until the next decide() or a change of inve
     uint32_t claimed, excess, folded; /* machines, machines, rows: for metrics */
 };
 
-/* Parts of a decision, for whoever measures them. */
+/* Parts of a decision, for measuring them. */
 enum decide_part { DECIDE_READ, DECIDE_PHASE1, DECIDE_PHASE2, DECIDE_PHASE3, DECIDE_PARTS };
 
-/* Who gives way first (section 3 of the rule book): each is at least 0 and finite. */
+/* The order of victims (section 3 of the rule book): each weight is at least 0 and finite. */
 struct victim_weights {
     double priority;                  /* times the gap of priorities */
     double drain;                     /* through the seconds a drain is thought to take */
@@ -112,7 +112,6 @@ struct decider_options {
     struct needs *needs;                 /* put in order when it is not */
     const struct dimensions *dimensions; /* the table both were built with */
     size_t scratch_max; /* bytes of one decision; past it decide() answers ERR_FULL. 0: no limit */
-    bool forget;        /* remembers nothing between decisions: must give the same bytes (tests) */
 };
 enum err decider_open(const struct decider_options *options, struct decider **ret_engine);
 void decider_close(struct decider *engine); /* NULL is fine */
@@ -125,6 +124,16 @@ enum err decide(struct decider *engine, const struct decide_input *input,
 const char *action_kind_name(enum action_kind kind);         /* "bootstrap" */
 const char *action_reason(enum action_kind kind);            /* "phase1.idle" */
 const char *verdict_reason_name(enum verdict_reason reason); /* "PRIORITY_STARVED"; "" for none */
+
+/* A text in pieces: the first error is kept, and nothing is written after it. */
+struct printed {
+    struct buf *out;
+    const struct dimensions *dimensions;
+    enum err err;
+};
+void printed_add(struct printed *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Bytes outside 0x20..0x7E, and those in `escaped`, as \xHH. */
+void printed_text(struct printed *p, struct str text, const char *escaped);
 
 /* The transcript: one line per verdict, in the order of Needs, then one per action, each closed by
  * a newline; compared bytewise with the oracle's. Fields are separated by one blank.

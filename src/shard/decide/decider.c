@@ -37,30 +37,23 @@ enum err decider_open(const struct decider_options *options, struct decider **re
     return ERR_OK;
 }
 
-static void set_forget(struct set_memory *memory)
-{
-    free(memory->terms);
-    free(memory->values);
-    *memory = (struct set_memory){0};
-}
-
 void decider_close(struct decider *engine)
 {
     if (!engine) return;
-    for (uint32_t i = 0; i < engine->set_cap; i++) set_forget(&engine->sets[i]);
+    for (uint32_t i = 0; i < engine->set_cap; i++) {
+        free(engine->sets[i].terms);
+        free(engine->sets[i].values);
+    }
     arena_deinit(&engine->arena);
     arena_deinit(&engine->rows_arena);
-    table_deinit(&engine->pools, &engine->pools_bytes);
-    table_deinit(&engine->racks, &engine->pools_bytes);
-    lanes_forget(engine, true);
-    row_arrays_free(&engine->row);
-    row_arrays_free(&engine->row_then);
+    keep_orders_free(engine);
     void *const kept[] = {
-        engine->sources,      engine->keys,         engine->cohorts,   engine->clusters,
-        engine->family_marks, engine->sets,         engine->shapes,    engine->memory,
-        engine->wants,        engine->levels,       engine->gang_rows, engine->gang_places,
-        engine->victims,      engine->victim_types, engine->rows,      engine->folded,
-        engine->takes.at,     engine->before.at,    engine->ties.at,   engine->ties_before.at};
+        engine->sources,      engine->keys,          engine->cohorts,  engine->clusters,
+        engine->family_marks, engine->sets,          engine->states,   engine->slots,
+        engine->verdicts,     engine->verdicts_next, engine->wants,    engine->levels,
+        engine->gang_rows,    engine->gang_places,   engine->victims,  engine->victim_types,
+        engine->rows,         engine->folded,        engine->takes.at, engine->before.at,
+        engine->ties.at,      engine->ties_before.at};
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) free(kept[i]);
     free(engine);
 }
@@ -157,20 +150,9 @@ static bool decider_start_kept(struct decider *e)
         {&e->victim_types, inv->posting_slots.used + 1, &e->victim_type_cap,
          sizeof *e->victim_types},
         {&e->sets, e->needs->set_slots.used, &e->set_cap, sizeof *e->sets},
-        {&e->shapes, inv->shape_slots.used, &e->shape_cap, sizeof *e->shapes},
     };
 
     return kept_rooms(e, arrays, ARRAY_LEN(arrays));
-}
-
-/* Every decision must come out the same without what is remembered: a test asks for that. */
-static void decider_forget(struct decider *e)
-{
-    for (uint32_t i = 0; i < e->set_cap; i++) set_forget(&e->sets[i]);
-    lanes_forget(e, false);
-    e->memory_count = 0;
-    if (e->memory) memset(e->memory, 0, e->memory_cap * sizeof *e->memory);
-    e->rows_version = 0;
 }
 
 /* Everything of the last decision is gone; what is remembered stays. */
@@ -179,11 +161,8 @@ static void decider_start(struct decider *e, const struct decide_input *input)
     const struct inventory *inv = e->inventory;
 
     e->number++;
-    if (e->options.forget) decider_forget(e);
     if (!decider_start_kept(e)) return;
     arena_reset(&e->arena);
-    table_deinit(&e->pools, &e->pools_bytes);
-    table_deinit(&e->racks, &e->pools_bytes);
     e->input = *input;
     memset((char *)e + offsetof(struct decider, restless), 0,
            sizeof *e - offsetof(struct decider, restless));
@@ -212,7 +191,7 @@ static const struct decide_step {
     enum decide_part part;
 } decide_steps[] = {
     {normalise, false, 0},
-    {standing_refresh, true, DECIDE_READ},
+    {steady_refresh, true, DECIDE_READ},
     {assign, false, 0},
     {emit_phase1, true, DECIDE_PHASE1},
     {preempt, true, DECIDE_PHASE2},

@@ -5,12 +5,13 @@
  *   normalise.c  which gangs fold; the rows in their order     preempt.c  Phase 2
  *   match.c      which looks a requirement set accepts         release.c  Phase 3
  *   pool.c       sources in an order, ties by id               verdict.c  why a Need is unsatisfied
- *   shelves.c    what can be acquired, in the order it is taken
- *   assign.c     Phase 1: own first, then the rest             print.c    the transcript
- *   gang.c       domains of a gang                             chains.c   the same by key value
+ *   assign.c     Phase 1: own first, then the rest             victims.c  possible victims
+ *   gang.c       domains of a gang                             print.c    the transcript
+ *   price_lists.c  what can be acquired, in the order it is taken
+ *   chains.c     the same by key value
  *   racks.c      what gangs could acquire, by domain
- *   lanes.c      a cluster's machines in keep order            victims.c  possible victims
- *   standing.c   rows that take just their own, decision after decision
+ *   keep_order.c   a cluster's machines in keep order
+ *   steady.c     rows that take just their own, decision after decision
  *   replay.c     rows that take what they took in the last decision
  *
  * Nothing here walks machines where cohorts will do. A *source* is a run of members of one cohort
@@ -23,7 +24,7 @@
 #include "shard/decide/decide.h"
 #include "shard/state/cohort.h"
 
-struct supply_source { /* what every walk asks stands first */
+struct supply_source { /* the fields that every walk reads come first */
     const struct cohort *cohort;
     uint64_t decision;     /* the number of the one it was made for; older: not made yet */
     uint32_t first, count; /* members [first, first + count) of the cohort ... */
@@ -42,7 +43,7 @@ struct machine_row *source_next(struct supply_source *s); /* the first that is l
 /* Member `number` of the cohort; going back starts from the front again. */
 struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
-/* Who took what, in the order it was taken. */
+/* What each row took, in the order it was taken. */
 struct log_entry {
     struct supply_source *source;
     uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
@@ -58,13 +59,13 @@ struct pool_entry {
     double first, second;
     struct supply_source *source;
 };
-struct supply_shelf;
-struct shelf_cursor;
+struct price_list;
+struct price_cursor;
 struct set_memory;
-struct shelves {              /* of one pool state: shelves.h */
-    struct supply_shelf **at; /* by type */
+struct price_lists {        /* of one pool state: price_lists.h */
+    struct price_list **at; /* by type */
     uint32_t count, cap;
-    struct supply_shelf **by_outfit; /* hashed; NULL: the shelves are not made yet */
+    struct price_list **by_outfit; /* hashed; NULL: the lists are not made yet */
     uint32_t by_outfit_mask;
 };
 struct supply_pool {
@@ -73,7 +74,7 @@ struct supply_pool {
     uint32_t head; /* entries before it are used up */
     /* Where more comes from, as it is read. */
     uint32_t cursor_count;        /* 0: that is all */
-    struct shelf_cursor *cursors; /* the one whose entry comes next first: a heap */
+    struct price_cursor *cursors; /* the one whose entry comes next first: a heap */
     struct victim_walk *victims;  /* likewise; NULL: that is all */
     const struct want *want;      /* the first that asked for these victims */
     struct set_memory *memory;
@@ -89,8 +90,8 @@ struct victims_at { /* of one look: victims.h */
     struct victim *first;
     uint64_t decision; /* the number of the one they were made for; older: none */
 };
-struct victim_shelves {
-    struct victim_shelf **at;
+struct victim_lists {
+    struct victim_list **at;
     uint32_t count, cap;
 };
 
@@ -98,6 +99,7 @@ struct victim_shelves {
 struct spread_domain {
     const struct posting *value;
     uint32_t held;
+    uint32_t before, coming; /* Phase 2: held after Phase 1; machines that come back */
     bool joined; /* it counts; not yet: Phase 2 only could use it */
 };
 struct spread_state {
@@ -112,13 +114,13 @@ struct strand {             /* what one side of a walk has for one domain */
     double first, second; /* what the order says of that class */
 };
 struct spread_side { /* Phase 1: an order to take from, and its chains that are not opened yet */
-    const struct shelf_order *order;
+    const struct price_order *order;
     struct chains *chains;
-    uint32_t *link; /* where the number of the next chain stands */
-    double more;    /* than what the entries say */
+    uint32_t *link; /* where the number of the next chain is */
 };
 struct spread_walk {                /* arrays are kept from Need to Need */
     const struct supply_pool *pool; /* Phase 2; NULL: Phase 1 */
+    const struct spread_state *state;
     struct set_memory *memory;
     struct spread_side *sides;
     uint32_t side_count, side_cap;
@@ -157,7 +159,6 @@ struct match_term {
     const struct word *key; /* NULL: no machine has it */
     uint32_t from, count;   /* its values that some machine has, in the memory's */
     uint64_t marks;         /* of those */
-    bool of_zone;           /* key: then a brief answers it */
     enum match_ask { ASK_ONE_OF, ASK_NONE_OF, ASK_KEY, ASK_NO_KEY } ask;
 };
 
@@ -167,25 +168,24 @@ struct set_memory {
     struct match_term *terms;      /* but for the types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint32_t base_count; /* of the terms; behind them are those that refuse values (NotIn) */
-    uint32_t types[8];   /* postings of the instance types it names; none of another matches */
-    uint8_t type_count;  /* TYPES_ANY: it names none, or too many */
-    uint64_t type_bits;  /* of the types it names, whether there are any of them or not */
+    uint32_t base_count;     /* of the terms; behind them are those that refuse values (NotIn) */
+    uint32_t types[8];       /* postings of the instance types it names; none of another matches */
+    uint8_t type_count;      /* TYPES_ANY: it names none, or too many */
+    uint64_t type_bits;      /* of the types it names, whether there are any of them or not */
+    struct kept_pool *pools; /* pool.c */
+    uint64_t pools_of;       /* number of the decision that the pools are of */
 };
 #define TYPES_ANY UINT8_MAX
 
 /* A row that takes all machines of a key and then lacks nothing. */
-struct standing {
+struct steady {
     uint32_t key;     /* its slot; KEY_NONE: the row is decided in full */
     uint32_t cluster; /* its slot; SLOT_NONE: it has no machine there */
     uint32_t machines, configured;
-    uint32_t
-        memory; /* where the row is remembered; MEMORY_NONE: not asked since the rows changed */
 };
-#define MEMORY_NONE UINT32_MAX
 
 /* What is remembered of a row: what its own machines come to when nobody else took of them. Valid
- * while the version of its family (a gang: its key) stands. */
+ * while the version of its family (a gang: its key) is the same. */
 struct row_memory {
     uint64_t row;        /* birth of the row; 0: free */
     uint64_t birth;      /* of its family or key; 0: it has none */
@@ -210,36 +210,36 @@ struct takes {
 
 /* How a row fared in Phase 1 of the last decision, as far as its cluster's machines go; from its
  * turn in A on, in this one. */
-enum course_kind { COURSE_NONE, COURSE_STOOD, COURSE_TOOK };
+enum course_kind { COURSE_NONE, COURSE_STEADY, COURSE_TOOK };
 struct course {
     uint8_t kind;       /* enum course_kind; NONE: not known */
     bool settled;       /* took machines of its cluster only, and lacks nothing */
     bool known;         /* how it fared then, so the two can be compared */
     bool again;         /* it is not decided in full so far, and its turn in B is to come */
     bool gang;          /* `own` is the slot of a key, else of a family */
+    uint32_t own, key;  /* SLOT_NONE: none; key: the only one of the family; KEY_NONE */
     uint8_t stop_state; /* in B it went through Configured ones up to the stop, or through all of
                          * them and Configuring ones up to it */
     float stop_less;
     double stop_price;
-    uint64_t types;    /* type_bits() it looks at in B */
-    uint32_t own, key; /* SLOT_NONE: none; key: the only one of the family; KEY_NONE */
-    uint32_t cluster;  /* its slot; SLOT_NONE: it has no machine there */
+    uint64_t types;   /* type_bits() it looks at in B */
+    uint32_t cluster; /* its slot; SLOT_NONE: it has no machine there */
     uint32_t own_from, own_count, rest_from, rest_count; /* what it took in A and B: in takes */
     uint32_t own_configured, rest_configured;            /* machines, of those */
     uint32_t claimed;
     uint32_t tie_from, tie_count; /* a gang's in B: what there was in want.ties, in ties */
 };
 
-struct row_arrays { /* what is known of each row, by its place */
-    struct standing *standing;
-    struct course *courses;
-    struct need_verdict *verdicts; /* of rows that stand: from the decision that first made it */
-    bool *has_verdict;             /* the verdict says that it stands, or takes what it took */
-    bool *parked;
-    uint64_t *births;
-    uint32_t count, cap;
+/* All that is known of a row, for as long as its demand stays: by demand->memory. */
+struct row_state { /* what every turn reads comes first */
+    struct steady steady;
+    bool has_verdict; /* the one at its place is right when it is steady or takes what it took */
+    bool parked;
+    uint32_t place; /* among the rows */
+    uint64_t made;  /* rows_made of the rows that it was last among */
+    struct course course;
+    struct row_memory memory;
 };
-void row_arrays_free(struct row_arrays *arrays);
 
 /* A cohort that is not, or may not be, as it was at the same turn of the last decision. */
 struct mark {
@@ -251,19 +251,19 @@ struct mark {
 };
 #define MARK_NONE UINT32_MAX
 
-enum lane_state { LANE_CONFIGURED, LANE_CONFIGURING, LANE_STATES };
-struct lane_orders { /* of one cluster and state: lanes.c */
-    struct lane_order *at;
+enum keep_state { KEEP_CONFIGURED, KEEP_CONFIGURING, KEEP_STATES };
+struct keep_orders { /* of one cluster and state, by type: keep_order.c */
+    struct keep_order *at;
     uint32_t cap;
 };
 
 /* Beside the inventory's keys, cohorts and clusters, by their slots. What says "decision" is the
  * number of one; an older one: not in this. */
 struct key_note {
-    uint64_t state;   /* key_state() of when something was taken of it */
-    uint32_t stander; /* the row that stands on it, if one does */
-    uint32_t marked;  /* the decision in which a mark of it was made */
-    uint32_t kept;    /* the decision that last saw an Idle machine promised to it */
+    uint64_t state;      /* key_state() of when something was taken of it */
+    uint32_t steady_row; /* the steady row that takes it, if there is one */
+    uint32_t marked;     /* the decision in which a mark of it was made */
+    uint32_t kept;       /* the decision that last saw an Idle machine promised to it */
 };
 struct cohort_note {
     uint32_t emptied; /* the decision that took the last of it */
@@ -273,13 +273,7 @@ struct cluster_note {
     uint64_t decision; /* that its marks are of */
     uint32_t first;    /* mark; MARK_NONE */
     uint32_t others;   /* the decision before which its rows became others */
-    struct lane_orders lanes[LANE_STATES];
-};
-
-/* Does a shape cover a vector? Asked once per shape and question. */
-struct shape_answer {
-    uint32_t question;
-    bool covers;
+    struct keep_orders keep_orders[KEEP_STATES];
 };
 
 struct decider {
@@ -292,7 +286,7 @@ struct decider {
     uint64_t number; /* of the decision, from 1 */
     enum err err;    /* the first one of the decision */
 
-    /* Kept between decisions; made anew where what it stands on has changed. */
+    /* Kept between decisions; made anew where what it depends on has changed. */
     struct supply_source *sources; /* by slot of the cohort */
     struct key_note *keys;
     struct cohort_note *cohorts;
@@ -303,10 +297,9 @@ struct decider {
     struct victims_at *victims; /* by slot of the look: Configured machines that are no excess */
     uint64_t *victim_types;     /* by slot of the posting + 1: the decision they were made for */
     uint32_t victims_cap, victim_type_cap;
-    struct shape_answer *shapes; /* by slot of the shape */
-    uint32_t folded_cap, shape_cap, shapes_question;
-    struct row_memory *memory; /* by demand->memory */
-    uint32_t memory_count, memory_cap;
+    uint32_t folded_cap;
+    struct row_state *states; /* by demand->memory */
+    uint32_t state_count, state_cap;
     struct demand **rows; /* the normalised rows in their order */
     uint32_t row_count, row_cap, folded_rows;
     uint8_t *folded;         /* by place in the order of the needs table: it was folded */
@@ -315,12 +308,12 @@ struct decider {
     uint64_t rows_made;      /* grows when rows are made anew */
     uint32_t *gang_places, gang_place_count, gang_place_cap; /* in the order of the needs table */
 
-    /* By place of the row, for as long as the rows stay: standing.c. */
-    uint64_t rows_read, changes_read; /* of rows_made; of the inventory's changes */
-    uint64_t births_last;             /* of the needs table when they were read */
-    uint64_t swept;                   /* the decision in which memories were dropped */
-    struct row_arrays row, row_then;  /* row_then: before the rows last changed */
-    struct want *wants;               /* set when the row is decided in full */
+    /* By place of the row, for as long as the rows stay: steady.c. */
+    uint64_t rows_read, changes_read;              /* of rows_made; of the inventory's changes */
+    uint32_t *slots, slot_cap;                     /* of their states */
+    struct need_verdict *verdicts, *verdicts_next; /* next: for when the rows change */
+    uint32_t verdict_cap, verdict_next_cap;
+    struct want *wants; /* set when the row is decided in full */
     uint32_t want_cap;
     uint32_t *levels, level_count, level_cap; /* where each ends */
     uint32_t *gang_rows, gang_row_count, gang_row_cap;
@@ -352,11 +345,9 @@ struct decider {
     const struct cohort_cluster *
         *cluster_of;     /* by slot in the needs table; NULL: it has no machine */
     uint32_t *bucket_of; /* by slot of the posting: where a gang's bucket may be */
-    struct shelves shelves[POOL_COUNT];
-    uint64_t *touched;  /* by slot of the cohort, a bit each: something of it was taken */
-    struct table pools; /* by kind, set, unit and so on */
-    struct table racks; /* by base of the set, unit and so on: racks.h */
-    uint64_t pools_bytes;
+    struct price_lists price_lists[POOL_COUNT];
+    uint64_t *touched;           /* by slot of the cohort, a bit each: something of it was taken */
+    struct racks *racks;         /* a list: racks.h */
     struct supply_pool own_pool; /* for one walk */
     struct buckets *buckets;     /* for one gang: gang.c */
     struct supply_source **heap; /* for one class */
@@ -364,13 +355,12 @@ struct decider {
     struct spread_state *spread_spare; /* of a Need that does not need it any more; NULL */
     struct runs tails;                 /* excess: Configured machines that nobody claimed */
     uint32_t phase1_log;               /* entries of Phase 1 end here */
-    struct victim_shelves victim_shelves;
-    int32_t victims_floor; /* no victim has a lower priority */
+    struct victim_lists victim_lists;
     struct action *actions;
     uint32_t action_count, action_cap, heap_cap;
 };
 
-/* A row that stands takes all of a key of which nothing was taken; nobody takes of it after
+/* A steady row takes all of a key of which nothing was taken; no other Need takes of it after
  * that. */
 static inline uint64_t key_state(const struct decider *e, bool all)
 {
@@ -405,47 +395,54 @@ static inline uint32_t acquirable_left(const struct decider *e, const struct coh
     return s->decision == e->number ? s->count - s->taken : c->count;
 }
 
-void shapes_ask(struct decider *e); /* begins a new question */
-static inline bool shape_covers(struct decider *e, uint32_t slot, const struct resources *wanted)
+static inline bool shape_covers(const struct decider *e, uint32_t slot,
+                                const struct resources *wanted)
 {
-    struct shape_answer *a = &e->shapes[slot];
+    const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, slot);
 
-    if (a->question != e->shapes_question) {
-        const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, slot);
-        *a = (struct shape_answer){e->shapes_question, resources_covers(shape->alloc, wanted)};
-    }
-    return a->covers;
+    return resources_covers(shape->alloc, wanted);
 }
 
 /* normalise.c */
 void normalise(struct decider *e); /* the rows in their order */
-/* What is remembered of the row, as of the inventory now; until another is asked. NULL: full. */
+/* What is known of the row; until another is asked. NULL: full. */
+struct row_state *row_state_of(struct decider *e, struct demand *demand);
+/* What is remembered of the row, as of the inventory now; likewise. */
 struct row_memory *memory_of(struct decider *e, struct demand *demand);
 /* Sets out a want with what it has in the inventory. */
 void want_find(struct decider *e, struct want *w, struct demand *demand);
 
-/* standing.c */
-/* Which rows stand and what the others have, as of the inventory now. */
-void standing_refresh(struct decider *e);
-/* The row's turn: it stands and takes its key. False: it is to be decided in full. */
-bool standing_takes(struct decider *e, uint32_t row);
-/* A row that does not stand: it does from now on, if it takes all of its own and lacks nothing. */
-void standing_begin(struct decider *e, uint32_t row);
+/* steady.c */
+/* Which rows are steady and what the others have, as of the inventory now. */
+void steady_refresh(struct decider *e);
+/* The row's turn: it is steady and takes its key. False: it is to be decided in full. */
+bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state);
+/* A row becomes steady if it takes all of its own and lacks nothing. */
+void steady_begin(struct decider *e, uint32_t row);
 void want_begin(struct decider *e, uint32_t row); /* a row is decided in full */
+static inline struct row_state *row_at(const struct decider *e, uint32_t row)
+{
+    return &e->states[e->slots[row]];
+}
+static inline void row_forget(struct row_state *state) /* what it took, and its verdict */
+{
+    state->course.kind = COURSE_NONE;
+    state->has_verdict = false;
+}
 static inline struct row_memory *want_memory(const struct decider *e, const struct want *w)
 {
-    return &e->memory[e->row.standing[w - e->wants].memory];
+    return &row_at(e, (uint32_t)(w - e->wants))->memory;
 }
 
 /* replay.c */
 void replay_start(struct decider *e);
 void replay_note(struct decider *e, const struct cohort_change *change); /* since then */
 /* Its own machines are those it had then, and it need not be asked what else it could do. */
-bool replay_expects(const struct decider *e, uint32_t row);
+bool replay_expects(const struct decider *e, const struct row_state *state);
 /* A: takes what it took. False: it is to be decided anew. */
-bool replay_own(struct decider *e, uint32_t row);
-/* A: it stood, or was decided in full. */
-void replay_stood(struct decider *e, uint32_t row);
+bool replay_own(struct decider *e, uint32_t row, struct row_state *state);
+/* A: it was steady, or was decided in full. */
+void replay_steady(struct decider *e, uint32_t row, struct row_state *state);
 void replay_owned(struct decider *e, struct want *w);
 /* B, likewise; the former sets the want out when it is to be decided anew. */
 bool replay_rest(struct decider *e, const struct turn *turn);
@@ -453,9 +450,8 @@ void replay_rested(struct decider *e, struct want *w);
 /* There may be Idle machines that are kept for the gang, taken or not. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w);
 /* Asks for what a turn, in B or in A, will read if it is replayed. */
-static inline void replay_fetch(const struct decider *e, uint32_t row, bool rest)
+static inline void replay_fetch(const struct decider *e, const struct course *c, bool rest)
 {
-    const struct course *c = &e->row.courses[row];
     const struct take *takes = e->before.at;
 
     if (c->kind != COURSE_TOOK || !(rest ? c->again : c->settled)) return;
@@ -487,16 +483,19 @@ static inline bool set_matches(const struct decider *e, const struct set_memory 
     return set_names_type(memory, e->inventory->look_briefs[look].type) &&
            set_accepts(e, memory, look);
 }
-/* The cohorts of some lanes that match and cover. shapes_ask() comes before the first. */
-struct lane_walk {
-    const struct lanes *lanes;
+/* The cohorts of some types that match and cover. */
+struct type_walk {
+    const struct type_bags *types;
     const struct set_memory *memory;
     const struct resources *wanted;
-    uint32_t lane, item; /* that is next */
+    uint32_t type, item; /* that is next */
 };
-const struct bag_item *lane_walk_next(struct decider *e, struct lane_walk *walk); /* NULL: end */
+const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk); /* NULL: end */
+/* Machines of some types that match and cover; counted up to `most`. */
+uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
+                         const struct set_memory *memory, const struct resources *wanted,
+                         uint64_t most);
 /* A set without the values it refuses (NotIn) is its *base*: many that differ have one base. */
-uint32_t set_base_hash(const struct set_memory *memory);
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 /* The first value that the set refuses and the look carries; NULL: none. */
@@ -541,16 +540,16 @@ void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint
                  uint32_t count); /* writes it down only; slot: of the cohort */
 typedef void pool_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count);
 pool_take source_take, want_claim;
-bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and for somebody */
+bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and for a Need */
 bool source_open(const struct decider *e, const struct want *w,
                  const struct cohort *c);                            /* shield */
 bool source_in_domain(const struct want *w, const struct cohort *c); /* if it has one */
 
-/* lanes.c */
+/* keep_order.c */
 /* Claims machines of the Need's cluster in that state, in keep order. */
-void lanes_credit(struct decider *e, struct want *w, enum lane_state state);
-void lanes_fetch(const struct decider *e);
-void lanes_forget(struct decider *e, bool all); /* all: and their memory */
+void keep_order_credit(struct decider *e, struct want *w, enum keep_state state);
+void keep_order_fetch(const struct decider *e);
+void keep_orders_free(struct decider *e);
 
 /* pool.c */
 enum pool_kind {
@@ -585,7 +584,7 @@ void pool_fetch(struct decider *e, struct supply_pool *pool); /* all that is fil
  * domain, if it has one. */
 void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, pool_take *take);
 /* Sources by their next id, for heaps of them; source_next() was called on each. */
-bool source_before(const struct supply_source *a, const struct supply_source *b);
+bool source_before(const void *, const void *left, const void *right); /* of two pointers */
 void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);
 
 /* assign.c */
@@ -607,6 +606,10 @@ void gang_assign(struct decider *e, struct want *w);
 
 /* spread.c */
 void spread_acquire(struct decider *e, struct want *w);
+/* Phase 2, around the machines that come back: afterwards they count where they will be, but no more
+ * for the emptiest domain. */
+void spread_coming_begin(struct want *w);
+void spread_coming_end(struct want *w);
 /* Phase 2: takes, again and again, the first of the pool that its spread allows now. */
 void spread_take(struct decider *e, struct want *w, const struct supply_pool *pool);
 
@@ -625,6 +628,6 @@ void release(struct decider *e);
 
 /* verdict.c */
 void shortage_start(struct decider *e, struct want *w);
-void verdict_stands(struct decider *e, uint32_t row);
+void verdict_steady(struct decider *e, uint32_t row);
 void verdicts_make(struct decider *e);
 #endif

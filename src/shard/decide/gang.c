@@ -121,7 +121,7 @@ static void bucket_score(const struct decider *e, const struct buckets *b, struc
     bucket->own_score = gang_score(e, b, bucket->own, true);
 }
 
-/* The numbers are those of the rule book. >0: a is better, <0: b is; 0: only the value tells. */
+/* The numbers are those of the rule book. >0: a is better, <0: b is; 0: only the value decides. */
 static int bucket_rank(const struct bucket *a, const struct bucket *b)
 {
     if (a->satisfiable != b->satisfiable) return a->satisfiable ? 1 : -1; /* 1 */
@@ -210,14 +210,13 @@ void gang_own_first(struct decider *e, struct want *w)
 
 /* --- the rest --- */
 
-static void gang_add_lanes(struct decider *e, const struct want *w, const struct set_memory *memory,
-                           struct buckets *b, const struct lanes *lanes)
+static void gang_add_bags(struct decider *e, const struct want *w, const struct set_memory *memory,
+                          struct buckets *b, const struct type_bags *types)
 {
-    struct lane_walk walk = {lanes, memory, w->demand->unit, 0, 0};
+    struct type_walk walk = {types, memory, w->demand->unit, 0, 0};
     const struct bag_item *item;
 
-    shapes_ask(e);
-    while ((item = lane_walk_next(e, &walk))) {
+    while ((item = type_walk_next(e, &walk))) {
         bool own = w->key && item->key == w->key->slot;
         if (item->key != SLOT_NONE && key_all(e, item->key)) continue;
         bucket_add(e, w, b, source_of(e, item->cohort), own ? MEMBER_OWN : MEMBER_CREDITABLE);
@@ -265,7 +264,6 @@ static void gang_subtract_look(struct decider *e, const struct want *w, struct b
 static void gang_subtract_refused(struct decider *e, const struct want *w,
                                   const struct set_memory *memory, struct buckets *b)
 {
-    shapes_ask(e);
     for (uint32_t i = memory->base_count; i < memory->term_count; i++) {
         const struct match_term *t = &memory->terms[i];
         for (uint32_t k = 0; k < t->count; k++) {
@@ -280,7 +278,7 @@ static void gang_subtract_refused(struct decider *e, const struct want *w,
     }
 }
 
-/* Machines of its cluster, its own, what is kept for somebody but open to it, and racks with
+/* Machines of its cluster, its own, what is kept for a Need but open to it, and racks with
  * machines that it refuses: these are looked at one by one, together with what the racks have to
  * acquire. */
 static void gang_add_members(struct decider *e, const struct want *w, struct buckets *b,
@@ -288,8 +286,8 @@ static void gang_add_members(struct decider *e, const struct want *w, struct buc
 {
     const struct set_memory *memory = set_recall(e, w->demand->kind->set);
 
-    if (w->cluster) gang_add_lanes(e, w, memory, b, &w->cluster->configured);
-    if (w->cluster) gang_add_lanes(e, w, memory, b, &w->cluster->configuring);
+    if (w->cluster) gang_add_bags(e, w, memory, b, &w->cluster->configured);
+    if (w->cluster) gang_add_bags(e, w, memory, b, &w->cluster->configuring);
     gang_add_creating(e, w, b);
     if (!racks) return;
     for (uint32_t i = 0; i < racks->kept_count; i++) {

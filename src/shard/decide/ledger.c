@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Shortfalls by fingerprint. Each decision builds a page of its own, which replaces the last one
+ * only when it is complete. */
 #include "shard/decide/ledger.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@ static bool types_recall(const struct decider *e, const struct requirement *r, s
     m->type_bits = 0;
     for (size_t k = 0; k < r->value_count; k++) {
         const struct posting *p = inventory_posting(e->inventory, r->key, r->values[k]);
-        if (p) m->types[m->type_count++] = p->slot;
+        if (p && !set_names_type(m, p->slot)) m->types[m->type_count++] = p->slot;
         m->type_bits |= type_bits(type_bit(r->values[k]));
     }
     return true;
@@ -34,8 +34,7 @@ static enum match_ask ask_of(const struct requirement *r)
 static bool term_recall(struct decider *e, const struct requirement *r, struct set_memory *m)
 {
     bool known = r->op > OPERATOR_UNSPECIFIED && r->op < OPERATOR_COUNT;
-    struct match_term term = {
-        .from = m->value_count, .ask = ask_of(r), .of_zone = str_equal(r->key, LABEL_ZONE)};
+    struct match_term term = {.from = m->value_count, .ask = ask_of(r)};
 
     if (!kept_room(e, &m->terms, m->term_count + 1, &m->term_cap, sizeof *m->terms)) return false;
     term.key = inventory_word(e->inventory, r->key);
@@ -111,22 +110,8 @@ static bool term_holds(const struct set_memory *m, const struct match_term *t,
 
 enum brief_answer { BRIEF_NO, BRIEF_YES, BRIEF_UNSURE };
 
-static enum brief_answer zone_answers(const struct set_memory *m, const struct match_term *t,
-                                      uint32_t zone)
+static enum brief_answer brief_answers(const struct match_term *t, const struct look_brief *brief)
 {
-    bool one = false;
-
-    if (t->ask == ASK_KEY || t->ask == ASK_NO_KEY) {
-        return (zone != SLOT_NONE) == (t->ask == ASK_KEY) ? BRIEF_YES : BRIEF_NO;
-    }
-    for (uint32_t i = 0; i < t->count; i++) one |= m->values[t->from + i]->slot == zone;
-    return one == (t->ask == ASK_ONE_OF) ? BRIEF_YES : BRIEF_NO;
-}
-
-static enum brief_answer brief_answers(const struct set_memory *m, const struct match_term *t,
-                                       const struct look_brief *brief)
-{
-    if (t->of_zone) return zone_answers(m, t, brief->zone);
     if (t->ask == ASK_KEY || t->ask == ASK_NO_KEY || (brief->marks & t->marks)) return BRIEF_UNSURE;
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
@@ -140,7 +125,7 @@ static bool look_accepted(const struct decider *e, const struct set_memory *m, u
     const struct look *look;
 
     for (uint32_t i = 0; all != BRIEF_NO && i < count; i++) {
-        enum brief_answer one = brief_answers(m, &m->terms[i], brief);
+        enum brief_answer one = brief_answers(&m->terms[i], brief);
         if (one != BRIEF_YES) all = one;
     }
     if (all != BRIEF_UNSURE) return all == BRIEF_YES;
@@ -156,13 +141,13 @@ bool set_accepts(const struct decider *e, const struct set_memory *memory, uint3
     return look_accepted(e, memory, look, memory->term_count);
 }
 
-const struct bag_item *lane_walk_next(struct decider *e, struct lane_walk *walk)
+const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
 {
-    for (; walk->lane < walk->lanes->count; walk->lane++, walk->item = 0) {
-        const struct cohort_lane *lane = &walk->lanes->at[walk->lane];
-        if (!set_names_type(walk->memory, lane->type)) continue;
-        while (walk->item < lane->bag.count) {
-            const struct bag_item *item = &lane->bag.at[walk->item++];
+    for (; walk->type < walk->types->count; walk->type++, walk->item = 0) {
+        const struct type_bag *of_type = &walk->types->at[walk->type];
+        if (!set_names_type(walk->memory, of_type->type)) continue;
+        while (walk->item < of_type->bag.count) {
+            const struct bag_item *item = &of_type->bag.at[walk->item++];
             if (shape_covers(e, item->shape, walk->wanted) &&
                 set_matches(e, walk->memory, item->look)) {
                 return item;
@@ -170,6 +155,18 @@ const struct bag_item *lane_walk_next(struct decider *e, struct lane_walk *walk)
         }
     }
     return NULL;
+}
+
+uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
+                         const struct set_memory *memory, const struct resources *wanted,
+                         uint64_t most)
+{
+    struct type_walk walk = {types, memory, wanted, 0, 0};
+    const struct bag_item *item;
+    uint64_t machines = 0;
+
+    while (machines < most && (item = type_walk_next(e, &walk))) machines += item->cohort->count;
+    return min_u64(machines, most);
 }
 
 /* --- bases --- */
@@ -191,19 +188,6 @@ const struct posting *set_refusal(const struct set_memory *m, const struct look 
     return NULL;
 }
 
-uint32_t set_base_hash(const struct set_memory *m)
-{
-    uint64_t hash = m->type_count;
-
-    for (uint32_t i = 0; m->type_count != TYPES_ANY && i < m->type_count; i++) {
-        hash = hash * 0x9E3779B97F4A7C15 + m->types[i];
-    }
-    for (uint32_t i = 0; i < m->base_count; i++) {
-        hash = hash * 0x9E3779B97F4A7C15 + m->terms[i].marks + (uint64_t)m->terms[i].ask;
-    }
-    return (uint32_t)((hash * 0x9E3779B97F4A7C15) >> 32);
-}
-
 static bool terms_equal(const struct set_memory *a, const struct match_term *left,
                         const struct set_memory *b, const struct match_term *right)
 {
@@ -215,7 +199,7 @@ static bool terms_equal(const struct set_memory *a, const struct match_term *lef
     return true;
 }
 
-/* Requirements and their values stand in the order of their texts, in both. */
+/* Both have their requirements and values in the order of the texts. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
 {
     if (a->type_count != b->type_count || a->base_count != b->base_count) return false;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Section 1 of the rule book: which gangs fold, and the rows in their order. Plain rows are merged
  * already (shard/state/merge.c): that much the rows alone decide. While neither the demand nor the
- * answer of any gang changes, the rows of the last decision stand. */
+ * answer of any gang changes, the rows of the last decision remain. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/decide/shelves.h"
+#include "shard/decide/price_lists.h"
 
 enum { ANSWER_UNKNOWN, ANSWER_NO, ANSWER_YES };
 enum { OUTFITS_MOST = 1024 };
@@ -24,11 +24,11 @@ static void memory_refresh(struct decider *e, struct row_memory *m, const struct
 {
     const struct inventory *inv = e->inventory;
     const struct rooms *slots = d->gang ? &inv->key_slots : &inv->family_slots;
-    void *thing = m->birth && m->slot < slots->used ? rooms_get(slots, m->slot) : NULL;
-    const struct key *key = d->gang ? thing : NULL;
-    const struct family *family = d->gang ? NULL : thing;
+    void *known = m->birth && m->slot < slots->used ? rooms_get(slots, m->slot) : NULL;
+    const struct key *key = d->gang ? known : NULL;
+    const struct family *family = d->gang ? NULL : known;
     uint64_t birth = key ? key->birth : family ? family->birth : 0;
-    bool same = thing && birth == m->birth;
+    bool same = known && birth == m->birth;
     uint64_t version;
 
     if (!same && !m->birth && m->version == inv->keys_born) return; /* still none */
@@ -50,29 +50,34 @@ static void memory_refresh(struct decider *e, struct row_memory *m, const struct
     }
 }
 
+struct row_state *row_state_of(struct decider *e, struct demand *d)
+{
+    struct row_state *s = d->memory < e->state_count ? &e->states[d->memory] : NULL;
+
+    if (s && s->memory.row == d->birth) return s;
+    if (!kept_room(e, &e->states, e->state_count + 1, &e->state_cap, sizeof *s)) return NULL;
+    d->memory = e->state_count++;
+    s = &e->states[d->memory];
+    *s = (struct row_state){
+        .memory = {.row = d->birth, .key = KEY_NONE, .version = UINT64_MAX /* it is looked up */},
+        .steady.key = KEY_NONE,
+        .made = UINT64_MAX};
+    return s;
+}
+
 struct row_memory *memory_of(struct decider *e, struct demand *d)
 {
-    struct row_memory *m = d->memory < e->memory_count ? &e->memory[d->memory] : NULL;
+    struct row_state *s = row_state_of(e, d);
 
-    if (!m || m->row != d->birth) {
-        if (!kept_room(e, &e->memory, e->memory_count + 1, &e->memory_cap, sizeof *e->memory)) {
-            return NULL;
-        }
-        d->memory = e->memory_count++;
-        m = &e->memory[d->memory];
-        *m = (struct row_memory){.row = d->birth, .key = KEY_NONE};
-        m->version = UINT64_MAX; /* of nothing: it is looked up */
-    }
-    memory_refresh(e, m, d);
-    return m;
+    if (s) memory_refresh(e, &s->memory, d);
+    return s ? &s->memory : NULL;
 }
 
 /* Rows that are gone leave their memories behind; when most are of that kind all are dropped. */
 static void memory_sweep(struct decider *e)
 {
-    if (e->memory_count / 4 <= e->needs->order_count + e->needs->folds_count) return;
-    e->memory_count = 0;
-    e->swept = e->number;
+    if (e->state_count / 4 <= e->needs->order_count + e->needs->folds_count) return;
+    e->state_count = 0;
 }
 
 void want_find(struct decider *e, struct want *w, struct demand *demand)
@@ -93,17 +98,6 @@ void want_find(struct decider *e, struct want *w, struct demand *demand)
 }
 
 /* --- folding --- */
-
-static bool lanes_hold_whole(struct decider *e, const struct lanes *lanes, const struct demand *d,
-                             const struct set_memory *memory)
-{
-    struct lane_walk walk = {lanes, memory, d->gangs->fold->demand.unit, 0, 0};
-    const struct bag_item *item;
-
-    do item = lane_walk_next(e, &walk);
-    while (item && !item->cohort->count); /* a plan may hold an empty cohort */
-    return item != NULL;
-}
 
 /* Some machine of a type that the set names could, wherever it is. */
 static bool might_hold_whole(const struct decider *e, const struct demand *d,
@@ -131,11 +125,10 @@ static bool holds_whole(struct decider *e, const struct demand *d)
 
     if (!might_hold_whole(e, d, memory)) return false;
     for (int state = 0; state < POOL_COUNT; state++) {
-        if (shelves_hold(e, (enum pool_state)state, memory, whole)) return true;
+        if (price_lists_count(e, (enum pool_state)state, memory, whole, false, 1)) return true;
     }
-    shapes_ask(e);
-    return cluster && (lanes_hold_whole(e, &cluster->configured, d, memory) ||
-                       lanes_hold_whole(e, &cluster->configuring, d, memory));
+    return cluster && (type_bags_count(e, &cluster->configured, memory, whole, 1) ||
+                       type_bags_count(e, &cluster->configuring, memory, whole, 1));
 }
 
 static bool is_served(struct decider *e, struct demand *d)
@@ -255,7 +248,7 @@ void normalise(struct decider *e)
     const struct kept_array arrays[] = {
         {&e->folded, needs->order_count, &e->folded_cap, sizeof *e->folded},
         {&e->gang_places, needs->order_count, &e->gang_place_cap, sizeof *e->gang_places},
-        {&e->memory, 1, &e->memory_cap, sizeof *e->memory},
+        {&e->states, 1, &e->state_cap, sizeof *e->states},
     };
     struct folding f = {.changed = demand_changed};
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts for how many cycles each gang was stuck. Each decision builds a sorted list of its own,
+ * which replaces the last one only when it is complete. */
 #include "shard/decide/parking.h"
 
 #include <stdlib.h>

@@ -17,9 +17,9 @@ struct parking;                                      /* opaque, one owner */
 enum err parking_open(struct parking **ret_parking); /* ERR_NOMEM */
 void parking_close(struct parking *parking);         /* NULL is fine */
 
-/* After a decision: who aged, who is forgotten. ERR_NOMEM: the ages are what they were. */
+/* Counts the ages of a decision's gangs. ERR_NOMEM: the ages are what they were. */
 enum err parking_note(struct parking *parking, const struct decision *decision);
-/* Who is parked in the next decision; valid until the next parking_note(). */
+/* The gangs that are parked in the next decision; valid until the next parking_note(). */
 const struct need_key *parking_parked(const struct parking *parking, size_t *ret_count);
 /* 0: not aged. */
 uint32_t parking_age(const struct parking *parking, const struct need_key *key);

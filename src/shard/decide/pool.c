@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sources in an order. A *class* is a run of entries that the order does not tell apart: there the
+/* Sources in an order. A *class* is a run of entries that are equal in that order: there the
  * smaller id comes first, which is found by merging the members of its cohorts. */
 #include <stdlib.h>
 
-#include "shard/decide/shelves.h"
+#include "base/sift.h"
+#include "shard/decide/price_lists.h"
 #include "shard/decide/victims.h"
 
 void pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
@@ -33,7 +34,7 @@ void pool_sort(struct supply_pool *pool, uint32_t from)
 /* Is there an entry of that number, fetched now or before? */
 static bool pool_reaches(struct decider *e, struct supply_pool *pool, uint32_t number)
 {
-    if (number >= pool->count && pool->cursor_count) shelves_pull(e, pool);
+    if (number >= pool->count && pool->cursor_count) price_lists_pull(e, pool);
     if (number >= pool->count && pool->victims) victims_pull(e, pool);
     return number < pool->count;
 }
@@ -71,23 +72,17 @@ static bool pool_may_take(const struct decider *e, const struct want *w,
 }
 
 /* A heap of sources by their next id. */
-bool source_before(const struct supply_source *a, const struct supply_source *b)
+bool source_before(const void *, const void *left, const void *right)
 {
+    const struct supply_source *a = *(struct supply_source *const *)left,
+                               *b = *(struct supply_source *const *)right;
+
     return str_compare(row_id(a->next), row_id(b->next)) < 0;
 }
 
 void source_sink(struct supply_source **heap, uint32_t count, uint32_t at)
 {
-    for (;;) {
-        uint32_t least = at, left = 2 * at + 1;
-        struct supply_source *moved = heap[at];
-        if (left < count && source_before(heap[left], heap[least])) least = left;
-        if (left + 1 < count && source_before(heap[left + 1], heap[least])) least = left + 1;
-        if (least == at) return;
-        heap[at] = heap[least];
-        heap[least] = moved;
-        at = least;
-    }
+    sift_down(heap, sizeof(struct supply_source *), count, at, source_before, NULL);
 }
 
 /* The sources of a class that the Need may take from, into e->heap. */
@@ -162,28 +157,13 @@ void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, 
 
 /* --- making them --- */
 
-struct kept_pool { /* a pool under what it depends on */
-    struct table_link link;
+struct kept_pool { /* a pool of one set, under what else it depends on */
+    struct kept_pool *next;
     enum pool_kind kind;
-    const struct requirement_set *set;
-    const struct resources *unit;
     uint32_t extra; /* bucket or priority */
+    const struct resources *unit;
     struct supply_pool pool;
 };
-
-static uint32_t pool_hash(enum pool_kind kind, const struct requirement_set *set,
-                          const struct resources *unit, uint32_t extra)
-{
-    uint64_t hash = (uint64_t)kind * 31 + set->slot;
-
-    hash = hash * 0x9E3779B97F4A7C15 + extra;
-    hash = hash * 0x9E3779B97F4A7C15 + unit->mask;
-    for (uint32_t i = 0; i < resource_bits(unit->mask); i++) {
-        hash = hash * 0x9E3779B97F4A7C15 + (uint64_t)unit->milli[i];
-    }
-    hash *= 0x9E3779B97F4A7C15;
-    return (uint32_t)(hash >> 32);
-}
 
 /* What the order of a kind looks at. */
 void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
@@ -220,41 +200,35 @@ void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag
 static void pool_fill(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                       const struct want *w)
 {
-    pool->memory = set_recall(e, w->demand->kind->set);
     if (kind == POOL_OF_EXCESS)
         tails_add(e, w, pool->memory, pool);
     else if (kind == POOL_OF_VICTIMS)
         victims_open(e, w, pool);
     else
-        shelves_open(e, kind, w, pool);
+        price_lists_open(e, kind, w, pool);
     pool_sort(pool, 0);
 }
 
 struct supply_pool *pool_of(struct decider *e, enum pool_kind kind, const struct want *w)
 {
-    const struct requirement_set *set = w->demand->kind->set;
+    struct set_memory *memory = set_recall(e, w->demand->kind->set);
     uint32_t extra = kind == POOL_OF_VICTIMS  ? (uint32_t)w->demand->profile->priority
                      : kind == POOL_OF_EXCESS ? 0
                                               : pool_bucket(kind, w);
-    uint32_t hash = pool_hash(kind, set, w->demand->unit, extra);
     struct kept_pool *kept;
 
-    TABLE_EACH(&e->pools, hash, link)
-    {
-        kept = CONTAINER_OF(link, struct kept_pool, link);
-        if (kept->kind == kind && kept->set == set && kept->extra == extra &&
+    if (memory->pools_of != e->number) memory->pools = NULL;
+    memory->pools_of = e->number;
+    for (kept = memory->pools; kept; kept = kept->next) {
+        if (kept->kind == kind && kept->extra == extra &&
             resources_equal(kept->unit, w->demand->unit)) {
             return &kept->pool;
         }
     }
     kept = decider_alloc(e, 1, sizeof *kept);
-    decider_note(e, table_reserve(&e->pools, &e->pools_bytes));
-    if (!kept || e->err) return NULL;
-    kept->kind = kind;
-    kept->set = set;
-    kept->unit = w->demand->unit;
-    kept->extra = extra;
+    if (!kept) return NULL;
+    *kept = (struct kept_pool){memory->pools, kind, extra, w->demand->unit, {.memory = memory}};
     pool_fill(e, &kept->pool, kind, w);
-    table_add(&e->pools, &kept->link, hash);
+    memory->pools = kept;
     return &kept->pool;
 }

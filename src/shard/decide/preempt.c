@@ -63,18 +63,6 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
     }
 }
 
-/* A victim is claimed by a row, or nobody's in a cluster that has not reported. */
-static int32_t victims_floor(const struct decider *e)
-{
-    const struct rooms *clusters = &e->inventory->cluster_slots;
-
-    for (uint32_t i = 0; i < clusters->used; i++) {
-        const struct cohort_cluster *cluster = rooms_get(clusters, i);
-        if (cluster && !e->ready[i] && cluster->machines[MACHINE_CONFIGURED]) return INT32_MIN;
-    }
-    return e->row_count ? e->rows[e->row_count - 1]->profile->priority : INT32_MAX;
-}
-
 /* --- one Need --- */
 
 static void preempt_take(struct decider *e, struct want *w, struct supply_pool *pool)
@@ -87,7 +75,7 @@ static void preempt_take(struct decider *e, struct want *w, struct supply_pool *
     }
 }
 
-/* What is drained for it, then what is drained for nobody. */
+/* What is drained for it, then what is drained for no Need. */
 static void preempt_coming_back(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;
@@ -171,16 +159,17 @@ static void emit_victims(struct decider *e)
 
 static void preempt_need(struct decider *e, struct want *w)
 {
+    if (w->spread) spread_coming_begin(w);
     preempt_coming_back(e, w);
+    if (w->spread) spread_coming_end(w);
     preempt_take_kind(e, w, POOL_OF_EXCESS);
-    if (w->demand->profile->priority > e->victims_floor) preempt_take_kind(e, w, POOL_OF_VICTIMS);
+    preempt_take_kind(e, w, POOL_OF_VICTIMS);
 }
 
 void preempt(struct decider *e)
 {
     tails_make(e);
     e->phase1_log = e->log.count;
-    e->victims_floor = victims_floor(e);
     for (uint32_t i = 0; !e->err && i < e->restless_count; i++) {
         struct want *w = &e->wants[e->restless[i]];
         if (!w->live) continue;

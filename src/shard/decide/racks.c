@@ -3,13 +3,13 @@
  *
  * A fleet has thousands of racks and of gangs; asking every gang about every rack is their
  * product. But racks differ in little: those with the same number of machines and the same amounts
- * left are one *class* to any gang, and the smallest value in it stands for all. So a gang looks
+ * left are one *class* to any gang, and the smallest value in it represents all. So a gang looks
  * at classes, and one by one only at racks where its cluster has machines.
  *
  * What is taken, by whomever, is read from the log when a gang looks next. What is left only
  * shrinks, so a rack never comes back into a class it left: old entries in a class's heap are known
- * by the class the rack is in now. Machines that are kept for somebody stand apart: they count for
- * some and not for others.
+ * by the class the rack is in now. Machines that are kept for a Need are listed apart: they count
+ * for some Needs only.
  *
  * Where every machine has labels of its own every gang has a set of its own, but most differ only
  * in values they refuse. Those share their racks; which machines a gang refuses is found by the
@@ -18,11 +18,15 @@
 
 #include <string.h>
 
-#include "shard/decide/shelves.h"
+#include "base/sift.h"
+#include "shard/decide/price_lists.h"
 
-static bool rack_before(const struct racks *r, uint32_t a, uint32_t b)
+static bool rack_before(const void *context, const void *a, const void *b)
 {
-    return str_compare(posting_value(r->at[a].value), posting_value(r->at[b].value)) < 0;
+    const struct racks *r = context;
+
+    return str_compare(posting_value(r->at[*(const uint32_t *)a].value),
+                       posting_value(r->at[*(const uint32_t *)b].value)) < 0;
 }
 
 /* --- heaps of rack numbers, the smallest value on top --- */
@@ -30,27 +34,17 @@ static bool rack_before(const struct racks *r, uint32_t a, uint32_t b)
 static void rack_class_push(struct decider *e, const struct racks *r, struct rack_class *c,
                             uint32_t rack)
 {
-    uint32_t at = c->count;
-
     if (!decider_grow(e, &c->heap, c->count, &c->cap, sizeof *c->heap)) return;
-    c->count++;
-    for (; at > 0 && rack_before(r, rack, c->heap[(at - 1) / 2]); at = (at - 1) / 2) {
-        c->heap[at] = c->heap[(at - 1) / 2];
-    }
-    c->heap[at] = rack;
+    c->heap[c->count] = rack;
+    sift_up(c->heap, sizeof rack, c->count++, rack_before, r);
 }
 
 static uint32_t rack_class_pop(const struct racks *r, struct rack_class *c)
 {
-    uint32_t top = c->heap[0], moved = c->heap[--c->count], at = 0;
+    uint32_t top = c->heap[0];
 
-    for (uint32_t child = 1; child < c->count; child = 2 * at + 1) {
-        if (child + 1 < c->count && rack_before(r, c->heap[child + 1], c->heap[child])) child++;
-        if (!rack_before(r, c->heap[child], moved)) break;
-        c->heap[at] = c->heap[child];
-        at = child;
-    }
-    c->heap[at] = moved;
+    c->heap[0] = c->heap[--c->count];
+    if (c->count) sift_down(c->heap, sizeof top, c->count, 0, rack_before, r);
     return top;
 }
 
@@ -159,19 +153,19 @@ static void rack_member_add(struct decider *e, struct racks *r, struct rack_memb
 }
 
 /* Fleets have racks of thousands of machines and gangs by the thousand: nothing of a machine is
- * fetched that its shelf has. */
-static void rack_members_of_shelf(struct decider *e, struct racks *r, struct supply_shelf *shelf)
+ * fetched that its list has. */
+static void rack_members_of_list(struct decider *e, struct racks *r, struct price_list *list)
 {
-    const struct posting *const *values = shelf_values(e, shelf, r->key);
-    uint32_t most = r->member_count + shelf->count;
+    const struct posting *const *values = price_values(e, list, r->key);
+    uint32_t most = r->member_count + list->count;
 
     if (!values || !decider_grow(e, &r->members, most, &r->member_cap, sizeof *r->members)) return;
-    for (uint32_t i = 0; i < shelf->count; i++) {
-        const struct shelf_item *item = &shelf->items[i];
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct price_item *item = &list->items[i];
         if (!values[i] || !set_base_accepts(e, r->memory, item->look)) continue;
         rack_member_add(e, r,
-                        (struct rack_member){values[i], item->cohort, shelf->shape,
-                                             shelf_left(e, item), RACK_NONE},
+                        (struct rack_member){values[i], item->cohort, list->shape,
+                                             price_item_left(e, item), RACK_NONE},
                         item->kept);
     }
 }
@@ -179,10 +173,10 @@ static void rack_members_of_shelf(struct decider *e, struct racks *r, struct sup
 /* In no order: what is acquired in a rack is put in order then. */
 static void rack_members_add(struct decider *e, struct racks *r, enum pool_state state)
 {
-    struct shelf_walk walk = shelf_walk_begin(e, state, r->memory, r->unit);
-    struct supply_shelf *shelf;
+    struct price_walk walk = price_walk_begin(e, state, r->memory, r->unit);
+    struct price_list *list;
 
-    while ((shelf = shelf_walk_next(e, &walk))) rack_members_of_shelf(e, r, shelf);
+    while ((list = price_walk_next(e, &walk))) rack_members_of_list(e, r, list);
 }
 
 /* A rack for every value; its members are chained, and count into it. */
@@ -253,20 +247,17 @@ static bool racks_serve(const struct racks *r, const struct want *w,
 struct racks *racks_of(struct decider *e, const struct want *w)
 {
     struct set_memory *memory = set_recall(e, w->demand->kind->set);
-    uint32_t hash = set_base_hash(memory) + (uint32_t)w->demand->aggregate.mask * 7;
     struct racks *r;
 
-    TABLE_EACH(&e->racks, hash, link)
-    {
-        r = CONTAINER_OF(link, struct racks, link);
+    for (r = e->racks; r; r = r->next) {
         if (!racks_serve(r, w, memory)) continue;
         racks_read_log(e, r);
         return r;
     }
     r = decider_alloc(e, 1, sizeof *r);
-    decider_note(e, table_reserve(&e->racks, &e->pools_bytes));
-    if (!r || e->err) return NULL;
-    *r = (struct racks){.memory = memory,
+    if (!r) return NULL;
+    *r = (struct racks){.next = e->racks,
+                        .memory = memory,
                         .unit = w->demand->unit,
                         .mask = w->demand->aggregate.mask,
                         .key = w->demand->kind->same->key,
@@ -277,6 +268,6 @@ struct racks *racks_of(struct decider *e, const struct want *w)
     rack_members_add(e, r, POOL_SPECULATIVE);
     racks_fill(e, r);
     if (e->err) return NULL;
-    table_add(&e->racks, &r->link, hash);
+    e->racks = r;
     return r;
 }

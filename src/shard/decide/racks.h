@@ -26,7 +26,7 @@ struct rack_class { /* racks with the same machines and amounts left */
     uint32_t count, cap;
 };
 struct racks {
-    struct table_link link;
+    struct racks *next;
     struct set_memory *memory; /* of a set with that base */
     const struct resources *unit;
     struct str key;                /* K */
@@ -37,7 +37,7 @@ struct racks {
     uint32_t count;
     struct rack_member *members;
     uint32_t member_count, member_cap;
-    struct supply_source **kept; /* for somebody */
+    struct supply_source **kept; /* for a Need */
     uint32_t kept_count, kept_cap;
     uint32_t *by_value, by_value_mask;
     struct rack_class *classes;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Safety limits between a decision and its execution, and the quarantine of roll-ups. Pure. */
 #include "shard/decide/rails.h"
 
 uint64_t rails_reclaim_cap(double fraction, uint64_t configured)

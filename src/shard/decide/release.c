@@ -39,7 +39,7 @@ void emit_phase1(struct decider *e)
 
 struct leaving {
     const struct machine_row *row;
-    const struct want *promised; /* the Need it is drained for; NULL: nobody */
+    const struct want *promised; /* the Need it is drained for; NULL: none */
 };
 
 static int release_compare(const void *left, const void *right) /* id descending */
@@ -159,7 +159,7 @@ static void release_cohort(struct decider *e, const struct cohort *c, struct due
     if (c->traits.promise) e->keys[c->traits.promise->key->slot].kept = (uint32_t)e->number;
     if (hold_ms == 0 || hold_ms == IDLE_HOLD_FOREVER) return;
     if (c->traits.promise && cohort_kept(e, c) && e->key_last[c->traits.promise->key->slot]) {
-        return; /* somebody in the demand may still want it */
+        return; /* a Need may still want it */
     }
     release_due(e, source_of(e, c), hold_ms, due);
 }

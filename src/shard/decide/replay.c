@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that take what they took. A row that was served from the machines of its cluster alone is
+/* Rows that take the machines of the last decision again. A row that was served from its cluster alone is
  * served the same again, if all it looked at is as it was when its turn came then: its own
  * machines, and its cluster's in keep order up to where it lacked nothing. In a fleet at rest that
- * is nearly every row that does not stand: a machine once credited to another Need than the one it
+ * is nearly every row that is not steady: a machine once credited to another Need than the one it
  * was bought for is credited to it in every decision, its owner takes a third one's, and so on.
  *
  * What is not as it was bears a *mark*, a cohort each: first those that the inventory reports,
  * then those of which a row that was decided anew took another number than then. A mark is closed
  * when both decisions have come to the same: the same machines and as many of them taken, or none
- * left in either. Who meets an open one is decided in full; what it takes is compared with what it
- * took, and so on down the order. Other clusters' rows never take of these machines, and what can
+ * left in either. A row that meets an open mark is decided in full, and what it takes now is compared with
+ * what it took then, which may open further marks. Other clusters' rows never take of these machines, and what can
  * be acquired is not looked at by a plain row that lacks nothing without it. A gang looks at it
  * when it ranks its domains; only where its cluster has as much in several does that decide, so
  * what can be acquired in those is put down and must be there again. */
@@ -156,7 +156,7 @@ static void take_add(struct decider *e, struct takes *takes, const struct take *
 
 /* --- what can be acquired in a gang's domains --- */
 
-/* Puts down what is left of it under that value, the value itself first. What is kept for somebody
+/* Puts down what is left of it under that value, the value itself first. What is kept for a Need
  * may be open to the gang at one time and not at another: then it is not to be relied on. */
 static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
 {
@@ -209,9 +209,9 @@ static bool replay_own_is_marked(const struct decider *e, const struct course *c
     return (c->gang ? e->keys[c->own].marked : e->family_marks[c->own]) == (uint32_t)e->number;
 }
 
-bool replay_expects(const struct decider *e, uint32_t row)
+bool replay_expects(const struct decider *e, const struct row_state *state)
 {
-    const struct course *c = &e->row.courses[row];
+    const struct course *c = &state->course;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     return c->own == SLOT_NONE ? e->keys_same : !replay_own_is_marked(e, c);
@@ -225,17 +225,16 @@ static uint32_t mark_first(const struct decider *e, const struct course *c)
 }
 
 /* A looks at its own machines. */
-static bool replay_own_holds(struct decider *e, uint32_t row)
+static bool replay_own_holds(struct decider *e, const struct row_state *state)
 {
-    const struct course *c = &e->row.courses[row];
-    const struct row_memory *m;
+    const struct course *c = &state->course;
+    const struct row_memory *m = &state->memory;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     if (c->gang && c->rest_count) { /* it looked at what it could acquire, too, and at nobody's */
-        return replay_expects(e, row) && !e->nobodys_creating && !e->row.parked[row];
+        return replay_expects(e, state) && !e->nobodys_creating && !state->parked;
     }
-    if (replay_expects(e, row)) return true;
-    m = &e->memory[e->row.standing[row].memory];
+    if (replay_expects(e, state)) return true;
     if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false; /* another one now */
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
@@ -254,8 +253,8 @@ static bool mark_is_met(const struct course *c, const struct cohort_change *of)
     return of->less_dollars <= c->stop_less;
 }
 
-/* B looks at its cluster's machines, up to the stop and all that the order does not tell from
- * it. */
+/* B looks at its cluster's machines, up to the stop and all that is equal to it in that
+ * order. */
 static bool replay_rest_holds(struct decider *e, const struct course *c)
 {
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
@@ -299,27 +298,27 @@ static void replay_own_write(struct course *c, const struct row_memory *m)
     c->key = m->key;
 }
 
-bool replay_own(struct decider *e, uint32_t row)
+bool replay_own(struct decider *e, uint32_t row, struct row_state *state)
 {
-    struct course *c = &e->row.courses[row];
+    struct course *c = &state->course;
 
-    if (!replay_own_holds(e, row)) return false;
+    if (!replay_own_holds(e, state)) return false;
     if (c->own == SLOT_NONE || replay_own_is_marked(e, c)) { /* keys may have come or gone */
-        replay_own_write(c, &e->memory[e->row.standing[row].memory]);
+        replay_own_write(c, &state->memory);
     }
     replay_take(e, row, &c->own_from, c->own_count);
     if (c->own_configured) e->claimed[c->cluster] += c->own_configured;
     c->known = true;
     c->again = c->rest_count > 0;
     if (!c->again) e->decision.claimed += c->claimed;
-    assert(e->row.has_verdict[row]);
+    assert(state->has_verdict);
     return true;
 }
 
 /* Decided anew from here: it has what it took in A. */
 static void replay_want_resume(struct decider *e, const struct turn *turn)
 {
-    const struct course *c = &e->row.courses[turn->row];
+    const struct course *c = &row_at(e, turn->row)->course;
     struct want *w = &e->wants[turn->row];
 
     want_begin(e, turn->row);
@@ -336,12 +335,12 @@ static void replay_want_resume(struct decider *e, const struct turn *turn)
 
 bool replay_rest(struct decider *e, const struct turn *turn)
 {
-    struct course *c = &e->row.courses[turn->row];
+    struct course *c = &row_at(e, turn->row)->course;
     uint32_t count = c->rest_count;
 
     if (!c->again) return false;
     c->again = false;
-    if (c->kind == COURSE_STOOD) { /* then it took something in B; now it stands */
+    if (c->kind == COURSE_STEADY) { /* then it took something in B; now it is steady */
         c->rest_count = 0;
         replay_account_all(e, e->before.at + c->rest_from, count, -1);
         return true;
@@ -374,29 +373,29 @@ static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, ui
     *ret_count = e->takes.count - *ret_from;
 }
 
-void replay_stood(struct decider *e, uint32_t row)
+void replay_steady(struct decider *e, uint32_t row, struct row_state *state)
 {
-    const struct standing *s = &e->row.standing[row];
-    struct course *c = &e->row.courses[row], then;
+    const struct steady *s = &state->steady;
+    struct course *c = &state->course, then;
 
-    if (c->kind == COURSE_STOOD && c->key == s->key) return;
+    if (c->kind == COURSE_STEADY && c->key == s->key) return;
     if (c->kind == COURSE_NONE) c->own_count = c->rest_count = 0;
     then = *c;
-    c->kind = COURSE_STOOD;
+    c->kind = COURSE_STEADY;
     c->key = s->key;
     c->cluster = s->cluster;
     c->own_count = 0;
     c->again = c->rest_count > 0; /* its turn in B would be */
     if (then.kind == COURSE_NONE) return;
-    verdict_stands(e, row); /* the one of before is of what it took */
-    if (then.kind == COURSE_STOOD) replay_account_key(e, then.key, then.cluster, -1);
+    verdict_steady(e, row); /* the one of before is of what it took */
+    if (then.kind == COURSE_STEADY) replay_account_key(e, then.key, then.cluster, -1);
     replay_account_all(e, e->before.at + then.own_from, then.own_count, -1);
     replay_account_key(e, s->key, s->cluster, 1);
 }
 
 void replay_owned(struct decider *e, struct want *w)
 {
-    struct course *c = &e->row.courses[w - e->wants], then = *c;
+    struct course *c = &row_at(e, (uint32_t)(w - e->wants))->course, then = *c;
 
     if (then.kind != COURSE_TOOK) c->rest_count = 0;
     c->known = then.kind != COURSE_NONE;
@@ -453,7 +452,7 @@ void replay_rested(struct decider *e, struct want *w)
 {
     uint32_t row = (uint32_t)(w - e->wants);
     const struct row_memory *m = want_memory(e, w);
-    struct course *c = &e->row.courses[row], then = *c;
+    struct course *c = &row_at(e, row)->course, then = *c;
 
     replay_takes_write(e, w->rest_from, w->rest_to, &c->rest_from, &c->rest_count,
                        &c->rest_configured);
@@ -472,9 +471,9 @@ void replay_rested(struct decider *e, struct want *w)
     if (!c->settled) return;
     if (c->rest_count) replay_stop_write(e, w, c);
     if (c->rest_count || !m->takes_all || c->claimed != m->machines) return;
-    if (e->row.standing[row].key == KEY_NONE) standing_begin(e, row);
-    if (e->row.standing[row].key == KEY_NONE) return;
-    c->kind = COURSE_STOOD;
+    if (row_at(e, row)->steady.key == KEY_NONE) steady_begin(e, row);
+    if (row_at(e, row)->steady.key == KEY_NONE) return;
+    c->kind = COURSE_STEADY;
     c->own_count = 0;
 }
 
@@ -484,7 +483,7 @@ void replay_start(struct decider *e)
 {
     struct takes spare = e->before;
     struct takes spare_ties = e->ties_before;
-    bool hold = e->courses_of + 1 == e->number && !e->options.forget;
+    bool hold = e->courses_of + 1 == e->number;
 
     e->before = e->takes;
     e->takes = spare;
@@ -504,6 +503,5 @@ void replay_start(struct decider *e)
 
 void replay_forget(struct decider *e)
 {
-    for (uint32_t i = 0; i < e->row_count; i++) e->row.courses[i].kind = COURSE_NONE;
-    if (e->row_count) memset(e->row.has_verdict, 0, e->row_count);
+    for (uint32_t i = 0; i < e->row_count; i++) row_forget(row_at(e, i));
 }

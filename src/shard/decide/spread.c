@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A strict spread: one machine at a time, into a domain that does not run ahead of the emptiest.
  *
- * What one order has for one domain is a *strand*. The strands stand in a heap by the machine each
+ * What one order has for one domain is a *strand*. The strands are in a heap by the machine each
  * would give next; one whose domain may not grow now is laid aside until the emptiest domain has
  * more. So a machine costs a logarithm and not a walk over the pool: a spread over host names has
  * as many domains as machines.
  *
- * In Phase 1 strands are the chains of the shelves (chains.h), opened as they are needed: those
+ * In Phase 1 strands are the chains of the price lists (chains.h), opened as they are needed: those
  * that could give the next machine, and enough to know the emptiest domain. As long as a domain is
  * known that has nothing, others cannot be emptier; only when none is left must all be opened. */
+#include "base/sift.h"
 #include "shard/decide/chains.h"
 
 #define DOMAIN_NONE UINT32_MAX
@@ -74,7 +75,7 @@ static bool spread_may_grow(const struct want *w, uint32_t number)
 {
     int32_t skew = w->demand->kind->spread->max_skew;
 
-    return w->spread->at[number].held <=
+    return (uint64_t)w->spread->at[number].held + w->spread->at[number].coming <=
            (uint64_t)w->spread->least + (uint64_t)(skew < 1 ? 1 : skew) - 1;
 }
 
@@ -98,46 +99,38 @@ static void spread_count_claimed(struct decider *e, struct want *w)
 /* --- strands --- */
 
 /* Between domains the order decides, and then in Phase 1 the value, in Phase 2 the id. Strands of
- * one domain are of different shelves: there the id decides. */
-static bool strand_before(const struct want *w, const struct spread_walk *walk, uint32_t left,
-                          uint32_t right)
+ * one domain are of different lists: there the id decides. */
+static bool strand_before(const void *context, const void *left, const void *right)
 {
-    const struct strand *a = &walk->strands[left], *b = &walk->strands[right];
+    const struct spread_walk *walk = context;
+    const struct strand *a = &walk->strands[*(const uint32_t *)left];
+    const struct strand *b = &walk->strands[*(const uint32_t *)right];
 
     if (a->first != b->first) return a->first < b->first;
     if (a->second != b->second) return a->second < b->second;
     if (!walk->pool && a->domain != b->domain) {
-        return str_compare(posting_value(w->spread->at[a->domain].value),
-                           posting_value(w->spread->at[b->domain].value)) < 0;
+        return str_compare(posting_value(walk->state->at[a->domain].value),
+                           posting_value(walk->state->at[b->domain].value)) < 0;
     }
     (void)source_next(walk->sources[a->from]);
     (void)source_next(walk->sources[b->from]);
-    return source_before(walk->sources[a->from], walk->sources[b->from]);
+    return source_before(NULL, &walk->sources[a->from], &walk->sources[b->from]);
 }
 
-static void strand_sink(const struct want *w, struct spread_walk *walk, uint32_t at)
+/* The first strand changed. */
+static void strand_sink(struct spread_walk *walk)
 {
-    for (;;) {
-        uint32_t least = at, left = 2 * at + 1, moved = walk->heap[at];
-        if (left < walk->heap_count && strand_before(w, walk, walk->heap[left], moved))
-            least = left;
-        if (left + 1 < walk->heap_count &&
-            strand_before(w, walk, walk->heap[left + 1], walk->heap[least])) {
-            least = left + 1;
-        }
-        if (least == at) return;
-        walk->heap[at] = walk->heap[least];
-        walk->heap[least] = moved;
-        at = least;
-    }
+    sift_down(walk->heap, sizeof *walk->heap, walk->heap_count, 0, strand_before, walk);
 }
 
-static void strands_order(const struct want *w, struct spread_walk *walk)
+/* The first strand is gone. */
+static void strand_drop(struct spread_walk *walk)
 {
-    for (uint32_t i = walk->heap_count / 2; i-- > 0;) strand_sink(w, walk, i);
+    walk->heap[0] = walk->heap[--walk->heap_count];
+    if (walk->heap_count) strand_sink(walk);
 }
 
-/* An entry of a walk: where it stands in the order, and what it can give. */
+/* An entry of a walk: its place in the order, and what it can give. */
 struct strand_entry {
     double first, second;
     struct supply_source *source; /* NULL: the Need can take nothing from it, in Phase 1 */
@@ -149,7 +142,7 @@ static struct strand_entry strand_entry(struct decider *e, const struct want *w,
                                         uint32_t number)
 {
     const struct spread_side *from;
-    const struct shelf_entry *entry;
+    const struct price_entry *entry;
     struct strand_entry out = {0};
 
     if (walk->pool) {
@@ -158,7 +151,7 @@ static struct strand_entry strand_entry(struct decider *e, const struct want *w,
     }
     from = &walk->sides[side];
     entry = &from->order->at[number];
-    out.first = entry->first + from->more;
+    out.first = entry->first;
     out.next = from->chains->next[number];
     if (!entry_used_up(e, entry) && set_matches(e, walk->memory, entry->look)) {
         const struct cohort *c = rooms_held(&e->inventory->cohort_slots, entry->cohort);
@@ -211,7 +204,7 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
 static void strand_add(struct decider *e, const struct want *w, struct spread_walk *walk,
                        struct strand strand)
 {
-    uint32_t at = walk->heap_count, number = walk->strand_count;
+    uint32_t number = walk->strand_count;
 
     strand_open(e, w, walk, &strand);
     if (!strand.count) return;
@@ -220,15 +213,13 @@ static void strand_add(struct decider *e, const struct want *w, struct spread_wa
     decider_grow(e, &walk->aside, number, &walk->aside_cap, sizeof *walk->aside);
     if (e->err) return;
     walk->strands[walk->strand_count++] = strand;
-    walk->heap_count++;
-    for (; at > 0 && strand_before(w, walk, number, walk->heap[(at - 1) / 2]); at = (at - 1) / 2) {
-        walk->heap[at] = walk->heap[(at - 1) / 2];
-    }
-    walk->heap[at] = number;
+    walk->heap[walk->heap_count] = number;
+    sift_up(walk->heap, sizeof *walk->heap, walk->heap_count++, strand_before, walk);
 }
 
-static void spread_walk_clear(struct spread_walk *walk)
+static void spread_walk_clear(const struct want *w, struct spread_walk *walk)
 {
+    walk->state = w->spread;
     walk->side_count = walk->nearest = 0;
     walk->head_count = walk->source_count = walk->strand_count = 0;
     walk->heap_count = walk->aside_count = 0;
@@ -254,7 +245,7 @@ static void spread_walk_hang(struct decider *e, struct want *w, struct spread_wa
 static void spread_walk_start(struct decider *e, struct want *w, struct spread_walk *walk,
                               const struct supply_pool *pool)
 {
-    spread_walk_clear(walk);
+    spread_walk_clear(w, walk);
     if (!decider_grow(e, &walk->next, pool->count, &walk->next_cap, sizeof *walk->next)) return;
     walk->pool = pool;
     for (uint32_t i = pool->count; i-- > pool->head;) {
@@ -271,30 +262,26 @@ static void spread_walk_start(struct decider *e, struct want *w, struct spread_w
 /* --- Phase 1: chains are opened --- */
 
 static void spread_side_add(struct decider *e, const struct want *w, struct spread_walk *walk,
-                            struct shelf_order *order, uint32_t bucket)
+                            struct price_order *order)
 {
-    struct chains *chains = chains_of(e, order, w->demand->kind->spread->key);
+    struct chains *chains = order ? chains_of(e, order, w->demand->kind->spread->key) : NULL;
 
     if (!chains || chains->first == CHAIN_NONE) return;
     if (!decider_grow(e, &walk->sides, walk->side_count, &walk->side_cap, sizeof *walk->sides)) {
         return;
     }
-    walk->sides[walk->side_count++] =
-        (struct spread_side){order, chains, &chains->first, shelf_order_adds(order, bucket)};
+    walk->sides[walk->side_count++] = (struct spread_side){order, chains, &chains->first};
 }
 
 static void spread_sides_add(struct decider *e, const struct want *w, struct spread_walk *walk,
                              enum pool_kind kind)
 {
-    uint32_t bucket = pool_bucket(kind, w);
-    struct shelf_walk shelves =
-        shelf_walk_begin(e, pool_state_of(kind), walk->memory, w->demand->unit);
-    struct supply_shelf *shelf;
+    struct price_walk price_lists =
+        price_walk_begin(e, pool_state_of(kind), walk->memory, w->demand->unit);
+    struct price_list *list;
 
-    while ((shelf = shelf_walk_next(e, &shelves))) {
-        struct shelf_orders orders = shelf_orders(e, kind, shelf, bucket);
-        for (uint32_t i = 0; i < orders.count; i++)
-            spread_side_add(e, w, walk, &orders.at[i], bucket);
+    while ((list = price_walk_next(e, &price_lists))) {
+        spread_side_add(e, w, walk, price_order_of(e, list, pool_bucket(kind, w)));
     }
 }
 
@@ -308,7 +295,7 @@ static struct bound spread_side_bound(const struct spread_side *side)
 {
     const struct chain *chain = &side->chains->at[*side->link];
 
-    return (struct bound){chain->start + side->more, chain->value};
+    return (struct bound){chain->start, chain->value};
 }
 
 static bool spread_bound_before(struct bound a, struct bound b)
@@ -335,7 +322,7 @@ static void spread_walk_prepare(struct decider *e, const struct want *w, struct 
                                 enum pool_kind kind)
 {
     walk->memory = set_recall(e, w->demand->kind->set);
-    spread_walk_clear(walk);
+    spread_walk_clear(w, walk);
     walk->pool = NULL;
     spread_sides_add(e, w, walk, kind);
     spread_nearest_find(walk);
@@ -390,8 +377,10 @@ static void spread_walk_next(struct decider *e, const struct want *w, struct spr
     }
     if (s->count > 1) source_sink(sources, s->count, 0);
     if (!s->count) strand_open(e, w, walk, s);
-    if (!s->count) walk->heap[0] = walk->heap[--walk->heap_count];
-    if (walk->heap_count) strand_sink(w, walk, 0);
+    if (s->count)
+        strand_sink(walk);
+    else
+        strand_drop(walk);
 }
 
 /* Those laid aside whose domain may grow again, now that the emptiest one has more. */
@@ -406,7 +395,8 @@ static void spread_walk_return(const struct want *w, struct spread_walk *walk)
         else
             walk->aside[left++] = strand;
     }
-    if (left < walk->aside_count) strands_order(w, walk);
+    if (left < walk->aside_count)
+        sift_all(walk->heap, sizeof *walk->heap, walk->heap_count, strand_before, walk);
     walk->aside_count = left;
 }
 
@@ -430,8 +420,7 @@ static struct supply_source *spread_walk_first(struct decider *e, struct want *w
             spread_walk_open(e, w, walk);
         } else if (!spread_may_grow(w, s->domain)) {
             walk->aside[walk->aside_count++] = walk->heap[0];
-            walk->heap[0] = walk->heap[--walk->heap_count];
-            if (walk->heap_count) strand_sink(w, walk, 0);
+            strand_drop(walk);
         } else if (!want_helped(w, walk->sources[s->from]->cohort->traits.shape)) {
             spread_walk_next(e, w, walk);
         } else {
@@ -469,11 +458,11 @@ void spread_acquire(struct decider *e, struct want *w)
 {
     struct spread_walk *idle = &e->walks[0], *speculative = &e->walks[1];
 
-    spread_walk_prepare(e, w, idle, POOL_OF_IDLE);
-    spread_walk_prepare(e, w, speculative, POOL_OF_SPECULATIVE);
     w->spread = e->spread_spare ? e->spread_spare : decider_alloc(e, 1, sizeof *w->spread);
     e->spread_spare = NULL;
     if (!w->spread) return;
+    spread_walk_prepare(e, w, idle, POOL_OF_IDLE);
+    spread_walk_prepare(e, w, speculative, POOL_OF_SPECULATIVE);
     w->spread->count = 0;
     spread_count_claimed(e, w);
     spread_least_find(w->spread);
@@ -494,6 +483,21 @@ void spread_acquire(struct decider *e, struct want *w)
         e->spread_spare = w->spread;
         w->spread = NULL;
     }
+}
+
+void spread_coming_begin(struct want *w)
+{
+    for (uint32_t i = 0; i < w->spread->count; i++) w->spread->at[i].before = w->spread->at[i].held;
+}
+
+void spread_coming_end(struct want *w)
+{
+    for (uint32_t i = 0; i < w->spread->count; i++) {
+        struct spread_domain *d = &w->spread->at[i];
+        d->coming = d->held - d->before;
+        d->held = d->before;
+    }
+    spread_least_find(w->spread);
 }
 
 void spread_take(struct decider *e, struct want *w, const struct supply_pool *pool)

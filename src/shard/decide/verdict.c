@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said about every Need, and why some got less than they asked for. */
-#include "shard/decide/shelves.h"
+#include "shard/decide/price_lists.h"
 
 const char *verdict_reason_name(enum verdict_reason reason)
 {
@@ -20,25 +20,20 @@ void shortage_start(struct decider *e, struct want *w)
     if (w->shortage) w->shortage->deficit = want_rest(e, w);
 }
 
-/* Whoever's they are, so all clusters are asked, until there are enough. */
+/* Of all clusters, until there are enough. */
 static uint32_t verdict_count_configured(struct decider *e, const struct want *w,
                                          const struct set_memory *memory)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
     uint64_t machines = 0;
 
-    shapes_ask(e);
     for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
-        struct lane_walk walk = {NULL, memory, w->demand->unit, 0, 0};
-        const struct bag_item *item;
         if (!cluster) continue;
-        walk.lanes = &cluster->configured;
-        while (machines < VERDICT_COUNT_MOST && (item = lane_walk_next(e, &walk))) {
-            machines += item->cohort->count;
-        }
+        machines += type_bags_count(e, &cluster->configured, memory, w->demand->unit,
+                                    VERDICT_COUNT_MOST - machines);
     }
-    return (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
+    return (uint32_t)machines;
 }
 
 static enum verdict_reason verdict_reason_of(const struct want *w)
@@ -60,27 +55,29 @@ static void shortage_finish(struct decider *e, struct want *w)
     const struct set_memory *memory = set_recall(e, w->demand->kind->set);
     struct shortage *s = w->shortage;
 
-    s->idle_count = shelves_count(e, POOL_IDLE, w, memory);
-    s->speculative_count = shelves_count(e, POOL_SPECULATIVE, w, memory);
+    s->idle_count = (uint32_t)price_lists_count(e, POOL_IDLE, memory, w->demand->unit, true,
+                                                VERDICT_COUNT_MOST);
+    s->speculative_count = (uint32_t)price_lists_count(e, POOL_SPECULATIVE, memory, w->demand->unit,
+                                                       true, VERDICT_COUNT_MOST);
     s->configured_count = verdict_count_configured(e, w, memory);
     s->unresolved = want_rest(e, w);
     s->reason = verdict_reason_of(w);
 }
 
-void verdict_stands(struct decider *e, uint32_t row)
+void verdict_steady(struct decider *e, uint32_t row)
 {
     const struct demand *demand = e->rows[row];
-    const struct row_memory *m = &e->memory[e->row.standing[row].memory];
+    const struct row_memory *m = &row_at(e, row)->memory;
 
-    e->row.verdicts[row] =
+    e->verdicts[row] =
         (struct need_verdict){.need = demand,
-                              .parked = e->row.parked[row],
+                              .parked = row_at(e, row)->parked,
                               .satisfied = true,
                               .satisfiable = true,
                               .has_domain = demand->gang,
                               .domain = demand->gang ? posting_value(m->domain) : STR_EMPTY,
                               .claimed = m->machines};
-    e->row.has_verdict[row] = true;
+    row_at(e, row)->has_verdict = true;
 }
 
 static void verdict_make(struct decider *e, uint32_t row)
@@ -88,7 +85,7 @@ static void verdict_make(struct decider *e, uint32_t row)
     struct want *w = &e->wants[row];
 
     if (w->shortage) shortage_finish(e, w);
-    e->row.verdicts[row] =
+    e->verdicts[row] =
         (struct need_verdict){.need = w->demand,
                               .parked = w->parked,
                               .satisfied = !w->shortage,
@@ -100,12 +97,12 @@ static void verdict_make(struct decider *e, uint32_t row)
                               .provisions = w->provisions,
                               .shortage = w->shortage};
     e->decision.claimed += w->claimed;
-    e->row.has_verdict[row] = e->row.courses[row].settled;
+    row_at(e, row)->has_verdict = row_at(e, row)->course.settled;
 }
 
 void verdicts_make(struct decider *e)
 {
     for (uint32_t i = 0; !e->err && i < e->restless_count; i++) verdict_make(e, e->restless[i]);
-    e->decision.verdicts = e->row.verdicts;
+    e->decision.verdicts = e->verdicts;
     e->decision.verdict_count = e->row_count;
 }

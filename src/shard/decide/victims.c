@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who could give way: Configured machines that are no excess, on shelves of one instance type and
+/* Possible victims: Configured machines that are no excess, on lists of one instance type and
  * shape, in the order of their scores.
  *
  * A score is the preemptor's priority and something of the victim's own. So for every preemptor the
- * order is that of the latter, but for rounding: a shelf is read in that order, as far as it is
+ * order is that of the latter, but for rounding: a list is read in that order, as far as it is
  * asked for, and what rounding could have turned around is read together and put in order by the
  * scores themselves. Used up from the front as Needs take, it is not walked by each of them. */
 #include "shard/decide/victims.h"
 
 #include <math.h>
+
+#include "base/sift.h"
 
 double victim_score(const struct victim_weights *weights, int32_t preemptor,
                     const struct supply_source *victim)
@@ -25,27 +27,27 @@ double victim_score(const struct victim_weights *weights, int32_t preemptor,
            weights->reclamation / (reclamation > 0.01 ? reclamation : 0.01);
 }
 
-/* --- who they are --- */
+/* --- candidates --- */
 
 static int32_t victim_stamped_priority(const struct cohort *c)
 {
     return c->traits.stamp ? c->traits.stamp->priority : 0;
 }
 
-/* The shelf for the shape among those of a type; `by_shape`: its number + 1. NULL: full. */
-static struct victim_shelf *victim_shelf_of(struct decider *e, uint32_t type, uint32_t shape,
-                                            uint32_t *by_shape)
+/* The list for the shape among those of a type; `by_shape`: its number + 1. NULL: full. */
+static struct victim_list *victim_list_of(struct decider *e, uint32_t type, uint32_t shape,
+                                          uint32_t *by_shape)
 {
-    struct victim_shelves *all = &e->victim_shelves;
-    struct victim_shelf *shelf;
+    struct victim_lists *all = &e->victim_lists;
+    struct victim_list *list;
 
     if (by_shape[shape]) return all->at[by_shape[shape] - 1];
-    shelf = decider_alloc(e, 1, sizeof *shelf);
-    if (!decider_grow(e, &all->at, all->count, &all->cap, sizeof shelf) || !shelf) return NULL;
-    *shelf = (struct victim_shelf){.type = type, .shape = shape};
-    all->at[all->count] = shelf;
+    list = decider_alloc(e, 1, sizeof *list);
+    if (!decider_grow(e, &all->at, all->count, &all->cap, sizeof list) || !list) return NULL;
+    *list = (struct victim_list){.type = type, .shape = shape};
+    all->at[all->count] = list;
     by_shape[shape] = ++all->count;
-    return shelf;
+    return list;
 }
 
 static double victim_key(const struct decider *e, const struct supply_source *run)
@@ -56,7 +58,7 @@ static double victim_key(const struct decider *e, const struct supply_source *ru
     return victim_score(weights, run->priority, run) - (double)run->priority * weights->priority;
 }
 
-static void victim_put(struct decider *e, struct victim_shelf *shelf, const struct cohort *c,
+static void victim_put(struct decider *e, struct victim_list *list, const struct cohort *c,
                        uint32_t first, uint32_t count, int32_t priority)
 {
     uint32_t look = c->traits.look->slot;
@@ -65,7 +67,7 @@ static void victim_put(struct decider *e, struct victim_shelf *shelf, const stru
 
     if (!count) return;
     victim = decider_alloc(e, 1, sizeof *victim);
-    if (!decider_grow(e, &shelf->at, shelf->count, &shelf->cap, sizeof *shelf->at) || !victim) {
+    if (!decider_grow(e, &list->at, list->count, &list->cap, sizeof *list->at) || !victim) {
         return;
     }
     victim->run = (struct supply_source){.cohort = c,
@@ -77,67 +79,58 @@ static void victim_put(struct decider *e, struct victim_shelf *shelf, const stru
                                          .key = KEY_NONE};
     victim->other = same->decision == e->number ? same->first : NULL;
     *same = (struct victims_at){victim, e->number};
-    shelf->at[shelf->count++] =
+    list->at[list->count++] =
         (struct victim_entry){victim_key(e, &victim->run), victim, look, priority};
 }
 
 /* Its priority is the larger of its stamp and its claimer. */
-static void victim_put_claimed(struct decider *e, struct victim_shelf *shelf,
-                               const struct cohort *c, uint32_t first, uint32_t count,
-                               uint32_t claimer)
+static void victim_put_claimed(struct decider *e, struct victim_list *list, const struct cohort *c,
+                               uint32_t first, uint32_t count, uint32_t claimer)
 {
     int32_t stamped = victim_stamped_priority(c), claimed = e->rows[claimer]->profile->priority;
 
-    victim_put(e, shelf, c, first, count, claimed > stamped ? claimed : stamped);
+    victim_put(e, list, c, first, count, claimed > stamped ? claimed : stamped);
 }
 
-static void victims_add(struct decider *e, struct victim_shelf *shelf, const struct bag_item *item)
+static void victims_add(struct decider *e, struct victim_list *list, const struct bag_item *item)
 {
     const struct cohort *c = item->cohort;
     const struct supply_source *s;
 
     if (item->key != SLOT_NONE && key_all(e, item->key)) {
-        victim_put_claimed(e, shelf, c, 0, c->count, e->keys[item->key].stander);
+        victim_put_claimed(e, list, c, 0, c->count, e->keys[item->key].steady_row);
         return;
     }
     s = source_of(e, c);
     for (uint32_t i = s->log; i != LOG_NONE; i = e->log.at[i].earlier) {
         const struct log_entry *entry = &e->log.at[i];
-        victim_put_claimed(e, shelf, c, entry->from, entry->count, entry->want);
+        victim_put_claimed(e, list, c, entry->from, entry->count, entry->want);
     }
     /* What nobody claimed in a cluster that has not reported is no excess. */
     if (!e->ready[c->traits.cluster->slot]) {
-        victim_put(e, shelf, c, s->taken, source_left(e, s), victim_stamped_priority(c));
+        victim_put(e, list, c, s->taken, source_left(e, s), victim_stamped_priority(c));
     }
 }
 
-/* --- shelves --- */
+/* --- lists --- */
 
-static void victim_shelf_sink(struct victim_shelf *shelf, uint32_t at, uint32_t count)
+static bool victim_entry_before(const void *, const void *a, const void *b)
 {
-    struct victim_entry moved = shelf->at[at];
-
-    for (uint32_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
-        if (child + 1 < count && shelf->at[child + 1].key > shelf->at[child].key) child++;
-        if (shelf->at[child].key <= moved.key) break;
-        shelf->at[at] = shelf->at[child];
-        at = child;
-    }
-    shelf->at[at] = moved;
+    return ((const struct victim_entry *)a)->key > ((const struct victim_entry *)b)->key;
 }
 
 /* Entry `number` in the order of the keys; NULL: there are not so many. */
-static const struct victim_entry *victim_shelf_at(struct victim_shelf *shelf, uint32_t number)
+static const struct victim_entry *victim_list_at(struct victim_list *list, uint32_t number)
 {
-    if (number >= shelf->count) return NULL;
-    while (shelf->sorted <= number) {
-        uint32_t last = shelf->count - ++shelf->sorted;
-        struct victim_entry first = shelf->at[0];
-        shelf->at[0] = shelf->at[last];
-        shelf->at[last] = first;
-        victim_shelf_sink(shelf, 0, last);
+    if (number >= list->count) return NULL;
+    while (list->sorted <= number) {
+        uint32_t last = list->count - ++list->sorted;
+        struct victim_entry first = list->at[0];
+        list->at[0] = list->at[last];
+        list->at[last] = first;
+        if (last) sift_down(list->at, sizeof first, last, 0, victim_entry_before, NULL);
     }
-    return &shelf->at[shelf->count - 1 - number];
+    return &list->at[list->count - 1 - number];
 }
 
 /* The victims of one instance type; made when the first Need asks. */
@@ -145,7 +138,7 @@ static void victims_of_type(struct decider *e, uint32_t type)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
     uint64_t *made = &e->victim_types[type == SLOT_NONE ? 0 : type + 1];
-    uint32_t from = e->victim_shelves.count, *by_shape;
+    uint32_t from = e->victim_lists.count, *by_shape;
 
     if (*made == e->number) return;
     by_shape = decider_alloc(e, e->inventory->shape_slots.used, sizeof *by_shape);
@@ -153,18 +146,18 @@ static void victims_of_type(struct decider *e, uint32_t type)
     for (uint32_t i = 0; i < clusters->used; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
         for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
-            const struct cohort_lane *lane = &cluster->configured.at[k];
-            if (lane->type != type) continue;
-            for (uint32_t n = 0; n < lane->bag.count; n++) {
-                const struct bag_item *item = &lane->bag.at[n];
-                struct victim_shelf *shelf = victim_shelf_of(e, type, item->shape, by_shape);
-                if (shelf) victims_add(e, shelf, item);
+            const struct type_bag *of_type = &cluster->configured.at[k];
+            if (of_type->type != type) continue;
+            for (uint32_t n = 0; n < of_type->bag.count; n++) {
+                const struct bag_item *item = &of_type->bag.at[n];
+                struct victim_list *list = victim_list_of(e, type, item->shape, by_shape);
+                if (list) victims_add(e, list, item);
             }
         }
     }
-    for (uint32_t i = from; i < e->victim_shelves.count; i++) {
-        struct victim_shelf *shelf = e->victim_shelves.at[i];
-        for (uint32_t at = shelf->count / 2; at-- > 0;) victim_shelf_sink(shelf, at, shelf->count);
+    for (uint32_t i = from; i < e->victim_lists.count; i++) {
+        struct victim_list *list = e->victim_lists.at[i];
+        sift_all(list->at, sizeof *list->at, list->count, victim_entry_before, NULL);
     }
     *made = e->number;
 }
@@ -231,18 +224,17 @@ void victims_open(struct decider *e, const struct want *w, struct supply_pool *p
     walk->margin = victim_margin(weights, preemptor);
     pool->victims = walk;
     pool->want = w;
-    shapes_ask(e);
-    for (uint32_t i = 0; i < e->victim_shelves.count; i++) {
-        struct victim_shelf *shelf = e->victim_shelves.at[i];
-        if (!set_names_type(pool->memory, shelf->type)) continue;
-        if (!shape_covers(e, shelf->shape, w->demand->unit)) continue;
-        while (shelf->head < shelf->sorted) {
-            const struct supply_source *run = &victim_shelf_at(shelf, shelf->head)->victim->run;
+    for (uint32_t i = 0; i < e->victim_lists.count; i++) {
+        struct victim_list *list = e->victim_lists.at[i];
+        if (!set_names_type(pool->memory, list->type)) continue;
+        if (!shape_covers(e, list->shape, w->demand->unit)) continue;
+        while (list->head < list->sorted) {
+            const struct supply_source *run = &victim_list_at(list, list->head)->victim->run;
             if (run->taken < run->count) break;
-            shelf->head++;
+            list->head++;
         }
         if (!decider_grow(e, &walk->at, walk->count, &walk->cap, sizeof *walk->at)) return;
-        walk->at[walk->count++] = (struct victim_cursor){shelf, shelf->head};
+        walk->at[walk->count++] = (struct victim_cursor){list, list->head};
     }
 }
 
@@ -252,7 +244,7 @@ static double victim_walk_most(const struct victim_walk *walk, const struct vict
     return walk->base + entry->key + walk->margin;
 }
 
-/* The cursor whose entry has the largest key; NULL: no entry that is left gives way. Who gives way
+/* The cursor whose entry has the largest key; NULL: no entry that is left gives way. A victim
  * scores the weight of one priority at least. */
 static struct victim_cursor *victim_walk_next(const struct decider *e, struct victim_walk *walk)
 {
@@ -261,7 +253,7 @@ static struct victim_cursor *victim_walk_next(const struct decider *e, struct vi
 
     for (uint32_t i = 0; i < walk->count;) {
         struct victim_cursor *c = &walk->at[i];
-        const struct victim_entry *entry = victim_shelf_at(c->shelf, c->next);
+        const struct victim_entry *entry = victim_list_at(c->list, c->next);
         if (!entry || victim_walk_most(walk, entry) < e->input.weights.priority) {
             *c = walk->at[--walk->count];
             continue;
@@ -283,7 +275,7 @@ void victims_pull(struct decider *e, struct supply_pool *pool)
     double least = INFINITY; /* score of those that were read now */
 
     while ((c = victim_walk_next(e, walk))) {
-        const struct victim_entry *entry = victim_shelf_at(c->shelf, c->next);
+        const struct victim_entry *entry = victim_list_at(c->list, c->next);
         uint32_t count = pool->count;
         if (count > from && victim_walk_most(walk, entry) < least) break;
         c->next++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who could give way, in the order they do; see victims.c. */
+/* Possible victims, in the order they are taken; see victims.c. */
 #ifndef SHARD_DECIDE_VICTIMS_H
 #define SHARD_DECIDE_VICTIMS_H
 #include "shard/decide/decider.h"
@@ -15,7 +15,7 @@ struct victim_entry {
     int32_t priority;
 };
 /* Victims of one instance type and shape. A heap, sorted from its end as far as it was read. */
-struct victim_shelf {
+struct victim_list {
     uint32_t type, shape; /* slots; type SLOT_NONE: none */
     struct victim_entry *at;
     uint32_t count, cap;
@@ -23,7 +23,7 @@ struct victim_shelf {
     uint32_t head;   /* so many of those are used up */
 };
 struct victim_cursor {
-    struct victim_shelf *shelf;
+    struct victim_list *list;
     uint32_t next;
 };
 struct victim_walk {

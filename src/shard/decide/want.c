@@ -77,14 +77,6 @@ struct supply_source *source_make(struct decider *e, const struct cohort *c)
     return s;
 }
 
-void shapes_ask(struct decider *e)
-{
-    if (++e->shapes_question == 0) { /* every answer of old would look new */
-        memset(e->shapes, 0, e->shape_cap * sizeof *e->shapes);
-        e->shapes_question = 1;
-    }
-}
-
 struct machine_row *source_at(struct supply_source *s, uint32_t number)
 {
     if (!s->next || s->passed > number) {
@@ -149,7 +141,7 @@ void want_claim(struct decider *e, struct want *w, struct supply_source *s, uint
     source_take(e, w, s, count);
 }
 
-/* --- who may take what --- */
+/* --- permission to take --- */
 
 bool cohort_kept(const struct decider *e, const struct cohort *c)
 {

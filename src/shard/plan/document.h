@@ -8,7 +8,7 @@
  * wire's numbers or their upper bound in words ("8192", "pinned").
  *
  * Everything is checked, unknown fields too, and a mistake names the field. Values are borrowed
- * from the document or stand in the arena. */
+ * from the document or are in the arena. */
 #ifndef SHARD_PLAN_DOCUMENT_H
 #define SHARD_PLAN_DOCUMENT_H
 #include "base/arena.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes machines and roll-ups as lines of JSON that document_read.c reads. */
 #include "model/metadata.h"
 #include "shard/plan/document.h"
 

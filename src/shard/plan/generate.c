@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes up machines and rows of demand. Every draw depends on the seed, its purpose and one
+ * number only, so a machine can be made without the ones before it. */
 #include "shard/plan/generate.h"
 
 #include <stdarg.h>
@@ -7,12 +9,12 @@
 #include "base/prng.h"
 #include "model/penalty.h"
 
-struct kind { /* a line of a catalogue */
+struct machine_kind { /* a line of a catalogue */
     const char *name;
     uint32_t cpu, memory_gib, gpu;
     double price;
 };
-static const struct kind kinds[] = {
+static const struct machine_kind kinds[] = {
     {"m5.large", 2, 8, 0, 0.096},         {"m5.xlarge", 4, 16, 0, 0.192},
     {"m5.2xlarge", 8, 32, 0, 0.384},      {"m5.4xlarge", 16, 64, 0, 0.768},
     {"c6a.4xlarge", 16, 32, 0, 0.612},    {"c6a.8xlarge", 32, 64, 0, 1.224},
@@ -66,7 +68,7 @@ static enum err set_amount(struct dimensions *dimensions, struct resources *reso
     return err ? err : resources_set(resources, index, milli, format);
 }
 
-static enum err generate_shape(struct dimensions *dimensions, const struct kind *kind,
+static enum err generate_shape(struct dimensions *dimensions, const struct machine_kind *kind,
                                uint32_t parts, struct resources *ret_resources)
 {
     const int64_t gib = (int64_t)1 << 30;
@@ -90,7 +92,7 @@ static enum err generate_shape(struct dimensions *dimensions, const struct kind 
 /* Everything about row `number` that a machine bought for it must know too. */
 struct row {
     uint32_t cluster, units;
-    const struct kind *kind;
+    const struct machine_kind *kind;
     uint32_t kind_count; /* types it accepts, from `kind` downwards */
     const char *zone;    /* or NULL: any */
     bool gang, spread, odd;
@@ -310,7 +312,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
     struct machine m = {0};
     struct prng p;
     struct row row = {0};
-    const struct kind *kind;
+    const struct machine_kind *kind;
     bool bound, gpu, as_usual;
     uint32_t row_number = 0, rack;
     enum err err = ERR_OK;
@@ -326,7 +328,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
         kind = row.kind; /* the smaller ones it accepts are bought when this one is out */
     }
     gpu = kind >= &kinds[KINDS - GPU_KINDS];
-    /* A gang's machines share a rack; the free ones of a kind stand in racks of about sixteen. */
+    /* A gang's machines share a rack; the free ones of a kind are in racks of about sixteen. */
     rack = bound && row.gang
                ? row_number
                : options->needs + number / RACK_STRETCH * KINDS + (uint32_t)(kind - kinds);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fleets that look like somebody's: so many machines and rows of demand, the same from one seed.
+/* Realistic fleets: so many machines and rows of demand, the same from one seed.
  *
- * For `muster plan --generate`, the bench and whoever wants to see the engine at a size they do not
- * own. Two kinds. *Correlated*: a dozen types in six zones, most machines of a row bought in bulk
+ * For `muster plan --generate`, the bench and trying the engine at a size that is not at
+ * hand. Two kinds. *Correlated*: a dozen types in six zones, most machines of a row bought in bulk
  * in one place, racks only where gangs need them; what a cloud account looks like. *Adversarial*:
  * every machine has labels and a price of its own and rows ask for odd combinations, so that no two
  * machines are alike and nothing can be shared.
@@ -28,7 +28,7 @@ struct generate_options {
 enum err generate_needs(const struct generate_options *options, uint32_t cluster,
                         struct arena *arena, struct dimensions *dimensions, struct str *ret_cluster,
                         struct need **ret_rows, size_t *ret_count);
-/* Machine number `number`; what it points to stands in the arena. ERR_NOMEM, ERR_FULL. */
+/* Machine number `number`; what it points to is in the arena. ERR_NOMEM, ERR_FULL. */
 enum err generate_machine(const struct generate_options *options, uint32_t number,
                           struct arena *arena, struct dimensions *dimensions,
                           struct machine *ret_machine);

@@ -7,7 +7,7 @@
 #include "shard/plan/document.h"
 #include "shard/plan/words.h"
 
-/* Every fleet read from a file stands at this moment; "idle for so long" counts back from it. */
+/* The moment of every fleet that is read from a file; "idle for so long" counts back from it. */
 #define PLAN_NOW ((mono_time){UINT64_C(1) << 40})
 
 struct planner {
@@ -56,7 +56,7 @@ void planner_close(struct planner *planner)
 
 /* ---- reading ---- */
 
-/* Takes one record in; what it needs stands in the arena until the next. */
+/* Takes one record in; what it needs is in the arena until the next. */
 typedef enum err take_fn(struct planner *planner, const struct json *object, struct arena *arena,
                          struct note *note);
 
@@ -82,7 +82,7 @@ static enum err plan_take_cluster(struct planner *planner, const struct json *ob
 
     if (err) return err;
     if (needs_reported(planner->needs, read.cluster))
-        return note_fail(note, ERR_INVALID, "cluster '%.*s' stands here twice",
+        return note_fail(note, ERR_INVALID, "cluster '%.*s' is given twice",
                          (int)min_size(read.cluster.len, 64), read.cluster.at);
     return needs_replace(planner->needs, read.cluster, read.needs, read.need_count, note);
 }

@@ -7,42 +7,21 @@
 
 #define WORDS_BYTES_MAX ((size_t)16 << 20) /* of one profile */
 
-/* The first failure stays; nothing is written after it. */
-struct line {
-    struct buf *out;
-    enum err err;
-};
-
-static void words_add(struct line *line, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void words_add(struct line *line, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    if (!line->err) line->err = buf_vappendf(line->out, format, args);
-    va_end(args);
-}
-
-static void words_add_amounts(struct line *line, const struct dimensions *dimensions,
-                              const struct amounts *amounts)
+static void words_add_amounts(struct printed *line, const struct amounts *amounts)
 {
     struct resource_sum sum;
 
     amounts_sum(amounts, &sum);
-    if (!line->err) line->err = resource_sum_text(dimensions, &sum, line->out);
+    if (!line->err) line->err = resource_sum_text(line->dimensions, &sum, line->out);
 }
 
 /* A group may hold any byte, and a terminal obeys some: those are spelt out. */
-static void words_add_group(struct line *line, struct str group)
+static void words_add_group(struct printed *line, struct str group)
 {
     if (!group.len) return;
-    words_add(line, "gang ");
-    for (size_t i = 0; i < group.len; i++) {
-        unsigned char c = (unsigned char)group.at[i];
-        words_add(line, c < 0x20 || c > 0x7E ? "\\x%02x" : "%c", c);
-    }
-    words_add(line, ", ");
+    printed_add(line, "gang ");
+    printed_text(line, group, "");
+    printed_add(line, ", ");
 }
 
 /* --- a profile, in words --- */
@@ -53,7 +32,7 @@ static struct str words_short_key(struct str key)
     return str_equal(key, LABEL_ZONE) ? STR("zone") : key;
 }
 
-static void words_add_requirement(struct line *line, const struct requirement *r)
+static void words_add_requirement(struct printed *line, const struct requirement *r)
 {
     static const char *const before[OPERATOR_COUNT] = {
         [OPERATOR_IN] = "",        [OPERATOR_NOT_IN] = "not ",        [OPERATOR_EXISTS] = "any ",
@@ -61,28 +40,28 @@ static void words_add_requirement(struct line *line, const struct requirement *r
     };
     struct str key = words_short_key(r->key);
 
-    words_add(line, "; %s%.*s", before[r->op], STR_ARG(key));
+    printed_add(line, "; %s%.*s", before[r->op], STR_ARG(key));
     for (size_t i = 0; i < r->value_count; i++)
-        words_add(line, "%s%.*s", i ? "," : " ", STR_ARG(r->values[i]));
+        printed_add(line, "%s%.*s", i ? "," : " ", STR_ARG(r->values[i]));
 }
 
-static void words_add_spread(struct line *line, const struct spread *spread)
+static void words_add_spread(struct printed *line, const struct spread *spread)
 {
     struct str key = words_short_key(spread->key);
 
-    words_add(line, "; spread over %.*s, skew %d%s", STR_ARG(key), spread->max_skew,
-              spread->when == SPREAD_DO_NOT_SCHEDULE ? "" : " if possible");
+    printed_add(line, "; spread over %.*s, skew %d%s", STR_ARG(key), spread->max_skew,
+                spread->when == SPREAD_DO_NOT_SCHEDULE ? "" : " if possible");
 }
 
-static void words_add_penalty(struct line *line, const char *of, uint8_t bucket)
+static void words_add_penalty(struct printed *line, const char *of, uint8_t bucket)
 {
     if (bucket <= PENALTY_ZERO) return;
-    words_add(line, "; %s %s%s", of, bucket == PENALTY_PINNED ? "" : "$", penalty_label(bucket));
+    printed_add(line, "; %s %s%s", of, bucket == PENALTY_PINNED ? "" : "$", penalty_label(bucket));
 }
 
-static void words_add_profile(struct line *line, const struct profile *p)
+static void words_add_profile(struct printed *line, const struct profile *p)
 {
-    words_add(line, "priority %d", p->priority);
+    printed_add(line, "priority %d", p->priority);
     for (size_t i = 0; i < p->requirement_count; i++)
         words_add_requirement(line, &p->requirements[i]);
     for (size_t i = 0; i < p->spread_count; i++) words_add_spread(line, &p->spreads[i]);
@@ -92,7 +71,7 @@ static void words_add_profile(struct line *line, const struct profile *p)
 
 /* "web (gang g, priority 5; instance-type m5.large)". A stamp that another program wrote may be no
  * fingerprint: its text is printed unchanged. */
-static void words_add_need(struct line *line, const struct need_key *key)
+static void words_add_need(struct printed *line, const struct need_key *key)
 {
     struct profile profile;
     struct arena arena;
@@ -100,80 +79,80 @@ static void words_add_need(struct line *line, const struct need_key *key)
 
     arena_init(&arena, WORDS_BYTES_MAX);
     err = fingerprint_read(&arena, key->fingerprint, &profile);
-    words_add(line, "%.*s (", STR_ARG(key->cluster));
+    printed_add(line, "%.*s (", STR_ARG(key->cluster));
     words_add_group(line, key->group);
     if (err)
-        words_add(line, "%.*s", STR_ARG(key->fingerprint));
+        printed_add(line, "%.*s", STR_ARG(key->fingerprint));
     else
         words_add_profile(line, &profile);
-    words_add(line, ")");
+    printed_add(line, ")");
     if (err == ERR_NOMEM && !line->err) line->err = err;
     arena_deinit(&arena);
 }
 
-static void words_add_grace(struct line *line, uint64_t grace_ms)
+static void words_add_grace(struct printed *line, uint64_t grace_ms)
 {
     if (grace_ms >= 60 * MS_PER_SECOND)
-        words_add(line, "%llu min", (unsigned long long)(grace_ms / 60000));
+        printed_add(line, "%llu min", (unsigned long long)(grace_ms / 60000));
     else
-        words_add(line, "%llu s", (unsigned long long)(grace_ms / 1000));
+        printed_add(line, "%llu s", (unsigned long long)(grace_ms / 1000));
 }
 
 enum err words_action(const struct action *action, struct buf *out)
 {
-    struct line line = {.out = out};
+    struct printed line = {.out = out};
 
-    words_add(&line, "%-9s %.*s", action_kind_name(action->kind), STR_ARG(action->machine));
+    printed_add(&line, "%-9s %.*s", action_kind_name(action->kind), STR_ARG(action->machine));
     switch (action->kind) {
     case ACTION_BOOTSTRAP:
     case ACTION_PROVISION:
-        words_add(&line, ": %s, for ",
-                  action->kind == ACTION_BOOTSTRAP ? "idle" : "buy it from quota");
+        printed_add(&line, ": %s, for ",
+                    action->kind == ACTION_BOOTSTRAP ? "idle" : "buy it from quota");
         words_add_need(&line, &action->key);
         break;
     case ACTION_PREEMPT:
-        words_add(&line, ": taken from %.*s for the more important ", STR_ARG(action->cluster));
+        printed_add(&line, ": taken from %.*s for the more important ", STR_ARG(action->cluster));
         words_add_need(&line, &action->key);
-        words_add(&line, ", ");
+        printed_add(&line, ", ");
         words_add_grace(&line, action->grace_ms);
-        words_add(&line, " to leave");
+        printed_add(&line, " to leave");
         break;
     case ACTION_RECLAIM:
-        words_add(&line, ": %.*s does not ask for it any more, ", STR_ARG(action->cluster));
+        printed_add(&line, ": %.*s does not ask for it any more, ", STR_ARG(action->cluster));
         words_add_grace(&line, action->grace_ms);
-        words_add(&line, " to leave");
+        printed_add(&line, " to leave");
         if (action->key.cluster.len) {
-            words_add(&line, "; then for ");
+            printed_add(&line, "; then for ");
             words_add_need(&line, &action->key);
         }
         break;
-    case ACTION_DELETE: words_add(&line, ": idle for longer than its kind is held"); break;
+    case ACTION_DELETE: printed_add(&line, ": idle for longer than its kind is held"); break;
     }
     return line.err;
 }
 
-static void words_add_domains(struct line *line, const struct shortage *shortage)
+static void words_add_domains(struct printed *line, const struct shortage *shortage)
 {
     for (uint32_t i = 0; i < shortage->domain_count; i++)
-        words_add(line, "%s %.*s covers %u.%u %%", i ? "," : ": best",
-                  STR_ARG(shortage->domains[i].value), shortage->domains[i].per_mille / 10,
-                  shortage->domains[i].per_mille % 10);
+        printed_add(line, "%s %.*s covers %u.%u %%", i ? "," : ": best",
+                    STR_ARG(shortage->domains[i].value), shortage->domains[i].per_mille / 10,
+                    shortage->domains[i].per_mille % 10);
 }
 
-static void words_add_topology(struct line *line, const struct need_verdict *verdict)
+static void words_add_topology(struct printed *line, const struct need_verdict *verdict)
 {
     const struct requirement *same = profile_same(verdict->need->profile);
 
     if (verdict->parked)
-        words_add(line, "parked: it asked in vain for a while and keeps what it has");
+        printed_add(line, "parked: it asked in vain for a while and keeps what it has");
     else
-        words_add(line, "no %.*s can hold it", STR_ARG(same ? same->key : STR("domain")));
+        printed_add(line, "no %.*s can hold it", STR_ARG(same ? same->key : STR("domain")));
     words_add_domains(line, verdict->shortage);
 }
 
-static void words_add_count(struct line *line, uint32_t count, const char *of)
+static void words_add_count(struct printed *line, uint32_t count, const char *of)
 {
-    words_add(line, "%u%s%s", count, count == VERDICT_COUNT_MOST ? " or more" : "", of);
+    printed_add(line, "%u%s%s", count, count == VERDICT_COUNT_MOST ? " or more" : "", of);
 }
 
 static bool words_has_all(const struct need_verdict *v)
@@ -186,34 +165,34 @@ static bool words_has_all(const struct need_verdict *v)
            v->claimed - v->bootstraps - v->provisions >= s->configured_count;
 }
 
-static void words_add_shortage(struct line *line, const struct need_verdict *verdict,
-                               const struct dimensions *dimensions)
+static void words_add_shortage(struct printed *line, const struct need_verdict *verdict)
 {
     const struct shortage *s = verdict->shortage;
 
-    words_add(line, "lacks ");
-    words_add_amounts(line, dimensions, &s->deficit);
-    words_add(line, " (%s): ", verdict_reason_name(s->reason));
+    printed_add(line, "lacks ");
+    words_add_amounts(line, &s->deficit);
+    printed_add(line, " (%s): ", verdict_reason_name(s->reason));
     switch (s->reason) {
     case REASON_TOPOLOGY_UNSATISFIABLE: words_add_topology(line, verdict); break;
     case REASON_NO_MATCHING_SUPPLY:
-        words_add(line, "no machine matches and is large enough");
+        printed_add(line, "no machine matches and is large enough");
         break;
     case REASON_PREEMPTION_EXHAUSTED:
-        words_add(line, s->victims == 1 ? "%u victim frees " : "%u victims free ", s->victims);
-        words_add_amounts(line, dimensions, &s->freed);
-        words_add(line, ", there are no more; ");
-        words_add_amounts(line, dimensions, &s->unresolved);
-        words_add(line, " stays open");
+        printed_add(line, s->victims == 1 ? "%u victim frees " : "%u victims free ", s->victims);
+        words_add_amounts(line, &s->freed);
+        printed_add(line, ", there are no more; ");
+        words_add_amounts(line, &s->unresolved);
+        printed_add(line, " stays open");
         break;
     default:
         words_add_count(line, s->idle_count, " idle, ");
         words_add_count(line, s->speculative_count, " of quota and ");
         words_add_count(line, s->configured_count, " configured match, its own included; ");
-        words_add(line, "%s",
-                  !s->unresolved.mask ? "none is free now, but what is drained for it will serve it"
-                  : words_has_all(verdict) ? "it has them all, there are no more"
-                                           : "what others leave of them does not suffice");
+        printed_add(line, "%s",
+                    !s->unresolved.mask
+                        ? "none is free now, but what is drained for it will serve it"
+                    : words_has_all(verdict) ? "it has them all, there are no more"
+                                             : "what others leave of them does not suffice");
         break;
     }
 }
@@ -221,20 +200,21 @@ static void words_add_shortage(struct line *line, const struct need_verdict *ver
 enum err words_verdict(const struct need_verdict *verdict, const struct dimensions *dimensions,
                        struct buf *out)
 {
-    struct line line = {.out = out};
+    struct printed line = {.out = out, .dimensions = dimensions};
 
     words_add_need(&line, &verdict->need->key);
-    words_add(&line, ": wants ");
-    words_add_amounts(&line, dimensions, &verdict->need->aggregate);
-    words_add(&line, "; ");
+    printed_add(&line, ": wants ");
+    words_add_amounts(&line, &verdict->need->aggregate);
+    printed_add(&line, "; ");
     if (verdict->satisfied)
-        words_add(&line, "served by %u", verdict->claimed);
+        printed_add(&line, "served by %u", verdict->claimed);
     else {
-        words_add_shortage(&line, verdict, dimensions);
-        words_add(&line, "; has %u", verdict->claimed);
+        words_add_shortage(&line, verdict);
+        printed_add(&line, "; has %u", verdict->claimed);
     }
-    if (verdict->bootstraps) words_add(&line, ", %u of them bootstrapped now", verdict->bootstraps);
-    if (verdict->provisions) words_add(&line, ", %u bought now", verdict->provisions);
-    if (verdict->has_domain) words_add(&line, ", in %.*s", STR_ARG(verdict->domain));
+    if (verdict->bootstraps)
+        printed_add(&line, ", %u of them bootstrapped now", verdict->bootstraps);
+    if (verdict->provisions) printed_add(&line, ", %u bought now", verdict->provisions);
+    if (verdict->has_domain) printed_add(&line, ", in %.*s", STR_ARG(verdict->domain));
     return line.err;
 }

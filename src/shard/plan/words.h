@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A decision in sentences, for people who ask "what would you do, and why?" */
+/* A decision in sentences, for people: what would be done, and why. */
 #ifndef SHARD_PLAN_WORDS_H
 #define SHARD_PLAN_WORDS_H
 #include "shard/decide/decide.h"

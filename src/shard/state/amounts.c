@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Packs amounts: only dimensions above zero, by ascending dimension. */
 #include "shard/state/amounts.h"
 
 static uint64_t positive(const struct resource_sum *sum)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A resource_sum as it is kept: packed, a few dozen bytes instead of a thousand.
  *
- * A view: the amounts belong to whoever made it. Zeroed is the empty one. */
+ * A view: the amounts belong to its maker. Zeroed is the empty one. */
 #ifndef SHARD_STATE_AMOUNTS_H
 #define SHARD_STATE_AMOUNTS_H
 #include "base/arena.h"

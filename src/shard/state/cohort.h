@@ -2,18 +2,18 @@
 /* The inventory as the engine reads it: cohorts, what they are made of, and the indexes over them.
  *
  * A cohort is all machines that are equal in planned state, cluster, look, shape, capacity type,
- * price, probability, stamp and promise; its members stand in id order. Everything a rule asks of a
+ * price, probability, stamp and promise; its members are in id order. Everything a rule asks of a
  * machine but its id is asked once per cohort.
  *
  *   word      a text that is shared               posting   a label and the looks that carry it
  *   cluster   its Configured and Configuring      look      what requirements are matched against
  *   key       (cluster, fingerprint, group)       shape     amounts
  *   family    (cluster, fingerprint): its keys    stamp     what a machine was bought for
- *   origin    host's provider, last error         promise   for whom it is drained
+ *   origin    host's provider, last error         promise   the Need it is drained for
  *
  * All are shared, counted, and gone with their last user, so that churn leaves nothing behind. The
  * engine may read all of it and change none of it; pointers are valid until the next change, and
- * (slot, birth) tells whether a thing is still the one that was seen before. */
+ * (slot, birth) is the identity of an object: a slot alone is used again. */
 #ifndef SHARD_STATE_COHORT_H
 #define SHARD_STATE_COHORT_H
 #include "base/order.h"
@@ -35,7 +35,7 @@ static inline struct str word_text(const struct word *w) /* NULL: the empty text
 
 struct bag_item { /* with what a walk asks first, so that most cohorts need not be fetched */
     struct cohort *cohort;
-    uint32_t look, shape, key; /* their slots; key: whose own it is, SLOT_NONE: nobody's */
+    uint32_t look, shape, key; /* their slots; key: it was bought for it, SLOT_NONE: for none */
     uint32_t state;            /* enum machine_state */
 };
 struct bag { /* cohorts in no order; a cohort knows its place */
@@ -45,20 +45,20 @@ struct bag { /* cohorts in no order; a cohort knows its place */
 
 /* The cohorts of one cluster and state, apart by instance type: most requirements name types, and
  * then most of a cluster need not be walked. */
-struct cohort_lane {
+struct type_bag {
     uint32_t type;    /* slot of the posting; SLOT_NONE: no type */
     uint64_t version; /* another one, never seen before, when a cohort comes or goes */
     struct bag bag;
 };
-struct lanes {
-    struct cohort_lane *at;
+struct type_bags {
+    struct type_bag *at;
     uint32_t count, cap;
 };
 
 struct cohort_cluster {
     struct table_link link;
     uint32_t slot, len;
-    struct lanes configured, configuring;
+    struct type_bags configured, configuring;
     struct bag others;                      /* bound to it in any other state */
     uint32_t machines[MACHINE_STATE_COUNT]; /* by planned state */
     char text[];
@@ -73,7 +73,7 @@ struct key {
     struct family *family;
     struct word *group; /* NULL: none */
     /* Its own: Configured, Configuring and Creating; and Draining ones promised to it. Few, so they
-     * are told apart by their state and not by where they are kept. */
+     * have their state with them and are in one bag. */
     struct bag cohorts;
     uint32_t slot, place; /* place: in its family */
     uint64_t birth;
@@ -183,12 +183,12 @@ static inline struct str row_host_ref(const struct machine_row *r)
     return str_of(r->id + r->id_len, r->host_ref_len);
 }
 
-struct traits { /* -0 is 0; no padding but behind the last: cohorts are told apart by the bytes */
+struct traits { /* -0 is 0; no padding but behind the last: cohorts are compared by the bytes */
     struct cohort_cluster *cluster; /* bound to; Creating: created for; NULL: none */
     struct look *look;
     struct machine_shape *shape;
     struct stamp *stamp;     /* NULL: never bought for anything */
-    struct promise *promise; /* NULL: to nobody */
+    struct promise *promise; /* NULL: none */
     double price, probability;
     uint8_t state;         /* enum machine_state */
     uint8_t capacity_type; /* enum capacity_type */
@@ -213,7 +213,7 @@ struct cohort {
         struct machine_row **few;
         struct order *many;
     } members;
-    uint32_t own; /* slot of the key whose own its machines are; SLOT_NONE: nobody's */
+    uint32_t own; /* slot of the key its machines were bought for; SLOT_NONE: none */
     uint8_t members_form, few_cap;
 };
 static inline double cohort_reclamation_dollars(const struct cohort *c)
@@ -227,7 +227,7 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
  * to number `changes` asks only after what changed since; one that was away for longer than the
  * ring is long asks after all. */
 struct cohort_change {
-    uint32_t key, family;   /* slots of whose own it is; SLOT_NONE: nobody's */
+    uint32_t key, family;   /* slots of what it was bought for; SLOT_NONE: nothing */
     uint32_t cohort, birth; /* birth: its lower half; cohort SLOT_NONE: of the key only */
     uint32_t cluster;       /* its slot; SLOT_NONE: none */
     float less_dollars;     /* what keep order looks at: the price, then the dollars negated */
@@ -239,8 +239,8 @@ struct cohort_change {
 struct inventory;
 struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort);
 enum { CHANGES_KEPT = 1 << 14 };
-/* Instance types as a set of 64 bits, where several may share one: who looks for a type that there
- * is not yet knows its bit. No type at all has every bit. */
+/* Instance types as a set of 64 bits, where several may share one: the bit of a type is known before
+ * there is a machine of it. No type at all has every bit. */
 enum { TYPE_BIT_ANY = 64 };
 static inline uint8_t type_bit(struct str type)
 {
@@ -273,13 +273,13 @@ struct inventory {
      * began anew finds under way and knows no purpose of, and what is simply let go. */
     struct bag nobodys;
     uint32_t list, listed; /* number of the List under way; machines it has named */
-    /* sight.c: machines in the order of the last full List, and of the one under way. */
+    /* listing.c: machines in the order of the last full List, and of the one under way. */
     struct list_order {
         struct machine_row **at;
         uint32_t count, cap;
     } order, order_next;
     uint32_t order_cursor; /* the record that is next, if it is as last time; SLOT_NONE: a delta */
-    /* Rows that are no machine's any more and may stand in an order: since before the List under
+    /* Rows that are no machine's any more and may be in an order: since before the List under
      * way began, and since then. Linked through their table link; their cohort is SLOT_NONE. */
     struct table_link *dead_before, *dead;
     uint32_t dead_count;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Cohorts: their traits, the bags that list them, and the outfits they use. A cohort is in its
+ * bags from its first member until nothing counts it any more. */
 #include "shard/state/cohorts.h"
 
 #include <string.h>
@@ -60,7 +62,7 @@ enum err traits_take(struct inventory *inv, const struct machine *machine, mono_
 
 /* --- bags --- */
 
-/* Whose own a machine is; NULL: nobody's. */
+/* The cluster of the Need that a machine was bought for; NULL: none. */
 static struct cohort_cluster *own_cluster(const struct traits *t)
 {
     if (!t->stamp || !t->stamp->fingerprint) return NULL;
@@ -72,7 +74,7 @@ static struct cohort_cluster *own_cluster(const struct traits *t)
     }
 }
 
-static struct lanes *cohort_lanes(const struct cohort *cohort)
+static struct type_bags *cohort_type_bags(const struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;
 
@@ -81,29 +83,29 @@ static struct lanes *cohort_lanes(const struct cohort *cohort)
     return t->state == MACHINE_CONFIGURING ? &t->cluster->configuring : NULL;
 }
 
-static struct bag *lane_find(const struct inventory *inv, const struct cohort *cohort)
+static struct bag *type_bag_find(const struct inventory *inv, const struct cohort *cohort)
 {
-    struct lanes *lanes = cohort_lanes(cohort);
+    struct type_bags *types = cohort_type_bags(cohort);
 
-    for (uint32_t i = 0; lanes && i < lanes->count; i++) {
-        if (lanes->at[i].type == inv->look_briefs[cohort->traits.look->slot].type) {
-            return &lanes->at[i].bag;
+    for (uint32_t i = 0; types && i < types->count; i++) {
+        if (types->at[i].type == inv->look_briefs[cohort->traits.look->slot].type) {
+            return &types->at[i].bag;
         }
     }
     return NULL;
 }
 
-/* A lane that was left empty is as good as a new one, so a failure later on undoes nothing. */
-static enum err lane_make(struct inventory *inv, const struct cohort *cohort)
+/* A bag that was left empty is as good as a new one, so a failure later on undoes nothing. */
+static enum err type_bag_make(struct inventory *inv, const struct cohort *cohort)
 {
-    struct lanes *lanes = cohort_lanes(cohort);
+    struct type_bags *types = cohort_type_bags(cohort);
     enum err err;
 
-    if (!lanes || lane_find(inv, cohort)) return ERR_OK;
-    err = array_reserve(&lanes->at, lanes->count, &lanes->cap, sizeof *lanes->at, &inv->bytes);
+    if (!types || type_bag_find(inv, cohort)) return ERR_OK;
+    err = array_reserve(&types->at, types->count, &types->cap, sizeof *types->at, &inv->bytes);
     if (err) return err;
-    lanes->at[lanes->count++] =
-        (struct cohort_lane){.type = inv->look_briefs[cohort->traits.look->slot].type};
+    types->at[types->count++] =
+        (struct type_bag){.type = inv->look_briefs[cohort->traits.look->slot].type};
     return ERR_OK;
 }
 
@@ -114,7 +116,7 @@ struct bag *cohort_bag_of(const struct inventory *inv, const struct cohort *coho
 
     switch (kind) {
     case BAG_CLUSTER:
-        if (cohort_lanes(cohort)) return lane_find(inv, cohort);
+        if (cohort_type_bags(cohort)) return type_bag_find(inv, cohort);
         return traits_bound(t) ? &t->cluster->others : NULL;
     case BAG_KEY:
         if (t->state == MACHINE_DRAINING && t->promise) return &t->promise->key->cohorts;
@@ -138,8 +140,8 @@ uint32_t *cohort_place(struct cohort *cohort, enum cohort_bag kind)
 static void bag_changed(struct inventory *inv, const struct cohort *cohort, struct bag *bag,
                         int kind)
 {
-    if (kind != BAG_CLUSTER || !cohort_lanes(cohort)) return;
-    CONTAINER_OF(bag, struct cohort_lane, bag)->version = ++inv->births;
+    if (kind != BAG_CLUSTER || !cohort_type_bags(cohort)) return;
+    CONTAINER_OF(bag, struct type_bag, bag)->version = ++inv->births;
 }
 
 static void bags_leave(struct inventory *inv, struct cohort *cohort, int kinds)
@@ -157,7 +159,7 @@ static void bags_leave(struct inventory *inv, struct cohort *cohort, int kinds)
 
 static enum err bags_enter(struct inventory *inv, struct cohort *cohort)
 {
-    enum err made = lane_make(inv, cohort);
+    enum err made = type_bag_make(inv, cohort);
 
     if (made) return made;
     for (int kind = 0; kind < BAG_COUNT; kind++) {
@@ -191,10 +193,9 @@ static struct outfit outfit_of(const struct inventory *inv, const struct traits 
 
 static enum err outfit_take(struct inventory *inv, const struct traits *t)
 {
-    struct outfit like = outfit_of(inv, t);
-    void *outfit;
+    struct outfit like = outfit_of(inv, t), *outfit;
 
-    return shared_take(inv, &outfit_kind, &like, STR_EMPTY, &outfit);
+    return shared_take(ERR_OK, inv, &outfit_kind, &like, STR_EMPTY, &outfit);
 }
 
 static void outfit_give(struct inventory *inv, const struct traits *t)
@@ -221,10 +222,10 @@ static enum err own_key_take(struct inventory *inv, struct cohort *cohort)
     return err;
 }
 
-static enum err cohort_born(void *owner, void *thing)
+static enum err cohort_born(void *owner, void *object)
 {
     struct inventory *inv = owner;
-    struct cohort *cohort = thing;
+    struct cohort *cohort = object;
     enum err err = own_key_take(inv, cohort);
 
     if (err) return err;
@@ -242,10 +243,10 @@ give_key:
     return err;
 }
 
-static void cohort_gone(void *owner, void *thing)
+static void cohort_gone(void *owner, void *object)
 {
     struct inventory *inv = owner;
-    struct cohort *cohort = thing;
+    struct cohort *cohort = object;
 
     assert(cohort->count == 0);
     bags_leave(inv, cohort, BAG_COUNT);
@@ -253,9 +254,9 @@ static void cohort_gone(void *owner, void *thing)
     shared_give(inv, &key_kind, cohort_key(inv, cohort));
 }
 
-static void cohort_release(void *inv, void *thing)
+static void cohort_release(void *inv, void *object)
 {
-    traits_give(inv, &((struct cohort *)thing)->traits);
+    traits_give(inv, &((struct cohort *)object)->traits);
 }
 
 static const struct shared_kind cohort_kind = {
@@ -270,11 +271,8 @@ enum err cohort_take(struct inventory *inv, const struct traits *own_traits,
                      struct cohort **ret_cohort)
 {
     struct cohort like = {.traits = *own_traits};
-    void *cohort;
-    enum err err = shared_take(inv, &cohort_kind, &like, STR_EMPTY, &cohort);
 
-    if (!err) *ret_cohort = cohort;
-    return err;
+    return shared_take(ERR_OK, inv, &cohort_kind, &like, STR_EMPTY, ret_cohort);
 }
 
 void cohort_give(struct inventory *inv, struct cohort *cohort)

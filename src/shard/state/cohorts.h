@@ -4,7 +4,7 @@
 #define SHARD_STATE_COHORTS_H
 #include "shard/state/vocabulary.h"
 
-/* What the engine looks at in a record; each shared thing counted once. What has no meaning in the
+/* What the engine looks at in a record; each shared object counted once. What has no meaning in the
  * state is left out (machine_state_keeps_stamp, destination, promise). ERR_NOMEM. */
 enum err traits_take(struct inventory *inv, const struct machine *machine, mono_time idle_since,
                      struct traits *ret_traits);
@@ -35,7 +35,7 @@ static inline struct key *cohort_key(const struct inventory *inv, const struct c
 struct order_key row_order_key(const void *row);
 
 size_t row_size(const struct machine_row *row);
-/* sight.c: frees a row that is in no table and no cohort, at once or when no order of Lists can
+/* listing.c: frees a row that is in no table and no cohort, at once or when no order of Lists can
  * name it any more. */
 void row_bury(struct inventory *inv, struct machine_row *row);
 void list_orders_free(struct inventory *inv); /* and the rows that were buried */

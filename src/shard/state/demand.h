@@ -10,8 +10,7 @@
  *   fold    what gangs become when they fold: one plain row of their kind without Same
  *
  * Whether gangs fold depends on the machines there are, so that is left to the engine. Pointers are
- * valid until the next change of the table; (slot, birth) tells whether a kind or set is still the
- * one that was seen before. */
+ * valid until the next change of the table; (slot, birth) is the identity of a kind or set. */
 #ifndef SHARD_STATE_DEMAND_H
 #define SHARD_STATE_DEMAND_H
 #include "shard/state/amounts.h"
@@ -125,8 +124,8 @@ struct needs {
     struct rooms cluster_slots, kind_slots, set_slots;
     uint32_t row_count, reported_count, filled_count;
     uint32_t held;           /* references to kinds that no row counts: kind_hold(), retired sets */
-    struct retired *retired; /* sets that were replaced and that somebody still reads */
-    uint64_t kept;           /* the version that somebody still reads; 0: none */
+    struct retired *retired; /* sets that were replaced and are still read */
+    uint64_t kept;           /* the version that is still read; 0: none */
     /* The order, as of `ordered`. */
     struct demand **order;
     uint32_t *order_from, order_from_cap; /* by place: slot of the cluster whose row it is */
@@ -137,7 +136,7 @@ struct needs {
 
 const struct demand_cluster *needs_cluster(const struct needs *needs, struct str cluster);
 /* Every demand, kind and text of now stays where it is, though its cluster's rows are replaced,
- * until the next needs_keep(): for who shows a decision long after it. At most one set per cluster
+ * until the next needs_keep(), for showing a decision long after it. At most one set per cluster
  * is kept so. needs_forget() ends it for that cluster. */
 void needs_keep(struct needs *needs);
 /* Brings order, gangs and folds up to date. Changes nothing anybody can see. ERR_NOMEM. */

@@ -137,7 +137,7 @@ static void host_ref_put(struct machine_row *row, struct str host_ref)
 }
 
 /* Room for a host_ref of that length: a larger row in the place of *row, wherever that is known.
- * It is as the old one, which the caller buries, as texts of the caller may stand in it. */
+ * It is as the old one, which the caller buries, as texts of the caller may point into it. */
 static enum err row_reserve(struct inventory *inv, struct machine_row **row, size_t len,
                             struct machine_row **ret_old)
 {
@@ -210,8 +210,8 @@ free_row:
     return err;
 }
 
-/* Moves the row where it counts to `own_to`, whose count it takes over on success; what it really
- * is stays or, when `actual` is set, becomes the same. */
+/* Moves the row where it counts to `own_to`, whose count it takes over whatever the answer; what it
+ * really is stays or, when `actual` is set, becomes the same. */
 static enum err row_move(struct inventory *inv, struct machine_row *row, struct cohort *own_to,
                          bool actual)
 {
@@ -219,7 +219,10 @@ static enum err row_move(struct inventory *inv, struct machine_row *row, struct 
 
     if (own_to != from) {
         enum err err = cohort_add(inv, own_to, row);
-        if (err) return err;
+        if (err) {
+            cohort_give(inv, own_to);
+            return err;
+        }
         cohort_remove(inv, from, row);
     }
     row->cohort = own_to->slot;
@@ -257,7 +260,7 @@ static struct machine_stamp stamp_view(const struct stamp *stamp) /* NULL: nothi
                                   .group = word_text(stamp->group)};
 }
 
-static struct machine_promise promise_view(const struct promise *promise) /* NULL: to nobody */
+static struct machine_promise promise_view(const struct promise *promise) /* NULL: none */
 {
     if (!promise) return (struct machine_promise){0};
     return (struct machine_promise){.cluster = cluster_text(promise->key->family->cluster),
@@ -315,17 +318,16 @@ static enum err planned_cohort(struct inventory *inv, const struct traits *actua
     return err;
 }
 
-/* Same state, other fields: the plan goes on with the new ones. */
+/* Same state, other fields: the plan goes on with the new ones. Takes over as row_move() does. */
 static enum err row_refresh(struct inventory *inv, struct machine_row *row, struct cohort *own_to)
 {
     struct plan plan = plan_of(inv, row);
     struct cohort *planned;
     enum err err = planned_cohort(inv, &own_to->traits, &plan, &planned);
 
-    if (err) return err;
-    err = row_move(inv, row, planned, false);
+    if (!err) err = row_move(inv, row, planned, false);
     if (err) {
-        cohort_give(inv, planned);
+        cohort_give(inv, own_to);
         return err;
     }
     cohort_give(inv, row_actual(inv, row));
@@ -349,10 +351,7 @@ static enum err row_change(struct inventory *inv, struct machine_row *row,
     err = keep_plan ? row_refresh(inv, row, cohort) : row_move(inv, row, cohort, true);
     if (!err && !keep_plan) row->planned = PLANNED_NOTHING;
     inventory_count_row(inv, row, true);
-    if (err)
-        cohort_give(inv, cohort);
-    else
-        row->idle_since_ms = machine->state == MACHINE_IDLE ? idle_since.ms : 0;
+    if (!err) row->idle_since_ms = machine->state == MACHINE_IDLE ? idle_since.ms : 0;
     return err;
 }
 
@@ -428,12 +427,8 @@ enum err inventory_plan(struct inventory *inventory, struct str id, const struct
     if (!row) return ERR_NOT_FOUND;
     err = plan_check(inventory, row, plan, note);
     if (!err) err = planned_cohort(inventory, &row_actual(inventory, row)->traits, plan, &cohort);
+    if (!err) err = row_move(inventory, row, cohort, false);
     if (err) return err;
-    err = row_move(inventory, row, cohort, false);
-    if (err) {
-        cohort_give(inventory, cohort);
-        return err;
-    }
     row->planned = (uint8_t)plan->action;
     inventory->counts.planned++;
     return ERR_OK;
@@ -450,10 +445,7 @@ enum err inventory_unplan(struct inventory *inventory, struct str id)
     actual = row_actual(inventory, row);
     actual->link.refs++; /* for where it counts; row_move gives the one of what it is */
     err = row_move(inventory, row, actual, true);
-    if (err) {
-        cohort_give(inventory, actual);
-        return err;
-    }
+    if (err) return err;
     row->planned = PLANNED_NOTHING;
     inventory->counts.planned--;
     return ERR_OK;

@@ -25,24 +25,25 @@ struct inventory_options {
     uint64_t seed;         /* of the hash tables: random in a shard, fixed in a test */
 };
 
-/* Who says that a machine changed. */
+/* The source of a machine's change. */
 enum inventory_source {
     INVENTORY_DRIVEN,   /* our own executor: only the moves of machine.h's diagram */
     INVENTORY_OBSERVED, /* the provider, of a machine without an action in flight: it is believed */
 };
 
-enum planned_action { /* what a queued action makes of a machine before it begins */
-                      PLANNED_NOTHING,
-                      PLANNED_BOOTSTRAP, /* Idle -> Configuring for `cluster`, stamped */
-                      PLANNED_PROVISION, /* Speculative -> Creating for `cluster`, stamped */
-                      PLANNED_DRAIN,  /* Configured -> Draining, promised (Reclaim and Preempt) */
-                      PLANNED_DELETE, /* Idle -> Deleting */
+/* what a queued action makes of a machine before it begins */
+enum planned_action {
+    PLANNED_NOTHING,
+    PLANNED_BOOTSTRAP, /* Idle -> Configuring for `cluster`, stamped */
+    PLANNED_PROVISION, /* Speculative -> Creating for `cluster`, stamped */
+    PLANNED_DRAIN,     /* Configured -> Draining, promised (Reclaim and Preempt) */
+    PLANNED_DELETE,    /* Idle -> Deleting */
 };
 struct plan {
     enum planned_action action;
     struct str cluster;              /* Bootstrap, Provision: the destination */
     struct machine_stamp stamp;      /* Bootstrap, Provision: of the Need it is bought for */
-    struct machine_promise promised; /* Drain: for whom; cluster empty: for nobody */
+    struct machine_promise promised; /* Drain: the Need it is for; cluster empty: none */
 };
 
 struct inventory_counts {
@@ -52,7 +53,7 @@ struct inventory_counts {
 struct inventory_stats {
     uint32_t machines, cohorts, looks, shapes, stamps, keys, clusters, words;
     uint64_t bytes;       /* on the heap, all of the above and the indexes included */
-    uint64_t label_bytes; /* of those: types, zones and labels, and who carries them */
+    uint64_t label_bytes; /* of those: types, zones and labels, and the looks that carry them */
 };
 
 /* ERR_INVALID for the options, ERR_NOMEM. */
@@ -87,11 +88,11 @@ struct inventory_entry {
     enum planned_action planned;
     enum machine_state planned_state; /* the real one when nothing is planned */
 };
-/* Label and such arrays stand in the arena. ERR_NOT_FOUND, ERR_NOMEM. */
+/* Arrays are in the arena. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err inventory_get(const struct inventory *inventory, struct str id, struct arena *arena,
                        struct inventory_entry *ret_entry);
 
-/* -- what a provider's List names: sight.c -- */
+/* -- what a provider's List names: listing.c -- */
 
 /* A List begins; its number, from 1. What was inserted or seen before it has not been named.
  * `full`: it names machines in much the order of the last full one, as providers do, which makes
@@ -99,15 +100,14 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
 uint32_t inventory_list_begin(struct inventory *inventory, bool full);
 /* It ended. Not `whole`: the order of the one before is kept. */
 void inventory_list_end(struct inventory *inventory, bool whole);
-enum inventory_sight {
-    SIGHT_NEW,     /* no such machine; when it is inserted, see it again */
-    SIGHT_SAME,    /* all that a provider owns of it is as we have it */
-    SIGHT_CHANGED, /* something is not */
-    SIGHT_AGAIN,   /* this List named it before */
+enum listed_as {
+    LISTED_NEW,     /* no such machine; when it is inserted, see it again */
+    LISTED_SAME,    /* all that a provider owns of it is as we have it */
+    LISTED_CHANGED, /* something is not */
+    LISTED_AGAIN,   /* this List named it before */
 };
 /* The List names this machine. Costs no memory and, for one that is the same, one look. */
-enum inventory_sight inventory_list_record(struct inventory *inventory,
-                                           const struct machine *machine);
+enum listed_as inventory_list_record(struct inventory *inventory, const struct machine *machine);
 /* Machines that the List under way has not named; O(1). */
 uint32_t inventory_unseen_count(const struct inventory *inventory);
 /* The ids of machines that neither List `since` nor a later one named, sorted, in the arena; they

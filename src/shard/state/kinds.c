@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kind stands on its fingerprint, a set on the part of it that names the requirements; both are
+/* A kind is found by its fingerprint, a set by the part of it that names the requirements; both are
  * texts behind their structs. Lists are copied into a block of their own, texts behind the items. */
 #include "shard/state/kinds.h"
 
@@ -50,10 +50,10 @@ static struct requirement *requirements_lay_out(struct cutter *c, const struct r
     return list;
 }
 
-static enum err set_born(void *owner, void *thing)
+static enum err set_born(void *owner, void *object)
 {
     struct needs *needs = owner;
-    struct requirement_set *set = thing;
+    struct requirement_set *set = object;
     struct cutter c = {0};
 
     set->birth = ++needs->births;
@@ -66,10 +66,10 @@ static enum err set_born(void *owner, void *thing)
     return ERR_OK;
 }
 
-static void set_gone(void *owner, void *thing)
+static void set_gone(void *owner, void *object)
 {
     struct needs *needs = owner;
-    const struct requirement_set *set = thing;
+    const struct requirement_set *set = object;
 
     if (set->size) memory_give(&needs->bytes, (void *)set->requirements, set->size);
 }
@@ -78,7 +78,7 @@ static const struct shared_kind set_kind = {
     SHARED_TEXT(requirement_set, len, text), SHARED_TABLE(needs, sets, requirement_set),
     SHARED_SLOTS(needs, set_slots, requirement_set), .born = set_born, .gone = set_gone};
 
-/* The part of a fingerprint that names the requirements; no '|' stands inside a part. */
+/* The part of a fingerprint that names the requirements; no part holds a '|'. */
 static struct str set_text(struct str fingerprint)
 {
     struct str rest = fingerprint, part = STR_EMPTY;
@@ -92,11 +92,8 @@ static enum err set_take(struct needs *needs, const struct profile *p,
                          struct requirement_set **ret_set)
 {
     struct requirement_set like = {.requirements = p->requirements, .count = p->requirement_count};
-    void *set = NULL;
-    enum err err = shared_take(needs, &set_kind, &like, set_text(p->fingerprint), &set);
 
-    *ret_set = set;
-    return err;
+    return shared_take(ERR_OK, needs, &set_kind, &like, set_text(p->fingerprint), ret_set);
 }
 
 /* --- kinds --- */
@@ -140,20 +137,20 @@ static enum err kind_strip(struct needs *needs, struct kind *kind)
     return err;
 }
 
-static void kind_gone(void *owner, void *thing)
+static void kind_gone(void *owner, void *object)
 {
     struct needs *needs = owner;
-    struct kind *kind = thing;
+    struct kind *kind = object;
 
     shared_give(needs, &kind_kind, kind->stripped);
     shared_give(needs, &set_kind, kind->set);
     if (kind->size) memory_give(&needs->bytes, (void *)kind->profile.spreads, kind->size);
 }
 
-static enum err kind_born(void *owner, void *thing)
+static enum err kind_born(void *owner, void *object)
 {
     struct needs *needs = owner;
-    struct kind *kind = thing;
+    struct kind *kind = object;
     enum err err;
 
     kind->profile.fingerprint = str_of(kind->text, kind->len);
@@ -177,11 +174,8 @@ const struct shared_kind kind_kind = {
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind)
 {
     struct kind like = {.profile = *profile};
-    void *kind;
-    enum err err = shared_take(needs, &kind_kind, &like, profile->fingerprint, &kind);
 
-    if (!err) *ret_kind = kind;
-    return err;
+    return shared_take(ERR_OK, needs, &kind_kind, &like, profile->fingerprint, ret_kind);
 }
 
 const struct kind *kind_find(const struct needs *needs, struct str fingerprint)
@@ -209,9 +203,9 @@ void kind_release(struct needs *needs, struct kind *kind)
 
 /* --- units --- */
 
-static enum err unit_born(void *, void *thing)
+static enum err unit_born(void *, void *object)
 {
-    struct demand_unit *unit = thing;
+    struct demand_unit *unit = object;
 
     unit->amounts.milli = unit->milli;
     return ERR_OK;
@@ -227,15 +221,11 @@ enum err unit_take(struct needs *needs, const struct resource_sum *sum,
     int128 milli[DIMENSIONS_MAX];
     struct resource_sum positive;
     struct demand_unit like = {0};
-    void *unit = NULL;
     enum err err;
 
     amounts_pack(sum, milli, &like.amounts);
     amounts_sum(&like.amounts, &positive);
     err = resource_sum_narrow(&positive, &like.resources);
-    if (err) return err;
-    err = shared_take(needs, &unit_kind, &like,
-                      str_of(milli, resource_bits(like.amounts.mask) * sizeof *milli), &unit);
-    *ret_unit = unit;
-    return err;
+    return shared_take(err, needs, &unit_kind, &like,
+                       str_of(milli, resource_bits(like.amounts.mask) * sizeof *milli), ret_unit);
 }

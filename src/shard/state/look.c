@@ -7,18 +7,13 @@
 #include "base/memory.h"
 #include "shard/state/vocabulary.h"
 
-static void posting_gone(void *owner, void *thing)
+static void posting_gone(void *owner, void *object)
 {
     struct inventory *inv = owner;
-    struct posting *posting = thing;
+    struct posting *posting = object;
 
     assert(posting->count == 0);
     array_free(posting->looks, posting->cap, sizeof *posting->looks, &inv->label_bytes);
-}
-
-static void posting_release(void *inv, void *thing)
-{
-    shared_give(inv, &word_kind, ((const struct posting *)thing)->key);
 }
 
 static const struct shared_kind posting_kind = {SHARED_KEY(posting, key, key),
@@ -29,18 +24,15 @@ static const struct shared_kind posting_kind = {SHARED_KEY(posting, key, key),
                                                 .bytes = offsetof(struct inventory, label_bytes),
                                                 .seed = offsetof(struct inventory, options.seed),
                                                 .gone = posting_gone,
-                                                .release = posting_release};
+                                                .parts = {SHARED_PART(word_kind, posting, key)}};
 
 static enum err posting_take(struct inventory *inv, struct str key, struct str value,
                              struct posting **ret_posting)
 {
     struct posting like = {0};
-    void *posting;
     enum err err = word_take(inv, key, &like.key);
 
-    if (!err) err = shared_take(inv, &posting_kind, &like, value, &posting);
-    if (!err) *ret_posting = posting;
-    return err;
+    return shared_take(err, inv, &posting_kind, &like, value, ret_posting);
 }
 
 const struct posting *inventory_posting(const struct inventory *inventory, struct str key,
@@ -91,7 +83,7 @@ static void look_free(struct inventory *inv, struct look *look)
     memory_give(&inv->label_bytes, look, look_size(look->attribute_count));
 }
 
-/* A label of the name under which type or zone count stands behind them while they are set. */
+/* A label with the well-known name of type or zone is hidden while that is set. */
 static bool label_hidden(const struct look *look, struct str key)
 {
     return (look->postings[LOOK_TYPE] && str_equal(key, LABEL_INSTANCE_TYPE)) ||
@@ -187,22 +179,21 @@ enum err look_take(struct inventory *inv, const struct attributes *attributes,
         }
     }
     err = table_reserve(&inv->looks, &inv->label_bytes);
-    if (err) return err;
-    look = memory_take(&inv->label_bytes, look_size(count));
+    if (!err) {
+        err = array_reserve(&inv->look_briefs, inv->look_slots.used, &inv->look_briefs_cap,
+                            sizeof *inv->look_briefs, &inv->label_bytes);
+    }
+    look = err ? NULL : memory_take(&inv->label_bytes, look_size(count));
     if (!look) return ERR_NOMEM;
     memset(look, 0, look_size(count));
     look->attribute_count = count;
     for (uint32_t i = 0; i < count; i++) look_places(look)[i] = LOOK_HIDDEN;
-    err = array_reserve(&inv->look_briefs, inv->look_slots.used, &inv->look_briefs_cap,
-                        sizeof *inv->look_briefs, &inv->label_bytes);
-    if (!err) err = rooms_take(&inv->look_slots, look, &look->slot, &inv->label_bytes);
-    if (err) {
-        look_free(inv, look);
-        return err;
+    err = rooms_take(&inv->look_slots, look, &look->slot, &inv->label_bytes);
+    if (!err) {
+        err = look_fill(inv, attributes, look);
+        if (err) rooms_give(&inv->look_slots, look->slot);
     }
-    err = look_fill(inv, attributes, look);
     if (err) {
-        rooms_give(&inv->look_slots, look->slot);
         look_free(inv, look);
         return err;
     }

@@ -33,7 +33,7 @@ static enum err few_resize(struct inventory *inv, struct cohort *c, uint32_t cap
     return ERR_OK;
 }
 
-/* Where a row with this id stands, or would. */
+/* The place of a row with this id, or where it would be. */
 static uint32_t few_place(const struct cohort *c, struct str id)
 {
     uint32_t low = 0, high = c->count;
@@ -130,7 +130,7 @@ struct cohort_change cohort_change_of(const struct inventory *inv, const struct 
     uint32_t slot = inv->look_briefs[cohort->traits.look->slot].type;
     const struct posting *type = slot == SLOT_NONE ? NULL : rooms_held(&inv->posting_slots, slot);
 
-    assert(cohort->traits.cluster); /* whose own it is, or bound to */
+    assert(cohort->traits.cluster); /* it is bound to it, or bought for it */
     return (struct cohort_change){
         .key = own ? own->slot : SLOT_NONE,
         .family = own ? own->family->slot : SLOT_NONE,

@@ -138,7 +138,7 @@ static void group_gangs(struct demand_cluster *cluster, struct demand_set *set, 
     }
 }
 
-/* Plain demands stand first and as they were sorted. */
+/* Plain demands come first, as they were sorted. */
 static struct demand *plain_equal(struct demand_set *set, uint32_t plain_count,
                                   const struct demand *like)
 {

@@ -96,10 +96,10 @@ static void need_set_retire(struct needs *needs, struct demand_set *set,
 
 /* --- clusters --- */
 
-static enum err demand_cluster_born(void *owner, void *thing)
+static enum err demand_cluster_born(void *owner, void *object)
 {
     const struct needs *needs = owner;
-    struct demand_cluster *cluster = thing;
+    struct demand_cluster *cluster = object;
 
     cluster->name = str_of(cluster->text, cluster->len);
     cluster->dimensions = needs->options.dimensions;
@@ -107,10 +107,10 @@ static enum err demand_cluster_born(void *owner, void *thing)
     return ERR_OK;
 }
 
-static void demand_cluster_gone(void *owner, void *thing)
+static void demand_cluster_gone(void *owner, void *object)
 {
     struct needs *needs = owner;
-    struct demand_cluster *cluster = thing;
+    struct demand_cluster *cluster = object;
 
     if (cluster->set.row_count) needs->filled_count--;
     if (cluster->reported) needs->reported_count--;
@@ -313,12 +313,10 @@ enum err needs_mark_reported(struct needs *needs, struct str cluster)
 {
     struct demand_cluster like = {0},
                           *entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
-    void *made;
 
     if (!entry) {
-        enum err err = shared_take(needs, &demand_cluster_kind, &like, cluster, &made);
+        enum err err = shared_take(ERR_OK, needs, &demand_cluster_kind, &like, cluster, &entry);
         if (err) return err;
-        entry = made;
     }
     if (entry->reported) return ERR_OK;
     entry->reported = true;

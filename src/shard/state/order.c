@@ -112,39 +112,16 @@ static void order_collect(const struct needs *needs, struct demand **rows)
     }
 }
 
-/* How many of the first `count` come before it. */
-static uint32_t order_place_of(const struct needs *needs, const struct demand *demand,
-                               uint32_t count)
-{
-    uint32_t low = 0, high = count;
-
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (demand_compare(&needs->order[middle], &demand) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* From behind, so that each row moves once. */
+/* From the last row to the first, so that each row moves once. */
 static void order_merge(struct needs *needs, struct demand *const *rows, uint32_t count)
 {
-    uint32_t kept = needs->order_count;
+    uint32_t kept = needs->order_count, at = kept + count;
 
-    needs->order_count += count;
+    needs->order_count = at;
     while (count > 0) {
-        struct demand *demand = rows[count - 1];
-        uint32_t place = order_place_of(needs, demand, kept);
-        memmove(needs->order + place + count, needs->order + place,
-                (kept - place) * sizeof(struct demand *));
-        memmove(needs->order_from + place + count, needs->order_from + place,
-                (kept - place) * sizeof *needs->order_from);
-        kept = place;
-        count--;
-        needs->order[kept + count] = demand;
-        needs->order_from[kept + count] = demand->cluster->slot;
+        bool old = kept > 0 && demand_compare(&needs->order[kept - 1], &rows[count - 1]) > 0;
+        needs->order[--at] = old ? needs->order[--kept] : rows[--count];
+        needs->order_from[at] = needs->order[at]->cluster->slot;
     }
 }
 

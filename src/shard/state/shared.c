@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds, makes and frees things that are kept once. A thing is in its table only while it is whole
+/* Finds, makes and frees objects that are kept once. An object is in its table only while it is whole
  * and at least one user counts it. */
 #include "shard/state/shared.h"
 
@@ -29,9 +29,9 @@ static uint32_t shared_hash(const void *owner, const struct shared_kind *kind, c
     return (uint32_t)str_hash(text, seed);
 }
 
-static uint32_t shared_len(const struct shared_kind *kind, const void *thing)
+static uint32_t shared_len(const struct shared_kind *kind, const void *object)
 {
-    return kind->text ? *(const uint32_t *)shared_at(thing, kind->len) : 0;
+    return kind->text ? *(const uint32_t *)shared_at(object, kind->len) : 0;
 }
 
 static struct table_link *shared_look_up(const void *owner, const struct shared_kind *kind,
@@ -88,29 +88,41 @@ static enum err shared_make(void *owner, const struct shared_kind *kind, const v
     return ERR_OK;
 }
 
-enum err shared_take(void *owner, const struct shared_kind *kind, void *own_like, struct str text,
-                     void **ret_thing)
+/* Gives what the object holds. */
+static void shared_empty(void *owner, const struct shared_kind *kind, void *object)
 {
-    uint32_t hash = shared_hash(owner, kind, own_like, text);
-    struct table_link *link = shared_look_up(owner, kind, own_like, text, hash);
-    enum err err = link ? ERR_OK : shared_make(owner, kind, own_like, text, hash, &link);
+    for (size_t i = 0; i < ARRAY_LEN(kind->parts) && kind->parts[i].kind; i++) {
+        shared_give(owner, kind->parts[i].kind, *(void **)shared_at(object, kind->parts[i].offset));
+    }
+    if (kind->release) kind->release(owner, object);
+}
 
-    if ((err || link->refs) && kind->release) kind->release(owner, own_like); /* not taken over */
+enum err shared_take(enum err err, void *owner, const struct shared_kind *kind, void *own_like,
+                     struct str text, void *ret_pointer)
+{
+    struct table_link *link = NULL;
+
+    if (!err) {
+        uint32_t hash = shared_hash(owner, kind, own_like, text);
+        link = shared_look_up(owner, kind, own_like, text, hash);
+        if (!link) err = shared_make(owner, kind, own_like, text, hash, &link);
+    }
+    if (err || link->refs) shared_empty(owner, kind, own_like); /* not taken over */
     if (err) return err;
     link->refs++;
-    *ret_thing = link;
+    memcpy(ret_pointer, &link, sizeof link);
     return ERR_OK;
 }
 
-void shared_give(void *owner, const struct shared_kind *kind, void *thing)
+void shared_give(void *owner, const struct shared_kind *kind, void *object)
 {
-    struct table_link *link = thing;
+    struct table_link *link = object;
 
     if (!link || --link->refs) return;
-    if (kind->gone) kind->gone(owner, thing);
+    if (kind->gone) kind->gone(owner, object);
     table_remove(shared_at(owner, kind->table), link);
     if (kind->slots)
-        rooms_give(shared_at(owner, kind->slots), *(uint32_t *)shared_at(thing, kind->slot));
-    if (kind->release) kind->release(owner, thing);
-    memory_give(shared_at(owner, kind->bytes), link, kind->size + shared_len(kind, thing));
+        rooms_give(shared_at(owner, kind->slots), *(uint32_t *)shared_at(object, kind->slot));
+    shared_empty(owner, kind, object);
+    memory_give(shared_at(owner, kind->bytes), link, kind->size + shared_len(kind, object));
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hash tables of linked structs, slot numbers, and counted arrays. Memory is counted by the
+ * caller; a table that cannot grow stays correct. */
 #include "shard/state/table.h"
 
 #include <string.h>
@@ -101,7 +103,7 @@ void array_free(void *items, uint32_t cap, size_t size, uint64_t *bytes)
     if (items) memory_give(bytes, items, cap * size);
 }
 
-enum err rooms_take(struct rooms *rooms, void *thing, uint32_t *ret_slot, uint64_t *bytes)
+enum err rooms_take(struct rooms *rooms, void *object, uint32_t *ret_slot, uint64_t *bytes)
 {
     uint32_t slot = rooms->first_free;
     enum err err;
@@ -114,7 +116,7 @@ enum err rooms_take(struct rooms *rooms, void *thing, uint32_t *ret_slot, uint64
         if (err) return err;
         slot = rooms->used++;
     }
-    rooms->at[slot] = thing;
+    rooms->at[slot] = object;
     *ret_slot = slot;
     return ERR_OK;
 }

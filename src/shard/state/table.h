@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table of structs that carry their own link, and dense numbers for them.
  *
- * The tables of the shard hold millions of small shared things; a link inside the thing costs 16
+ * The tables of the shard hold millions of small shared objects; a link inside the object costs 16
  * bytes and no second allocation. What equal means is the caller's: walk the chain and compare.
  * Nothing that is decided may follow the order of a chain. */
 #ifndef SHARD_STATE_TABLE_H
@@ -11,7 +11,7 @@
 struct table_link {
     struct table_link *next;
     uint32_t hash;
-    uint32_t refs; /* the owner's count of who points here; unused where things are not shared */
+    uint32_t refs; /* the owner's count of references; unused where objects are not shared */
 };
 struct table { /* zeroed: the empty one, which holds no memory */
     struct table_link **buckets;
@@ -23,7 +23,7 @@ struct table { /* zeroed: the empty one, which holds no memory */
 enum err table_reserve(struct table *table, uint64_t *bytes);
 void table_add(struct table *table, struct table_link *link, uint32_t hash);
 void table_remove(struct table *table, struct table_link *link); /* must be in */
-void table_deinit(struct table *table, uint64_t *bytes);         /* the things are not touched */
+void table_deinit(struct table *table, uint64_t *bytes);         /* the objects are not touched */
 
 static inline struct table_link *table_chain(const struct table *table, uint32_t hash)
 {
@@ -33,24 +33,24 @@ static inline struct table_link *table_chain(const struct table *table, uint32_t
     for (struct table_link *link = table_chain((table), (wanted_hash)); link; link = link->next)   \
         if (link->hash == (wanted_hash))
 
-/* Small numbers for things, reused when a thing goes: what arrays beside the tables are indexed by.
+/* Small numbers for objects, reused when one goes: what arrays beside the tables are indexed by.
  * All slots are below `used`. */
 struct rooms {                      /* zeroed: empty */
     void **at;                      /* free ones hold the chain, see rooms_get */
     uint32_t used, cap, first_free; /* a chain through the free ones; number + 1, 0 ends it */
 };
-/* The thing under a number below `used`; NULL: free. A free slot has an odd value. */
+/* The object under a number below `used`; NULL: free. A free slot has an odd value. */
 static inline void *rooms_get(const struct rooms *rooms, uint32_t slot)
 {
     return (uintptr_t)rooms->at[slot] & 1 ? NULL : rooms->at[slot];
 }
-/* The thing under a number that one of its users holds: it is there. */
+/* The object under a number that one of its users holds: it is there. */
 static inline void *rooms_held(const struct rooms *rooms, uint32_t slot)
 {
     assert(slot < rooms->used && !((uintptr_t)rooms->at[slot] & 1));
     return rooms->at[slot];
 }
-enum err rooms_take(struct rooms *rooms, void *thing, uint32_t *ret_slot, uint64_t *bytes);
+enum err rooms_take(struct rooms *rooms, void *object, uint32_t *ret_slot, uint64_t *bytes);
 void rooms_give(struct rooms *rooms, uint32_t slot);
 void rooms_deinit(struct rooms *rooms, uint64_t *bytes);
 

@@ -24,51 +24,31 @@ const struct word *inventory_word(const struct inventory *inventory, struct str 
 enum err word_take(struct inventory *inv, struct str text, struct word **ret_word)
 {
     struct word like = {0};
-    void *word = NULL;
-    enum err err = text.len ? shared_take(inv, &word_kind, &like, text, &word) : ERR_OK;
 
-    *ret_word = word;
-    return err;
-}
-
-/* Both or neither. */
-static enum err words_take(struct inventory *inv, struct str first, struct str second,
-                           struct word **ret_first, struct word **ret_second)
-{
-    enum err err = word_take(inv, first, ret_first);
-
-    if (err) return err;
-    err = word_take(inv, second, ret_second);
-    if (err) shared_give(inv, &word_kind, *ret_first);
-    return err;
+    *ret_word = NULL;
+    return text.len ? shared_take(ERR_OK, inv, &word_kind, &like, text, ret_word) : ERR_OK;
 }
 
 /* --- origins --- */
 
-static void origin_release(void *inv, void *thing)
-{
-    const struct origin *origin = thing;
-
-    shared_give(inv, &word_kind, origin->host_provider);
-    shared_give(inv, &word_kind, origin->last_error);
-}
-
 static const struct shared_kind origin_kind = {
     SHARED_KEY(origin, host_provider, last_error), SHARED_TABLE(inventory, origins, origin),
-    SHARED_SLOTS(inventory, origin_slots, origin), .release = origin_release};
+    SHARED_SLOTS(inventory, origin_slots, origin),
+    .parts = {SHARED_PART(word_kind, origin, host_provider),
+              SHARED_PART(word_kind, origin, last_error)}};
 
 enum err origin_take(struct inventory *inv, struct str host_provider, struct str last_error,
                      uint32_t *ret_slot)
 {
-    struct origin like = {0};
-    void *origin;
+    struct origin like = {0}, *origin;
     enum err err;
 
     *ret_slot = SLOT_NONE;
     if (!host_provider.len && !last_error.len) return ERR_OK;
-    err = words_take(inv, host_provider, last_error, &like.host_provider, &like.last_error);
-    if (!err) err = shared_take(inv, &origin_kind, &like, STR_EMPTY, &origin);
-    if (!err) *ret_slot = ((struct origin *)origin)->slot;
+    err = word_take(inv, host_provider, &like.host_provider);
+    if (!err) err = word_take(inv, last_error, &like.last_error);
+    err = shared_take(err, inv, &origin_kind, &like, STR_EMPTY, &origin);
+    if (!err) *ret_slot = origin->slot;
     return err;
 }
 
@@ -92,18 +72,18 @@ static void bag_free(struct inventory *inv, struct bag *bag)
     array_free(bag->at, bag->cap, sizeof *bag->at, &inv->bytes);
 }
 
-static void lanes_free(struct inventory *inv, struct lanes *lanes)
+static void type_bags_free(struct inventory *inv, struct type_bags *types)
 {
-    for (uint32_t i = 0; i < lanes->count; i++) bag_free(inv, &lanes->at[i].bag);
-    array_free(lanes->at, lanes->cap, sizeof *lanes->at, &inv->bytes);
+    for (uint32_t i = 0; i < types->count; i++) bag_free(inv, &types->at[i].bag);
+    array_free(types->at, types->cap, sizeof *types->at, &inv->bytes);
 }
 
-static void cluster_gone(void *inv, void *thing)
+static void cluster_gone(void *inv, void *object)
 {
-    struct cohort_cluster *cluster = thing;
+    struct cohort_cluster *cluster = object;
 
-    lanes_free(inv, &cluster->configured);
-    lanes_free(inv, &cluster->configuring);
+    type_bags_free(inv, &cluster->configured);
+    type_bags_free(inv, &cluster->configuring);
     bag_free(inv, &cluster->others);
 }
 
@@ -114,11 +94,9 @@ const struct shared_kind cluster_kind = {
 enum err cluster_take(struct inventory *inv, struct str text, struct cohort_cluster **ret_cluster)
 {
     struct cohort_cluster like = {0};
-    void *cluster = NULL;
-    enum err err = text.len ? shared_take(inv, &cluster_kind, &like, text, &cluster) : ERR_OK;
 
-    *ret_cluster = cluster;
-    return err;
+    *ret_cluster = NULL;
+    return text.len ? shared_take(ERR_OK, inv, &cluster_kind, &like, text, ret_cluster) : ERR_OK;
 }
 
 const struct cohort_cluster *inventory_cluster(const struct inventory *inventory,
@@ -129,55 +107,41 @@ const struct cohort_cluster *inventory_cluster(const struct inventory *inventory
 
 /* --- families and keys --- */
 
-static enum err family_born(void *owner, void *thing)
+static enum err family_born(void *owner, void *object)
 {
     struct inventory *inv = owner;
 
-    ((struct family *)thing)->birth = ++inv->births;
+    ((struct family *)object)->birth = ++inv->births;
     inv->keys_born++;
     return ERR_OK;
 }
 
-static void family_gone(void *owner, void *thing)
+static void family_gone(void *owner, void *object)
 {
     struct inventory *inv = owner;
-    struct family *family = thing;
+    struct family *family = object;
 
     assert(family->count == 0);
     array_free(family->keys, family->cap, sizeof(struct key *), &inv->bytes);
 }
 
-static void family_release(void *inv, void *thing)
-{
-    const struct family *family = thing;
-
-    shared_give(inv, &cluster_kind, family->cluster);
-    shared_give(inv, &word_kind, family->fingerprint);
-}
-
-static const struct shared_kind family_kind = {SHARED_KEY(family, cluster, fingerprint),
-                                               SHARED_TABLE(inventory, families, family),
-                                               SHARED_SLOTS(inventory, family_slots, family),
-                                               .born = family_born,
-                                               .gone = family_gone,
-                                               .release = family_release};
+static const struct shared_kind family_kind = {
+    SHARED_KEY(family, cluster, fingerprint),
+    SHARED_TABLE(inventory, families, family),
+    SHARED_SLOTS(inventory, family_slots, family),
+    .born = family_born,
+    .gone = family_gone,
+    .parts = {SHARED_PART(cluster_kind, family, cluster),
+              SHARED_PART(word_kind, family, fingerprint)}};
 
 static enum err family_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                             struct family **ret_family)
 {
     struct family like = {0};
-    void *family;
     enum err err = cluster_take(inv, cluster, &like.cluster);
 
-    if (err) return err;
-    err = word_take(inv, fingerprint, &like.fingerprint);
-    if (err) {
-        family_release(inv, &like);
-        return err;
-    }
-    err = shared_take(inv, &family_kind, &like, STR_EMPTY, &family);
-    if (!err) *ret_family = family;
-    return err;
+    if (!err) err = word_take(inv, fingerprint, &like.fingerprint);
+    return shared_take(err, inv, &family_kind, &like, STR_EMPTY, ret_family);
 }
 
 void key_changed(struct inventory *inv, const struct key *key)
@@ -189,10 +153,10 @@ void key_changed(struct inventory *inv, const struct key *key)
                                .cluster = key->family->cluster->slot};
 }
 
-static enum err key_born(void *owner, void *thing)
+static enum err key_born(void *owner, void *object)
 {
     struct inventory *inv = owner;
-    struct key *key = thing;
+    struct key *key = object;
     struct family *family = key->family;
     enum err err = array_reserve(&family->keys, family->count, &family->cap, sizeof(struct key *),
                                  &inv->bytes);
@@ -207,9 +171,9 @@ static enum err key_born(void *owner, void *thing)
     return ERR_OK;
 }
 
-static void key_gone(void *inv, void *thing)
+static void key_gone(void *inv, void *object)
 {
-    struct key *key = thing;
+    struct key *key = object;
     struct family *family = key->family;
 
     family->version++;
@@ -219,37 +183,22 @@ static void key_gone(void *inv, void *thing)
     bag_free(inv, &key->cohorts);
 }
 
-static void key_release(void *inv, void *thing)
-{
-    const struct key *key = thing;
-
-    shared_give(inv, &word_kind, key->group);
-    shared_give(inv, &family_kind, key->family);
-}
-
-const struct shared_kind key_kind = {SHARED_KEY(key, family, group),
-                                     SHARED_TABLE(inventory, keys, key),
-                                     SHARED_SLOTS(inventory, key_slots, key),
-                                     .born = key_born,
-                                     .gone = key_gone,
-                                     .release = key_release};
+const struct shared_kind key_kind = {
+    SHARED_KEY(key, family, group),
+    SHARED_TABLE(inventory, keys, key),
+    SHARED_SLOTS(inventory, key_slots, key),
+    .born = key_born,
+    .gone = key_gone,
+    .parts = {SHARED_PART(word_kind, key, group), SHARED_PART(family_kind, key, family)}};
 
 enum err key_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                   struct str group, struct key **ret_key)
 {
     struct key like = {0};
-    void *key;
     enum err err = family_take(inv, cluster, fingerprint, &like.family);
 
-    if (err) return err;
-    err = word_take(inv, group, &like.group);
-    if (err) {
-        key_release(inv, &like);
-        return err;
-    }
-    err = shared_take(inv, &key_kind, &like, STR_EMPTY, &key);
-    if (!err) *ret_key = key;
-    return err;
+    if (!err) err = word_take(inv, group, &like.group);
+    return shared_take(err, inv, &key_kind, &like, STR_EMPTY, ret_key);
 }
 
 const struct family *inventory_family(const struct inventory *inventory, struct str cluster,
@@ -280,17 +229,9 @@ static double no_minus_zero(double dollars)
     return dollars == 0 ? 0 : dollars;
 }
 
-static void stamp_release(void *inv, void *thing)
-{
-    const struct stamp *stamp = thing;
-
-    shared_give(inv, &word_kind, stamp->fingerprint);
-    shared_give(inv, &word_kind, stamp->group);
-}
-
-const struct shared_kind stamp_kind = {SHARED_KEY(stamp, fingerprint, priority),
-                                       SHARED_TABLE(inventory, stamps, stamp),
-                                       .release = stamp_release};
+const struct shared_kind stamp_kind = {
+    SHARED_KEY(stamp, fingerprint, priority), SHARED_TABLE(inventory, stamps, stamp),
+    .parts = {SHARED_PART(word_kind, stamp, fingerprint), SHARED_PART(word_kind, stamp, group)}};
 
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
                     struct stamp **ret_stamp)
@@ -298,7 +239,6 @@ enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
     struct stamp like = {.priority = given->priority,
                          .interruption_dollars = no_minus_zero(given->interruption_dollars),
                          .reclamation_dollars = no_minus_zero(given->reclamation_dollars)};
-    void *stamp = NULL;
     enum err err;
 
     *ret_stamp = NULL;
@@ -306,37 +246,28 @@ enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
         like.interruption_dollars == 0 && like.reclamation_dollars == 0) {
         return ERR_OK;
     }
-    err = words_take(inv, given->fingerprint, given->group, &like.fingerprint, &like.group);
-    if (!err) err = shared_take(inv, &stamp_kind, &like, STR_EMPTY, &stamp);
-    *ret_stamp = stamp;
-    return err;
+    err = word_take(inv, given->fingerprint, &like.fingerprint);
+    if (!err) err = word_take(inv, given->group, &like.group);
+    return shared_take(err, inv, &stamp_kind, &like, STR_EMPTY, ret_stamp);
 }
 
 /* --- promises --- */
 
-static void promise_release(void *inv, void *thing)
-{
-    shared_give(inv, &key_kind, ((const struct promise *)thing)->key);
-}
-
 const struct shared_kind promise_kind = {SHARED_KEY(promise, key, priority),
                                          SHARED_TABLE(inventory, promises, promise),
-                                         .release = promise_release};
+                                         .parts = {SHARED_PART(key_kind, promise, key)}};
 
 enum err promise_take(struct inventory *inv, const struct machine_promise *given,
                       uint64_t idle_since_ms, struct promise **ret_promise)
 {
     struct promise like = {
         .at = given->at, .idle_since_ms = idle_since_ms, .priority = given->priority};
-    void *promise = NULL;
     enum err err;
 
     *ret_promise = NULL;
     if (!given->cluster.len) return ERR_OK;
     err = key_take(inv, given->cluster, given->fingerprint, given->group, &like.key);
-    if (!err) err = shared_take(inv, &promise_kind, &like, STR_EMPTY, &promise);
-    *ret_promise = promise;
-    return err;
+    return shared_take(err, inv, &promise_kind, &like, STR_EMPTY, ret_promise);
 }
 
 /* --- shapes --- */
@@ -356,9 +287,9 @@ static void resources_copy(struct resources *to, const struct resources *from)
     memcpy(to->milli, from->milli, resource_bits(from->mask) * sizeof from->milli[0]);
 }
 
-static enum err shape_born(void *, void *thing)
+static enum err shape_born(void *, void *object)
 {
-    struct machine_shape *shape = thing;
+    struct machine_shape *shape = object;
 
     shape->alloc = shape->allocatable.mask ? &shape->allocatable : &shape->resources;
     for (uint64_t left = shape->alloc->mask; left; left &= left - 1) {
@@ -378,12 +309,8 @@ enum err shape_take(struct inventory *inv, const struct machine *machine,
                     struct machine_shape **ret_shape)
 {
     struct machine_shape like = {0};
-    void *shape;
-    enum err err;
 
     resources_copy(&like.resources, &machine->resources);
     resources_copy(&like.allocatable, &machine->allocatable);
-    err = shared_take(inv, &shape_kind, &like, STR_EMPTY, &shape);
-    if (!err) *ret_shape = shape;
-    return err;
+    return shared_take(ERR_OK, inv, &shape_kind, &like, STR_EMPTY, ret_shape);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small shared things that machines are described with: x_take() finds or makes one and counts
+/* The small shared objects that machines are described with: x_take() finds or makes one and counts
  * it, shared_give() with its kind uncounts it and frees the last. Takes are all or nothing
  * (ERR_NOMEM). */
 #ifndef SHARD_STATE_VOCABULARY_H
@@ -26,7 +26,7 @@ void key_changed(struct inventory *inv, const struct key *key);
 /* NULL for a stamp that says nothing. */
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
                     struct stamp **ret_stamp);
-/* NULL for a promise to nobody. */
+/* NULL: no promise. */
 enum err promise_take(struct inventory *inv, const struct machine_promise *given,
                       uint64_t idle_since_ms, struct promise **ret_promise);
 enum err shape_take(struct inventory *inv, const struct machine *machine,

@@ -33,11 +33,12 @@ struct life_terms {
     uint64_t failure_ms;  /* its coordinator_failure_timeout */
     uint64_t interval_ms; /* its heartbeat_interval as configured, without any advice */
 };
-enum life_phase { /* the numbers of the wire */
-                  LIFE_INIT = 1,
-                  LIFE_READY = 2,
-                  LIFE_RUNNING = 3,
-                  LIFE_DRAINING = 4,
+/* the numbers of the wire */
+enum life_phase {
+    LIFE_INIT = 1,
+    LIFE_READY = 2,
+    LIFE_RUNNING = 3,
+    LIFE_DRAINING = 4,
 };
 struct life_options {
     uint64_t interval_ms; /* heartbeat_interval; > 0 */

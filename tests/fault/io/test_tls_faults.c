@@ -148,7 +148,6 @@ static bool converse(struct tls_context *server_context, struct tls_context *cli
                         to[i]->err = tls_session_read(to[i]->session, plain, sizeof plain, &got);
                         if (!to[i]->err && shaking && to[i]->session->state == TLS_OPEN) got = 1;
                     } while (!to[i]->err && got);
-                    if (tls_session_settle(to[i]->session) && !to[i]->err) to[i]->err = ERR_NOMEM;
                 }
                 tls_session_consume(from[i]->session, out.len);
             }

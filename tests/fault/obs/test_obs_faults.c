@@ -68,10 +68,6 @@ TEST(metrics_survive_any_allocation_that_fails)
     CHECK_OK("the last run had no failure", last);
 }
 
-static void no_due(struct loop *loop, mono_time due)
-{
-    (void)loop, (void)due;
-}
 static void no_wake(struct loop *loop)
 {
     (void)loop;
@@ -79,7 +75,7 @@ static void no_wake(struct loop *loop)
 
 TEST(health_survives_any_allocation_that_fails)
 {
-    static const struct loop_ops ops = {.wake_at = no_due, .wake_now = no_wake};
+    static const struct loop_ops ops = {.wake = no_wake};
     enum err last = ERR_INTERNAL;
     fake_clock_init(&now);
     FAULT_SWEEP_ALLOC(k)

@@ -155,7 +155,7 @@ def strangers():
                     throw(node.raft, attack)
             load.progress()
             wait_for("another cluster is refused", lambda: "it belongs to cluster" in log_of(cluster.nodes[1]))
-            wait_for("and is refused", lambda: "cannot connect to a replica" in log_of(stranger))
+            wait_for("and notices it", lambda: "cannot connect to a replica" in log_of(stranger))
             replayed = [node for node in cluster.nodes.values() if "reason=" in log_of(node)]
             check(len(replayed) == 3, "each replica says whom it refused")
             check(stranger.status()["role"] != "leader", "the stranger leads")

@@ -50,7 +50,7 @@ TEST(texts_are_lower_case_without_full_stop_and_no_two_are_the_same)
     }
 }
 
-/* The rule the retry policies and the model checker stand on. */
+/* The rule the retry policies and the model checker depend on. */
 TEST(dont_know_is_kept_apart_from_not_done)
 {
     CHECK_U64("on the wire, too", err_grpc_status(ERR_UNKNOWN), GRPC_UNKNOWN);

@@ -7,18 +7,18 @@
 #include "lib/test.h"
 
 enum { SEED = 42 };
-struct thing {
+struct item {
     char key[32];
 };
 
-static struct str key_of(const struct thing *thing)
+static struct str key_of(const struct item *item)
 {
-    return str_from(thing->key);
+    return str_from(item->key);
 }
 
-static void name_things(struct thing *things, size_t count)
+static void name_items(struct item *items, size_t count)
 {
-    for (size_t i = 0; i < count; i++) snprintf(things[i].key, sizeof things[i].key, "key-%zu", i);
+    for (size_t i = 0; i < count; i++) snprintf(items[i].key, sizeof items[i].key, "key-%zu", i);
 }
 
 TEST(a_zeroed_or_fresh_map_can_be_read_and_closed_twice)
@@ -40,21 +40,20 @@ TEST(a_zeroed_or_fresh_map_can_be_read_and_closed_twice)
 TEST(what_was_put_is_found_and_what_was_removed_is_not)
 {
     enum { COUNT = 1000 };
-    static struct thing things[COUNT];
+    static struct item items[COUNT];
     struct map m;
 
-    name_things(things, COUNT);
+    name_items(items, COUNT);
     map_init(&m, COUNT, SEED);
-    for (size_t i = 0; i < COUNT; i++) CHECK_OK("put", map_put(&m, key_of(&things[i]), &things[i]));
+    for (size_t i = 0; i < COUNT; i++) CHECK_OK("put", map_put(&m, key_of(&items[i]), &items[i]));
     CHECK_SIZE("all in", map_count(&m), COUNT);
-    for (size_t i = 0; i < COUNT; i++)
-        CHECK("found", map_get(&m, key_of(&things[i])) == &things[i]);
+    for (size_t i = 0; i < COUNT; i++) CHECK("found", map_get(&m, key_of(&items[i])) == &items[i]);
     CHECK("a prefix is another key", map_get(&m, STR("key-")) == NULL);
     for (size_t i = 0; i < COUNT; i += 2)
-        CHECK("removed", map_remove(&m, key_of(&things[i])) == &things[i]);
+        CHECK("removed", map_remove(&m, key_of(&items[i])) == &items[i]);
     for (size_t i = 0; i < COUNT; i++)
-        CHECK("only the odd ones", map_get(&m, key_of(&things[i])) == (i % 2 ? &things[i] : NULL));
-    CHECK("removing twice finds nothing", map_remove(&m, key_of(&things[0])) == NULL);
+        CHECK("only the odd ones", map_get(&m, key_of(&items[i])) == (i % 2 ? &items[i] : NULL));
+    CHECK("removing twice finds nothing", map_remove(&m, key_of(&items[0])) == NULL);
     CHECK_SIZE("half are left", map_count(&m), COUNT / 2);
     map_deinit(&m);
 }
@@ -143,16 +142,16 @@ TEST(a_walk_follows_insertion_whatever_the_seed)
 TEST(the_current_entry_may_be_removed_during_a_walk)
 {
     enum { COUNT = 100 };
-    static struct thing things[COUNT];
+    static struct item items[COUNT];
     struct map m;
     struct map_entry *entry;
     size_t cursor = 0, seen = 0;
 
-    name_things(things, COUNT);
+    name_items(items, COUNT);
     map_init(&m, COUNT, SEED);
-    for (size_t i = 0; i < COUNT; i++) CHECK_OK("put", map_put(&m, key_of(&things[i]), &things[i]));
+    for (size_t i = 0; i < COUNT; i++) CHECK_OK("put", map_put(&m, key_of(&items[i]), &items[i]));
     while ((entry = map_next(&m, &cursor))) {
-        CHECK("each once, in order", entry->value == &things[seen]);
+        CHECK("each once, in order", entry->value == &items[seen]);
         if (seen++ % 3 != 0) map_remove(&m, entry->key);
     }
     CHECK_SIZE("all seen", seen, COUNT);
@@ -166,23 +165,23 @@ TEST(the_current_entry_may_be_removed_during_a_walk)
 TEST(keys_that_come_and_go_do_not_make_it_grow)
 {
     enum { STAY = 128, TURNS = 20000 }; /* a full array of entries, the worst case */
-    static struct thing things[TURNS];
+    static struct item items[TURNS];
     struct map m;
     size_t rebuilds = 0;
 
-    name_things(things, TURNS);
+    name_items(items, TURNS);
     map_init(&m, STAY, SEED);
     for (size_t i = 0; i < TURNS; i++) {
-        if (i >= STAY) CHECK("oldest out", map_remove(&m, key_of(&things[i - STAY])) != NULL);
+        if (i >= STAY) CHECK("oldest out", map_remove(&m, key_of(&items[i - STAY])) != NULL);
         size_t used = m.used;
-        CHECK_OK("newest in", map_put(&m, key_of(&things[i]), &things[i]));
+        CHECK_OK("newest in", map_put(&m, key_of(&items[i]), &items[i]));
         if (m.used != used + 1) rebuilds++;
     }
     CHECK("holes are squeezed out once in many turns, not in each", rebuilds < TURNS / STAY * 2);
     CHECK_SIZE("at its ceiling", map_count(&m), STAY);
     CHECK("memory stayed in proportion", m.cap <= 4 * STAY);
     for (size_t i = TURNS - STAY; i < TURNS; i++)
-        CHECK("found", map_get(&m, key_of(&things[i])) == &things[i]);
+        CHECK("found", map_get(&m, key_of(&items[i])) == &items[i]);
     map_deinit(&m);
 }
 
@@ -204,14 +203,14 @@ TEST(an_equal_hash_is_not_an_equal_key)
 /* The key usually lives in the value's struct, and that is freed after the removal. */
 TEST(a_removed_key_is_not_looked_at_again)
 {
-    struct thing gone = {"key"}, other = {"other"};
+    struct item gone = {"key"}, other = {"other"};
     struct map m;
 
     map_init(&m, 10, SEED);
     CHECK_OK("put", map_put(&m, key_of(&gone), &gone));
     CHECK_OK("put", map_put(&m, key_of(&other), &other));
     map_remove(&m, key_of(&gone));
-    gone = (struct thing){"other"};
+    gone = (struct item){"other"};
     CHECK("found at the right place", map_get(&m, STR("other")) == &other);
     CHECK("gone", map_get(&m, STR("key")) == NULL);
     map_deinit(&m);

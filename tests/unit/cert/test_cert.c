@@ -270,7 +270,7 @@ TEST(a_key_that_others_may_read_is_told_or_refused)
     place_init(&p);
     make_ca(&p);
     CHECK("opened up", chmod(p.key, 0640) == 0);
-    CHECK("told", make_ca(&p).key_exposed);
+    CHECK("reported", make_ca(&p).key_exposed);
     p.ca_options.strict_permissions = true;
     CHECK_ERR("refused", cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note),
               ERR_DENIED);
@@ -431,7 +431,7 @@ TEST(each_kind_carries_its_identity_and_openssl_agrees)
     bool has_openssl =
         proc_run(&(struct proc){0}, (const char *[]){"openssl", "version", NULL}) == 0;
 
-    CHECK_SIZE("every kind stands in the table", ARRAY_LEN(kinds), CERT_KIND_COUNT);
+    CHECK_SIZE("every kind is in the table", ARRAY_LEN(kinds), CERT_KIND_COUNT);
     place_init(&p);
     make_ca(&p);
     at = now(); /* no certificate begins before its authority */
@@ -724,7 +724,7 @@ static void authority_stands(struct place *p, const char *cert, const char *key,
     CHECK_ERR(says, cert_leaf_ensure(fs_real(), &p->leaf_options, NULL, now(), &report, &note),
               ERR_CONFLICT);
     CHECK_HAS("renewed", note.text, says);
-    CHECK("the authority stands", is_same(p->ca, ca) && is_same(p->key, ca_key));
+    CHECK("the authority remains", is_same(p->ca, ca) && is_same(p->key, ca_key));
     free(ca);
     free(ca_key);
 }
@@ -756,7 +756,7 @@ TEST(the_authority_is_never_taken_for_a_leaf)
     authority_stands(&p, link_name, p.leaf_key, "holds the certificate of an authority");
     copy_file(p.ca, p.leaf, 0644);
     authority_stands(&p, p.leaf, p.leaf_key, "holds the certificate of an authority");
-    CHECK("the copy stands too", access(p.leaf_key, F_OK) != 0);
+    CHECK("the copy remains too", access(p.leaf_key, F_OK) != 0);
     copy_file(p.key, p.leaf_key, 0600);
     authority_stands(&p, other, p.leaf_key, "holds the key of an authority");
     CHECK_OK("rotated", cert_ca_rotate(fs_real(), &p.ca_options, now(), &report, &note));

@@ -213,7 +213,7 @@ TEST(case_194_a_key_that_others_may_read_is_told_or_refused)
     CHECK_U64("an open umask opens nothing", info.st_mode & 0777, 0600);
     CHECK("opened by hand", chmod(path, 0644) == 0);
     ca = opened(dir, NULL, now());
-    CHECK_HAS("told", cert_workers_warning(ca), "may be read by others");
+    CHECK_HAS("reported", cert_workers_warning(ca), "may be read by others");
     cert_workers_close(ca);
     CHECK_ERR("refused", cert_workers_open(fs_real(), &strict, now(), &ca, NULL), ERR_DENIED);
 }

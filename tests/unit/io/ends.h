@@ -104,7 +104,7 @@ static inline void server_on_accept(void *owner, struct stream *own_stream)
         listener_close(server->listener);
         server->listener = NULL;
     }
-    if (end->close_when == IN_ACCEPT) { /* before it was started: nobody is told */
+    if (end->close_when == IN_ACCEPT) { /* before it was started: nobody is notified */
         stream_close(own_stream);
         end->stream = NULL;
         return;

@@ -487,7 +487,7 @@ TEST(a_file_is_read_whole_or_not_at_all)
     }
 }
 
-/* /proc tells size 0 for everything, as a file does that grew after it was asked. */
+/* /proc shows size 0 for everything, as a file does that grew after it was asked. */
 TEST(a_file_longer_than_it_says_is_read_whole)
 {
     struct buf buf;
@@ -798,7 +798,7 @@ TEST(out_of_descriptors_is_full)
     CHECK_ERR("a limit, not a failing disk", lock_err, ERR_FULL);
 }
 
-/* As somebody who is not root, whoever runs the test. */
+/* As a user other than root, whichever user runs the test. */
 TEST(what_may_not_be_read_is_denied_and_need_not_be_synced)
 {
     enum { NOBODY = 65534 };
@@ -826,7 +826,7 @@ TEST(what_may_not_be_read_is_denied_and_need_not_be_synced)
     if (root) CHECK("root again", seteuid(0) == 0);
     CHECK("the place", made);
     CHECK_ERR("a directory that may be searched and not read", sync, ERR_DENIED);
-    CHECK_OK("what stands in it was not ours to sync", there);
+    CHECK_OK("its parent was not ours to sync", there);
     CHECK_OK("and what we make below is", below);
     CHECK_ERR("behind a shut door", secret, ERR_DENIED);
     CHECK_ERR("behind a shut door", write, ERR_DENIED);

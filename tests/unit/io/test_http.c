@@ -67,12 +67,12 @@ static const struct {
     {"a handler sees its path decoded", "GET /echo/a%20b%2fc HTTP/1.1\r\nHost: x\r\n\r\n", 200,
      "path=/echo/a b/c "},
     {"a prefix is not its own parent", "GET /echo HTTP/1.1\r\nHost: x\r\n\r\n", 404,
-     "404 not found"},
-    {"an exact route is exact", "GET /get/ HTTP/1.1\r\nHost: x\r\n\r\n", 404, "404 not found"},
-    {"a page is exact", "GET /page/x HTTP/1.1\r\nHost: x\r\n\r\n", 404, "404 not found"},
+     "404 Not Found"},
+    {"an exact route is exact", "GET /get/ HTTP/1.1\r\nHost: x\r\n\r\n", 404, "404 Not Found"},
+    {"a page is exact", "GET /page/x HTTP/1.1\r\nHost: x\r\n\r\n", 404, "404 Not Found"},
     {"absolute form, as proxies send it", "GET http://x/get?q HTTP/1.1\r\nHost: x\r\n\r\n", 200,
      "path=/get query=q"},
-    {"absolute form without path", "GET http://x?q HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 bad"},
+    {"absolute form without path", "GET http://x?q HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 Bad"},
     {"a body",
      "POST /post HTTP/1.1\r\nHost: x\r\nContent-Type: a/b\r\nContent-Length: 3\r\n\r\nabc", 200,
      "type=a/b body=abc"},
@@ -98,17 +98,17 @@ static const struct {
      "Allow: GET, HEAD, POST\r\n"},
     {"a method nobody knows", "BREW /page HTTP/1.1\r\nHost: x\r\n\r\n", 405,
      "Allow: GET, HEAD\r\n"},
-    {"half a percent sign", "GET /echo/%2 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 bad request"},
+    {"half a percent sign", "GET /echo/%2 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 Bad Request"},
     {"a percent sign with no hex", "GET /echo/%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400,
-     "400 bad request"},
-    {"an encoded NUL", "GET /page%00x HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 bad request"},
+     "400 Bad Request"},
+    {"an encoded NUL", "GET /page%00x HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 Bad Request"},
     {"an encoded line end", "GET /echo/%0d%0aX HTTP/1.1\r\nHost: x\r\n\r\n", 400,
-     "400 bad request"},
-    {"not UTF-8", "GET /echo/%ff HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 bad request"},
-    {"going up", "GET /echo/../page HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 bad request"},
+     "400 Bad Request"},
+    {"not UTF-8", "GET /echo/%ff HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 Bad Request"},
+    {"going up", "GET /echo/../page HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 Bad Request"},
     {"going up, encoded", "GET /echo/%2e%2e%2fpage HTTP/1.1\r\nHost: x\r\n\r\n", 400,
-     "400 bad request"},
-    {"a single dot", "GET /echo/./x HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 bad request"},
+     "400 Bad Request"},
+    {"a single dot", "GET /echo/./x HTTP/1.1\r\nHost: x\r\n\r\n", 400, "400 Bad Request"},
     {"dots inside a name are a name", "GET /echo/..x HTTP/1.1\r\nHost: x\r\n\r\n", 200,
      "path=/echo/..x "},
     {"no host", "GET /page HTTP/1.1\r\n\r\n", 400, "400"},
@@ -659,7 +659,7 @@ TEST(a_reader_that_lags_loses_the_oldest_and_is_told_how_many)
             seen++;
         }
     }
-    CHECK_U64("every event was either seen or told as dropped", seen + dropped, SENT + 1);
+    CHECK_U64("every event was either seen or reported as dropped", seen + dropped, SENT + 1);
     CHECK("and many were dropped", dropped > 0);
     stats = http_stats(server);
     CHECK_U64("the same number is counted", stats.events_dropped, dropped);
@@ -831,7 +831,7 @@ TEST(publish_send_read_and_close_at_the_same_time)
     CHECK("listens", client_await(&reader, "retry: 2000\n\n"));
     for (int i = 0; i < 6; i++) pthread_join(threads[i], NULL);
     http_close(load.server); /* with a reader connected */
-    CHECK("the reader is told in order", client_await(&reader, "0\r\n\r\n"));
+    CHECK("the reader is notified in order", client_await(&reader, "0\r\n\r\n"));
     client_close(&reader);
 }
 
@@ -1199,7 +1199,7 @@ TEST(pair_and_authorities_are_renewed_together_or_not_at_all)
     http_close(server);
 }
 
-/* While a connection is open: other authorities, and the server told of them. */
+/* While a connection is open: other authorities, and the server notified of them. */
 struct change {
     struct site *site, *other;
     struct http_server *server;

@@ -7,7 +7,7 @@
 
 /* What happened, one letter each. */
 static char story[64];
-static void tell(char letter)
+static void letter_add(char letter)
 {
     size_t len = strlen(story);
     if (len + 1 < sizeof story) story[len] = letter, story[len + 1] = '\0';
@@ -22,28 +22,28 @@ static struct turn_hook hook;
 static void on_first_task(struct task *task)
 {
     (void)task;
-    tell('k');
+    letter_add('k');
 }
 static void on_hook_task(struct task *task)
 {
     (void)task;
-    tell('K');
+    letter_add('K');
 }
 static void on_event(struct post *post)
 {
     (void)post;
-    tell('e');
+    letter_add('e');
     loop_defer(rig.loop, &first_task);
 }
 static void on_due(struct timer *timer)
 {
     (void)timer;
-    tell('t');
+    letter_add('t');
 }
 static void on_turn_end(struct turn_hook *h)
 {
     (void)h;
-    tell('h');
+    letter_add('h');
     if (!strchr(story, 'K')) loop_defer(rig.loop, &hook_task);
 }
 
@@ -122,17 +122,17 @@ static struct task other_task;
 static void cancels_other(struct task *task)
 {
     (void)task;
-    tell('c');
+    letter_add('c');
     task_cancel(&other_task);
 }
 static void on_other(struct task *task)
 {
     (void)task;
-    tell('o');
+    letter_add('o');
 }
 static void frees_itself(struct task *task)
 {
-    tell('f');
+    letter_add('f');
     free(task);
 }
 
@@ -157,14 +157,14 @@ TEST(a_task_may_cancel_another_of_its_round_and_free_itself)
 static struct turn_hook second_hook;
 static void removes_both(struct turn_hook *h)
 {
-    tell('1');
+    letter_add('1');
     turn_hook_remove(h);
     turn_hook_remove(&second_hook);
 }
 static void never_runs(struct turn_hook *h)
 {
     (void)h;
-    tell('2');
+    letter_add('2');
 }
 
 TEST(a_hook_may_remove_itself_and_the_next)
@@ -192,7 +192,7 @@ static struct named_timer timers[4];
 
 static void on_named(struct timer *timer)
 {
-    tell(CONTAINER_OF(timer, struct named_timer, timer)->name);
+    letter_add(CONTAINER_OF(timer, struct named_timer, timer)->name);
 }
 static void stops_next(struct timer *timer)
 {
@@ -404,7 +404,7 @@ static void *post_last_word(void *context)
 static void on_last_word(struct post *post)
 {
     (void)post;
-    tell('w');
+    letter_add('w');
 }
 
 TEST(closing_runs_the_posts_that_still_wait)
@@ -478,14 +478,14 @@ TEST(the_watchdog_tells_cpu_from_waiting)
     struct loop_stats stats = loop_stats(rig.loop);
     CHECK_U64("a turn that computes is slow by CPU", stats.slow_cpu, 1);
     CHECK_U64("and by the wall", stats.slow_wall, 1);
-    CHECK("told", slow_turns == 1 && slow_turn.cpu_ns >= 3 * LOOP_SLOW_NS);
+    CHECK("reported", slow_turns == 1 && slow_turn.cpu_ns >= 3 * LOOP_SLOW_NS);
     CHECK("CPU never exceeds wall", slow_turn.cpu_ns <= slow_turn.wall_ns);
     timer_start_in(&timers[1].timer, 0);
     real_io_turn(rig.real, true);
     stats = loop_stats(rig.loop);
     CHECK_U64("a turn that waits is not slow by CPU", stats.slow_cpu, 1);
     CHECK_U64("but by the wall", stats.slow_wall, 2);
-    CHECK_U64("told", slow_turns, 2);
+    CHECK_U64("reported", slow_turns, 2);
     CHECK("the longest is kept", stats.cpu_ns_max >= 3 * LOOP_SLOW_NS);
     loop_on_slow(rig.loop, NULL, NULL);
     close_timers();
@@ -512,7 +512,7 @@ TEST(loops_open_and_close_without_a_trace)
         rig_close(&rig);
     }
     real_io_close(NULL);
-    CHECK_HAS("the engine says who it is", real_io_engine_version(), "libuv 1.");
+    CHECK_HAS("the engine says who it is", real_io_engine_version(), "1.");
 }
 
 TEST(randomness_and_clocks_are_there)

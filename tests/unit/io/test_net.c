@@ -42,7 +42,7 @@ static void finish(void)
     listener_close(NULL);
     rig_close(&rig);
     for (int i = 0; i < MANY; i++)
-        CHECK("everyone who was started is told", !clients[i].stream && !served[i].stream);
+        CHECK("everyone who was started is notified", !clients[i].stream && !served[i].stream);
 }
 static const char *unix_address(const char *name)
 {
@@ -136,7 +136,7 @@ TEST(a_refused_dial_says_who_refused)
     snprintf(want, sizeof want, "dial %s: connection refused", address);
     end_dial(&rig, &clients[0], (struct dial_options){.address = address});
     CHECK_U64("not from inside the call", clients[0].closed, 0);
-    RIG_UNTIL("told", &rig, clients[0].closed);
+    RIG_UNTIL("reported", &rig, clients[0].closed);
     CHECK_ERR("may work later", clients[0].why, ERR_UNAVAILABLE);
     CHECK_TEXT("note", clients[0].note.text, want);
     CHECK_U64("never open", clients[0].opened, 0);
@@ -144,7 +144,7 @@ TEST(a_refused_dial_says_who_refused)
 
     start((struct listen_options){0});
     end_dial(&rig, &clients[0], (struct dial_options){.address = unix_address("nobody.sock")});
-    RIG_UNTIL("told", &rig, clients[0].closed);
+    RIG_UNTIL("reported", &rig, clients[0].closed);
     CHECK_ERR("may work later", clients[0].why, ERR_UNAVAILABLE);
     CHECK_HAS("note", clients[0].note.text, "no such file");
     finish();
@@ -170,7 +170,7 @@ TEST(a_dial_into_silence_ends_at_its_deadline)
     end_dial(&rig, &clients[0], (struct dial_options){.address = text, .timeout_ms = 150});
     mono_time begun = loop_now(rig.loop);
     CHECK_OK("writing ahead", end_write(&clients[0], "hello"));
-    RIG_UNTIL("told", &rig, clients[0].closed);
+    RIG_UNTIL("reported", &rig, clients[0].closed);
     CHECK_ERR("late", clients[0].why, ERR_TIMEOUT);
     CHECK("not early", mono_elapsed_ms(begun, loop_now(rig.loop)) >= 149);
     CHECK_HAS("note", clients[0].note.text, text);
@@ -188,7 +188,7 @@ TEST(a_name_that_does_not_exist_is_unavailable)
              (struct dial_options){.address = "no-such-host.invalid:80", .timeout_ms = 1});
     end_dial(&rig, &clients[2], (struct dial_options){.address = "no-such-host.invalid:80"});
     stream_close(clients[2].stream);
-    RIG_UNTIL("told", &rig, clients[0].closed && clients[1].closed && clients[2].closed);
+    RIG_UNTIL("reported", &rig, clients[0].closed && clients[1].closed && clients[2].closed);
     CHECK_ERR("may exist later", clients[0].why, ERR_UNAVAILABLE);
     CHECK_HAS("note", clients[0].note.text, "look up no-such-host.invalid:80: ");
     CHECK("the deadline covers the lookup",
@@ -230,7 +230,7 @@ TEST(a_dial_can_be_called_off_at_any_time)
         for (int i = 0; i < turns; i++) real_io_turn(rig.real, false);
         for (int i = 0; i < 4; i++)
             if (clients[i].stream) stream_close(clients[i].stream);
-        RIG_UNTIL("told", &rig,
+        RIG_UNTIL("reported", &rig,
                   clients[0].closed && clients[1].closed && clients[2].closed && clients[3].closed);
         finish();
     }
@@ -532,7 +532,7 @@ static void run_lives(const char *address, int rounds)
             if (closed < 2 * MANY) real_io_turn(rig.real, true);
         }
         timer_stop(&rig.deadline);
-        CHECK_SIZE("all are told", closed, 2 * MANY);
+        CHECK_SIZE("all are notified", closed, 2 * MANY);
     }
     CHECK_SIZE("none is left", listener_stats(server.listener).open, 0);
     CHECK_U64("all were accepted", listener_stats(server.listener).accepted,

@@ -105,7 +105,7 @@ TEST(directory_and_environment_are_as_asked)
     rig_close(&rig);
 }
 
-/* Which signals the child ignores. 32 and 33 are the C library's own: whoever started this test may
+/* Which signals the child ignores. 32 and 33 are the C library's own: the parent of this test may
  * have left them ignored, and no program can change them. */
 static uint64_t ignored_signals(void)
 {
@@ -143,7 +143,7 @@ TEST(without_on_line_the_outputs_are_inherited)
     rig_close(&rig);
 }
 
-/* Whoever started us may have left it so; the kernel then keeps no exit status. */
+/* Our parent may have left it so; the kernel then keeps no exit status. */
 TEST(an_end_is_told_though_our_launcher_ignored_sigchld)
 {
     static const int flags[] = {0, SA_NOCLDWAIT};
@@ -278,7 +278,7 @@ TEST(what_cannot_be_started_says_why)
     CHECK_ERR("no program at all",
               start((const char *const[]){NULL}, (struct process_options){0}, NULL), ERR_INVALID);
     real_io_turn(rig.real, false);
-    CHECK_U64("nobody is told of what never started", child.exits, 0);
+    CHECK_U64("nobody is notified of what never started", child.exits, 0);
     CHECK("no child is left", waitpid(-1, NULL, WNOHANG) == -1);
     rig_close(&rig);
 }
@@ -388,7 +388,7 @@ TEST(a_line_without_end_is_told_when_it_is_too_long)
     CHECK_SIZE("so much of it", child.longest, 64 * 1024);
     CHECK_OK("killed", process_signal(child.process, SIGKILL));
     RIG_UNTIL("it ends", &rig, child.exits);
-    CHECK_U64("the rest is not told", child.lines, 1);
+    CHECK_U64("the rest is not notified", child.lines, 1);
     rig_close(&rig);
 }
 
@@ -407,7 +407,7 @@ TEST(what_is_abandoned_is_killed_and_not_told)
     process_abandon(child.process);
     CHECK("gone at once", !is_alive(pid));
     rig_close(&rig); /* and nothing is left open */
-    CHECK_U64("nobody was told", child.exits, 0);
+    CHECK_U64("nobody was notified", child.exits, 0);
 }
 
 /* -- processes that outlive us -- */
@@ -463,7 +463,7 @@ TEST(a_detached_process_runs_only_after_it_was_written_down)
     CHECK_OK("it can be watched", process_watch(&recorded, &pidfd));
     fclose(fopen(go_file, "w"));
     ends(pidfd);
-    CHECK("who started it is told how", process_watch_reap(pidfd, end));
+    CHECK("who started it is notified how", process_watch_reap(pidfd, end));
     CHECK_TEXT("by itself", end, "exit status 0");
     CHECK("once", !process_watch_reap(pidfd, end));
     close(pidfd);
@@ -502,7 +502,7 @@ TEST(a_number_alone_is_not_a_process)
     kill(pid, SIGKILL);
     ends(pidfd);
     CHECK_ERR("one that waits for its parent", process_name_of(pid, &other), ERR_NOT_FOUND);
-    CHECK("told", process_watch_reap(pidfd, end));
+    CHECK("reported", process_watch_reap(pidfd, end));
     CHECK_TEXT("how", end, "killed by signal 9");
     close(pidfd);
     CHECK_ERR("nobody", process_watch(&(struct process_name){0}, &pidfd), ERR_NOT_FOUND);

@@ -31,7 +31,7 @@ static void close_pair(void)
     if (client.stream) stream_close(client.stream);
     if (served.stream) stream_close(served.stream);
     listener_close(server.listener);
-    RIG_UNTIL("both are told", &rig, client.closed && served.closed);
+    RIG_UNTIL("both are notified", &rig, client.closed && served.closed);
     rig_close(&rig);
 }
 
@@ -254,7 +254,7 @@ TEST(more_than_the_bound_at_once_is_refused_for_good)
     CHECK_OK("100 of 100", stream_write(client.stream, parts, 2));
     CHECK_OK("nothing is always fine", stream_write(client.stream, NULL, 0));
     real_io_turn(rig.real, false);
-    CHECK_U64("it was over half its bound, so its end is told, in the turn that sent it",
+    CHECK_U64("it was over half its bound, so its end is notified, in the turn that sent it",
               client.drained, 1);
     RIG_UNTIL("arrives", &rig, served.got == 100);
     close_pair();
@@ -278,7 +278,7 @@ TEST(a_refused_write_is_told_when_it_fits_even_if_less_than_half_waited)
     client.on_drained = retry_big;
     CHECK_OK("40 wait, under half", stream_write(client.stream, &small, 1));
     CHECK_ERR("80 more do not fit", stream_write(client.stream, &big, 1), ERR_FULL);
-    RIG_UNTIL("told, and all arrives", &rig, served.got == 120);
+    RIG_UNTIL("reported, and all arrives", &rig, served.got == 120);
     close_pair();
 }
 
@@ -327,7 +327,7 @@ TEST(a_paused_reader_holds_the_writer_and_loses_nothing)
     CHECK_U64("nothing is delivered", served.got, 0);
     stream_resume(served.stream);
     RIG_UNTIL("all arrives", &rig, served.got == wrote);
-    CHECK("told that there is room", client.drained > 0);
+    CHECK("notified that there is room", client.drained > 0);
     close_pair();
 }
 
@@ -423,7 +423,7 @@ TEST(closing_drops_what_waits_and_ends_every_call)
     stream_pause(client.stream);
     stream_resume(client.stream);
     stream_end(client.stream);
-    RIG_UNTIL("told", &rig, client.closed && served.ended);
+    RIG_UNTIL("reported", &rig, client.closed && served.ended);
     CHECK_ERR("as asked", client.why, ERR_CLOSED);
     CHECK_U64("dropped", served.got, 0);
     close_pair();

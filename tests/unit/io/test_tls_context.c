@@ -113,7 +113,7 @@ static const struct {
     {"a directory", "good.pem", "good.key.pem", ".", TLS_SERVER, false, ERR_COUNT, ""},
 };
 
-/* PKCS#8 under a password nobody is told; any would do. */
+/* PKCS#8 under a password nobody is notified; any would do. */
 static void put_encrypted_key(const struct forge_pair *pair)
 {
     BIO *bio = BIO_new(BIO_s_mem());

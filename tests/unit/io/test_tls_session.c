@@ -158,7 +158,6 @@ static void raw_converse(struct raw *raw, struct tls_end *server)
         if (got > 0 && !server->err) {
             CHECK_OK("feed", tls_session_feed(server->session, str_of(bytes, (size_t)got)));
             tls_end_read(server);
-            CHECK_OK("settle", tls_session_settle(server->session));
             any = true;
         }
         out = tls_session_output(server->session);
@@ -266,7 +265,6 @@ TEST(bytes_that_are_no_tls_end_the_session)
         CHECK_HAS(no_tls[i].why, server.session->failure.text, "tls: ");
         tls_end_read(&server);
         CHECK_ERR("and stay ended", server.err, ERR_PARSE);
-        (void)tls_session_settle(server.session);
         tls_end_close(&server);
     }
     tls_context_unref(context);
@@ -354,7 +352,6 @@ TEST(input_that_is_not_read_is_kept)
         CHECK_OK("write", tls_session_write(j.client.session, STR("piece")));
         CHECK_OK("fed, not read",
                  tls_session_feed(j.server.session, tls_session_output(j.client.session)));
-        CHECK_OK("settled", tls_session_settle(j.server.session));
         tls_session_consume(j.client.session, tls_session_output(j.client.session).len);
     }
     for (int i = 0; i < 3; i++) {
@@ -362,7 +359,6 @@ TEST(input_that_is_not_read_is_kept)
         CHECK_OK("one record at a time",
                  tls_session_read(j.server.session, plain, sizeof plain, &got));
         CHECK_STR("in order", str_of(plain, got), STR("piece"));
-        CHECK_OK("settled", tls_session_settle(j.server.session));
     }
     CHECK("and then no more", j.server.session->input.len == 0);
     part(&j);
@@ -376,7 +372,6 @@ TEST(what_is_held_is_bounded)
     join(&j);
     CHECK_OK("as much as may be held",
              tls_session_feed(j.server.session, str_of(much, sizeof much)));
-    CHECK_OK("settled", tls_session_settle(j.server.session));
     CHECK_ERR("one more", tls_session_feed(j.server.session, STR("x")), ERR_FULL);
     part(&j);
 }
@@ -401,7 +396,6 @@ TEST(ending_closes_one_direction_only)
     CHECK("in order", j.client.session->peer_ended && !j.client.err && !j.server.err);
     CHECK_OK("what comes after the end", tls_session_feed(j.client.session, STR("rubbish")));
     tls_end_read(&j.client);
-    CHECK_OK("does not count", tls_session_settle(j.client.session));
     CHECK("and is not kept", !j.client.err && j.client.session->input.len == 0);
     part(&j);
 }
@@ -420,8 +414,7 @@ TEST(a_changed_byte_is_noticed)
     tls_end_read(&j.server);
     CHECK_ERR("refused", j.server.err, ERR_PARSE);
     CHECK_SIZE("nothing read", j.server.got.len, 0);
-    CHECK("the peer is told", tls_session_output(j.server.session).len > 0);
-    (void)tls_session_settle(j.server.session);
+    CHECK("the peer is notified", tls_session_output(j.server.session).len > 0);
     buf_deinit(&copy);
     part(&j);
 }

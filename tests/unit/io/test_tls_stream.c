@@ -58,7 +58,7 @@ static void finish(void)
     if (client.stream) stream_close(client.stream);
     if (served.stream) stream_close(served.stream);
     if (server.listener) listener_close(server.listener);
-    RIG_UNTIL("both are told", &rig, !client.stream && !served.stream);
+    RIG_UNTIL("both are notified", &rig, !client.stream && !served.stream);
     rig_close(&rig);
     tls_context_unref(for_server);
     tls_context_unref(for_client);
@@ -99,7 +99,6 @@ static void hand_bytes(struct end *end, struct str bytes)
     (void)end;
     CHECK_OK("feed", tls_session_feed(hand, bytes));
     while (!tls_session_read(hand, hand_plain, sizeof hand_plain, &got) && got) continue;
-    CHECK_OK("settle", tls_session_settle(hand));
     hand_flush();
 }
 
@@ -138,7 +137,7 @@ TEST(a_connection_that_ends_with_close_notify_is_orderly)
     CHECK_OK("the whole story", tls_session_write(hand, STR("pay 100")));
     CHECK_OK("its end", tls_session_end(hand));
     hand_flush();
-    RIG_UNTIL("told", &rig, served.ended);
+    RIG_UNTIL("reported", &rig, served.ended);
     CHECK_U64("and still open for our answer", served.closed, 0);
     CHECK_OK("answer", end_write(&served, "paid"));
     stream_end(served.stream);
@@ -202,7 +201,7 @@ TEST(closing_without_ending_is_a_cut_for_the_peer)
     stream_pause(client.stream);
     stream_resume(client.stream);
     stream_end(client.stream);
-    RIG_UNTIL("told", &rig, client.closed && served.closed);
+    RIG_UNTIL("reported", &rig, client.closed && served.closed);
     CHECK_ERR("as asked", client.why, ERR_CLOSED);
     CHECK_ERR("a cut", served.why, ERR_IO);
     CHECK_U64("dropped", served.got, 0);
@@ -272,7 +271,8 @@ TEST(a_server_that_is_not_who_we_dialled_is_refused)
     CHECK_ERR("by us", client.why, ERR_UNAUTHENTICATED);
     CHECK_HAS("for its name", client.note.text, "ostname mismatch");
     CHECK_U64("never open", client.opened, 0);
-    RIG_UNTIL("the server was told", &rig, listener_stats(server.listener).failed_handshake == 1);
+    RIG_UNTIL("the server was notified", &rig,
+              listener_stats(server.listener).failed_handshake == 1);
     finish();
 }
 
@@ -406,7 +406,7 @@ TEST(nobody_listening_is_unavailable_as_without_tls)
     listener_close(server.listener);
     server.listener = NULL;
     end_dial(&rig, &client, (struct dial_options){.address = address, .tls = for_client});
-    RIG_UNTIL("told", &rig, client.closed);
+    RIG_UNTIL("reported", &rig, client.closed);
     CHECK_ERR("why", client.why, ERR_UNAVAILABLE);
     finish();
 }
@@ -457,7 +457,7 @@ TEST(a_stream_may_be_closed_from_inside_any_of_its_callbacks)
                       served.got == sizeof much || client.closed || served.closed);
             if (served.stream) (void)stream_write(served.stream, &bulk, 1);
             if (served.stream) stream_end(served.stream);
-            RIG_UNTIL("the client is told", &rig, client.closed);
+            RIG_UNTIL("the client is notified", &rig, client.closed);
             finish();
         }
     }
@@ -512,7 +512,7 @@ TEST(a_write_that_needs_nearly_all_room_is_told_when_it_fits)
     CHECK_ERR("no room", stream_write(client.stream, &whole, 1), ERR_FULL);
     client.on_drained = retry_large;
     stream_resume(served.stream);
-    RIG_UNTIL("told", &rig, retries > 0);
+    RIG_UNTIL("reported", &rig, retries > 0);
     client.on_drained = NULL;
     finish();
 }

@@ -100,7 +100,7 @@ TEST(closing_waits_for_the_running_job_and_cancels_the_rest)
     pthread_mutex_unlock(&gate);
     worker_close(worker);
     CHECK("the one that ran is waited for", jobs[0].ran);
-    CHECK_I64("each is told, once, before close returns", done_count, 10);
+    CHECK_I64("each is notified, once, before close returns", done_count, 10);
     for (int i = 0; i < 10; i++) {
         CHECK_ERR("ran or cancelled, and said so", jobs[i].err,
                   jobs[i].ran ? ERR_OK : ERR_CANCELLED);
@@ -123,7 +123,7 @@ TEST(a_done_called_by_close_cannot_submit)
     jobs[0].job.done = done_submits;
     CHECK_OK("submit", worker_submit(worker, &jobs[0].job));
     worker_close(worker);
-    CHECK("told", jobs[0].done);
+    CHECK("reported", jobs[0].done);
     rig_close(&rig);
 }
 
@@ -139,7 +139,7 @@ TEST(a_done_may_close_its_worker)
     open_worker(JOBS);
     jobs[2].job.done = done_closes;
     for (int i = 0; i < 20; i++) CHECK_OK("submit", worker_submit(worker, &jobs[i].job));
-    RIG_UNTIL("all told", &rig, done_count == 20);
+    RIG_UNTIL("all reported", &rig, done_count == 20);
     CHECK("closed", !worker);
     rig_close(&rig);
 }

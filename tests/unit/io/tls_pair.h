@@ -40,7 +40,6 @@ static inline bool tls_carry(struct tls_end *from, struct tls_end *to, size_t st
         if (!to->err && to->session) {
             if (tls_session_feed(to->session, out)) abort();
             tls_end_read(to);
-            if (tls_session_settle(to->session)) abort();
         }
         tls_session_consume(from->session, out.len);
     }

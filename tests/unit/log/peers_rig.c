@@ -97,7 +97,7 @@ void rig_close(void)
     rig = (struct rig){0};
 }
 
-/* -- what a node is told -- */
+/* -- what a node is notified -- */
 
 static bool refuses(struct node *node)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that are peers and nothing above, over virtual time or over real sockets, and a stranger
- * whose every byte the test decides. What a node is told is written down. */
+ * whose every byte the test decides. What a node is notified is written down. */
 #ifndef TESTS_UNIT_LOG_PEERS_RIG_H
 #define TESTS_UNIT_LOG_PEERS_RIG_H
 #include "io/real.h"
@@ -15,7 +15,7 @@ enum {
     RIG_CLUSTER = 0xc1,
     RIG_WAIT_MS = 60000,      /* against a hang only; nothing is measured by it */
     RIG_IDLE_MS = 900,        /* in virtual time */
-    RIG_REAL_IDLE_MS = 30000, /* over sockets: a machine that stands still ends no connection */
+    RIG_REAL_IDLE_MS = 30000, /* over sockets: a machine that pauses ends no connection */
 };
 struct rig;
 struct node {
@@ -33,7 +33,7 @@ struct node {
     bool refuse;           /* answers false to every frame */
     uint64_t refuse_after; /* so many more are taken first */
     bool refuse_cluster;
-    bool refuse_snap; /* hangs up on whoever sends one, once it was begun */
+    bool refuse_snap; /* hangs up on the sender of one, once it was begun */
     /* what came */
     uint64_t frames, refused, entries, entry_bytes, hellos, addresses, snaps_lost, snaps_whole,
         clusters;

@@ -117,8 +117,8 @@ static void on_change(void *owner, const struct replica_status *status)
     struct node *node = owner;
 
     node->changes++;
-    node->told = *status;
-    node->told.leader_address = "";
+    node->reported = *status;
+    node->reported.leader_address = "";
 }
 
 static void on_stopped(void *owner, enum err why, const struct note *note)

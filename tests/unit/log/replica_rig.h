@@ -37,9 +37,9 @@ struct node {
     struct replica_limits limits;
     uint64_t quota;
     size_t share;
-    /* what it was told */
+    /* what it was notified */
     uint64_t changes;
-    struct replica_status told;
+    struct replica_status reported;
     enum err stopped;
     struct note why;
     enum err open_err;

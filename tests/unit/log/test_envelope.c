@@ -24,7 +24,7 @@ TEST(the_bytes_are_those_of_the_format)
     struct buf bytes;
 
     buf_init(&bytes, 1000);
-    CHECK_OK("something stands before it", buf_append_c(&bytes, "<"));
+    CHECK_OK("some bytes before it", buf_append_c(&bytes, "<"));
     CHECK_OK("append", envelope_append(&sample, &bytes));
     CHECK_STR("behind what was there", str_tail(buf_peek(&bytes), 1),
               str_of(sample_bytes, sizeof sample_bytes - 1));

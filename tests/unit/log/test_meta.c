@@ -18,7 +18,7 @@ TEST(the_clock_sums_what_entries_say_and_never_runs_back)
     CHECK_U64("after two entries", meta.clock_ns, 5);
     envelope.advance_ns = UINT64_MAX - 1;
     meta_advance(&meta, &envelope);
-    CHECK_U64("stands at its end", meta.clock_ns, UINT64_MAX);
+    CHECK_U64("is at its end", meta.clock_ns, UINT64_MAX);
 }
 
 TEST(the_level_rises_by_command_and_never_falls)

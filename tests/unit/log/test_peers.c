@@ -51,7 +51,7 @@ TEST_BOTH(two_nodes_connect_and_a_frame_arrives_as_it_was_sent)
     CHECK_U64("kind", b->last.kind, FRAME_VOTE);
     CHECK_U64("term", b->last.u.vote.term, 7);
     CHECK_U64("index", b->last.u.vote.last_log_index, 9);
-    CHECK_U64("both hellos told", b->hellos, 2);
+    CHECK_U64("both hellos reported", b->hellos, 2);
     CHECK_U64("level", b->last_level, 3);
     CHECK_U64("who dials says where it is, an answer does not", b->addresses, 1);
     CHECK_TEXT("address", b->last_address, rig.nodes[0].address);
@@ -319,7 +319,7 @@ TEST(nobody_there_is_dialed_with_growing_pauses)
     rig_run(20000);
     all = rig_node_counter(a, "dials", "result=\"failed\"") - first;
     CHECK("then about once a second", all >= 19 && all <= 45);
-    CHECK_SIZE("told once", rig_node_log_count(a, "cannot connect to a replica: retrying"), 1);
+    CHECK_SIZE("reported once", rig_node_log_count(a, "cannot connect to a replica: retrying"), 1);
     CHECK_ERR("nothing is kept for it", peers_send(a->peers, 2, &some_vote), ERR_UNAVAILABLE);
     CHECK_U64("counted", rig_node_counter(a, "frames_dropped", "reason=\"unconnected\""), 1);
     rig_close();
@@ -413,7 +413,7 @@ TEST_BOTH(whoever_is_left_out_is_hung_up_on_but_still_heard)
     rig_node_set(0, 1, 1);
     CHECK("gone", !peers_connected(a->peers, 2));
     CHECK_ERR("no more sent", peers_send(a->peers, 2, &frame), ERR_UNAVAILABLE);
-    RIG_UNTIL("it is told", rig_node_log_count(b, "a replica closed its connection") == 1);
+    RIG_UNTIL("it is notified", rig_node_log_count(b, "a replica closed its connection") == 1);
     CHECK_OK("what it says", peers_send(b->peers, 1, &frame));
     RIG_UNTIL("is heard", a->frames == 1);
     rig_node_set(0, 2, 1, 2);
@@ -455,7 +455,7 @@ TEST_BOTH(another_identity_at_the_same_address_is_not_spoken_to)
     RIG_UNTIL("refused, again and again", rig_refused(wiped, "receiver") >= 3);
     CHECK("never connected", !peers_connected(a->peers, 2));
     CHECK("it says why", rig_node_log_count(wiped, "for 0000000000000002") > 0);
-    CHECK_SIZE("told once", rig_node_log_count(a, "cannot connect to a replica: retrying"), 1);
+    CHECK_SIZE("reported once", rig_node_log_count(a, "cannot connect to a replica: retrying"), 1);
     rig_close();
 }
 
@@ -476,7 +476,7 @@ TEST_BOTH(a_joiner_takes_the_first_cluster_that_knows_its_id)
     rig_node_set(0, 2, 1, 2);
     RIG_UNTIL("it may refuse", rig_refused(joiner, "cluster") > 0 && joiner->clusters > 0);
     RIG_UNTIL("then nobody is connected", !peers_connected(a->peers, 2));
-    CHECK_U64("nor told of", joiner->hellos, 0);
+    CHECK_U64("nor notified of", joiner->hellos, 0);
     joiner->refuse_cluster = false;
     RIG_UNTIL("it joins", joined(0, 1));
     rig_node_set(2, 2, 2, 3);

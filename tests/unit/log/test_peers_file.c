@@ -149,14 +149,14 @@ TEST_BOTH(a_file_that_cannot_be_read_ends_the_sending)
 
     two_nodes();
     CHECK_OK("send", peers_send_file(a->peers, 2, &begin, rig_path(0, "none"), a->worker));
-    RIG_UNTIL("told", a->sent_count == 1);
+    RIG_UNTIL("reported", a->sent_count == 1);
     CHECK_ERR("not there", a->sent_err, ERR_NOT_FOUND);
-    RIG_UNTIL("the receiver is told", b->snaps_lost == 1);
+    RIG_UNTIL("the receiver is notified", b->snaps_lost == 1);
     rig_write_file(0, rig_path(0, "snap"), 3 * CHUNK);
     CHECK_OK("send", send_file(4 * CHUNK, 2));
-    RIG_UNTIL("told", a->sent_count == 2);
+    RIG_UNTIL("reported", a->sent_count == 2);
     CHECK_ERR("shorter than was said", a->sent_err, ERR_CORRUPT);
-    RIG_UNTIL("the receiver is told", b->snaps_lost == 2);
+    RIG_UNTIL("the receiver is notified", b->snaps_lost == 2);
     CHECK_U64("never whole", b->snaps_whole, 0);
     rig_close();
 }
@@ -176,17 +176,17 @@ TEST_BOTH(a_sending_can_be_stopped_at_any_time)
         if (stop > 0) RIG_UNTIL("so far", b->by_kind[FRAME_SNAP_CHUNK] + 1 >= stop);
         peers_stop_file(a->peers, 2);
         CHECK_U64("not from inside the call", a->sent_count, 0);
-        RIG_UNTIL("told", a->sent_count == 1);
+        RIG_UNTIL("reported", a->sent_count == 1);
         CHECK_ERR("so", a->sent_err, ERR_CANCELLED);
         peers_stop_file(a->peers, 2); /* there is none any more */
         b->refuse = false;
         peers_resume(b->peers);
-        RIG_UNTIL("the receiver is told", b->snaps_lost == b->by_kind[FRAME_SNAP_BEGIN]);
+        RIG_UNTIL("the receiver is notified", b->snaps_lost == b->by_kind[FRAME_SNAP_BEGIN]);
         CHECK_OK("and then another", send_file(2 * CHUNK, 2));
         RIG_UNTIL("sent", a->sent_count == 2);
         CHECK_OK("well", a->sent_err);
         check_content(2 * CHUNK);
-        CHECK_U64("once told", a->sent_count, 2);
+        CHECK_U64("once reported", a->sent_count, 2);
         rig_close();
     }
 }
@@ -199,14 +199,14 @@ TEST_BOTH(a_receiver_that_does_not_want_it_hangs_up)
     rig_write_file(0, rig_path(0, "snap"), 20 * CHUNK);
     b->refuse_snap = true;
     CHECK_OK("send", send_file(20 * CHUNK, 1));
-    RIG_UNTIL("told", a->sent_count == 1);
+    RIG_UNTIL("reported", a->sent_count == 1);
     CHECK("it broke", a->sent_err);
     CHECK_U64("at the first chunk", b->by_kind[FRAME_SNAP_CHUNK], 1);
     CHECK_U64("it is lost, once", b->snaps_lost, 1);
-    CHECK("the other lane stands", peers_connected(a->peers, 2));
+    CHECK("the other lane stays open", peers_connected(a->peers, 2));
     b->refuse_snap = false;
     CHECK_OK("again", send_file(20 * CHUNK, 2));
-    RIG_UNTIL("told", a->sent_count == 2);
+    RIG_UNTIL("reported", a->sent_count == 2);
     CHECK_OK("well", a->sent_err);
     check_content(20 * CHUNK);
     rig_close();
@@ -223,10 +223,10 @@ TEST_BOTH(a_receiver_that_is_lost_ends_the_sending)
     CHECK_OK("send", send_file(40 * CHUNK, 1));
     RIG_UNTIL("in the middle", b->refused == 1);
     rig_node_close(1);
-    RIG_UNTIL("told", a->sent_count == 1);
+    RIG_UNTIL("reported", a->sent_count == 1);
     CHECK("an error", a->sent_err != ERR_OK);
     CHECK_OK("another try", send_file(40 * CHUNK, 2));
-    RIG_UNTIL("told", a->sent_count == 2);
+    RIG_UNTIL("reported", a->sent_count == 2);
     CHECK("an error", a->sent_err != ERR_OK);
     rig_close();
 }
@@ -244,7 +244,7 @@ TEST_BOTH(a_sender_that_is_lost_is_told_to_the_receiver)
     rig_node_close(0);
     b->refuse = false;
     peers_resume(b->peers);
-    RIG_UNTIL("told", b->snaps_lost == 1);
+    RIG_UNTIL("reported", b->snaps_lost == 1);
     CHECK_U64("of whom", b->from, 1);
     rig_close();
 }
@@ -259,7 +259,7 @@ TEST_BOTH(leaving_a_peer_out_ends_what_is_sent_to_it)
     CHECK_OK("send", send_file(40 * CHUNK, 1));
     RIG_UNTIL("in the middle", b->refused == 1);
     rig_node_set(0, 1, 1);
-    RIG_UNTIL("told", a->sent_count == 1);
+    RIG_UNTIL("reported", a->sent_count == 1);
     CHECK_ERR("so", a->sent_err, ERR_CANCELLED);
     rig_close();
 }
@@ -275,7 +275,7 @@ TEST_BOTH(a_new_address_ends_what_is_sent_to_the_old)
     RIG_UNTIL("in the middle", b->refused == 1);
     rig_node_open_as(2, RIG_CLUSTER, 2);
     CHECK_OK("set", peers_set(a->peers, &(struct peer_where){2, rig.nodes[2].address}, 1));
-    RIG_UNTIL("told", a->sent_count == 1);
+    RIG_UNTIL("reported", a->sent_count == 1);
     CHECK("an error", a->sent_err != ERR_OK);
     CHECK_OK("again", send_file(2 * CHUNK, 2));
     RIG_UNTIL("sent", a->sent_count == 2);
@@ -316,7 +316,7 @@ TEST(sendings_that_fail_are_not_tried_in_a_busy_loop)
     rig_node_close(1);
     while (rig_ms() < 20000) {
         if (send_file(CHUNK, tries) == ERR_OK) tries++;
-        RIG_UNTIL("told", a->sent_count == tries);
+        RIG_UNTIL("reported", a->sent_count == tries);
         CHECK("an error", a->sent_err != ERR_OK);
     }
     CHECK("about once a second", tries >= 15 && tries <= 60);
@@ -335,7 +335,7 @@ TEST(a_file_that_does_not_move_is_given_up)
     rig_run(50000);
     CHECK_U64("patience", a->sent_count, 0);
     rig_run(20000);
-    CHECK_U64("told", a->sent_count, 1);
+    CHECK_U64("reported", a->sent_count, 1);
     CHECK_ERR("so", a->sent_err, ERR_TIMEOUT);
     rig_close();
 }
@@ -356,7 +356,7 @@ TEST(a_file_survives_loss_and_reordering)
                                                         .reorder_ns_max = 1000000});
     for (uint64_t id = 1; id <= 20 && b->snaps_whole == 0; id++) {
         CHECK_OK("send", send_file(10 * CHUNK, id));
-        RIG_UNTIL("told", a->sent_count == id);
+        RIG_UNTIL("reported", a->sent_count == id);
     }
     CHECK_U64("it came", b->snaps_whole, 1);
     check_content(10 * CHUNK);

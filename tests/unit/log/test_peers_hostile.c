@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever else finds the port: refused, logged with the reason, counted, and nobody is harmed. */
+/* Others that find the port: refused, logged with the reason, counted, and nobody is harmed. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -125,7 +125,7 @@ static void refused_hello(struct peer_frame hello, const char *reason, const cha
     stranger_send(s, &hello);
     expect_refused(s, reason, words);
     CHECK_SIZE("it was not answered", s->got.len, 0);
-    CHECK_U64("and the owner not told", b->hellos, 2);
+    CHECK_U64("and the owner not notified", b->hellos, 2);
     finish();
 }
 
@@ -269,7 +269,7 @@ TEST_BOTH(frames_recorded_on_another_connection_are_refused)
     finish();
 }
 
-/* Whoever recorded a hello can say it again, and that is all. */
+/* A recorded hello can be said again, and that is all. */
 TEST_BOTH(a_recorded_hello_harms_nobody)
 {
     static const struct peer_frame start = SNAP_BEGIN(1, 10), end = SNAP_CHUNK(1, 0, "0123456789");
@@ -294,7 +294,7 @@ TEST_BOTH(a_recorded_hello_harms_nobody)
         rig_run(100);
     }
     CHECK_U64("not waited for", rig_refused(b, "late"), 2);
-    CHECK_U64("nobody is told", b->hellos, hellos);
+    CHECK_U64("nobody is notified", b->hellos, hellos);
     stranger_send(good[0], &frame);
     RIG_UNTIL("the right one is heard", b->last.u.hash.index == 7);
     stranger_send(good[1], &end);
@@ -436,7 +436,7 @@ TEST(silence_after_a_hello_is_hung_up_on)
         stranger_send(s, &beat);
         rig_run(RIG_IDLE_MS / 2);
     }
-    CHECK("whoever beats may stay", !s->closed && !s->ended);
+    CHECK("a sender of beats may stay", !s->closed && !s->ended);
     finish();
 }
 
@@ -624,7 +624,7 @@ static void lied_to(struct peer_frame hello, struct str extra, const char *words
     CHECK_OK("set", peers_set(a->peers, &(struct peer_where){2, "stranger:1"}, 1));
     rig_run(5000);
     CHECK(words, rig_node_log_count(a, words) > 0);
-    CHECK("told once, and not dialed for ever",
+    CHECK("reported once, and not dialed for ever",
           rig_node_log_count(a, words) == 1 && liar.count >= 5 && liar.count <= 25);
     CHECK("not connected", !peers_connected(a->peers, 2));
     listener_close(liar.listener);
@@ -675,7 +675,7 @@ TEST(a_dialer_waits_for_an_answer_and_then_no_more)
     rig_close();
 }
 
-/* -- identities, in virtual time: contexts stand for TLS -- */
+/* -- identities, in virtual time: contexts take the place of TLS -- */
 
 #define IDENTITY(name, ...)                                                                        \
     static const struct str name##_uris[] = {__VA_ARGS__};                                         \

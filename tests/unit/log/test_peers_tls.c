@@ -142,7 +142,7 @@ TEST(plaintext_to_a_tls_port_is_refused)
     RIG_UNTIL("hung up on", s->closed || s->ended);
     RIG_UNTIL("counted", rig_refused(b, "tls") == 1);
     CHECK("logged", rig_node_log_count(b, "reason=tls") == 1);
-    CHECK_U64("nobody was told", b->hellos, 2);
+    CHECK_U64("nobody was notified", b->hellos, 2);
     finish(1);
     no_roots();
 }

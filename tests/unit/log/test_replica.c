@@ -18,7 +18,7 @@ TEST_BOTH(a_lone_replica_leads_takes_commands_and_keeps_them)
     RIG_UNTIL("answered", call->done);
     CHECK_OK("taken", call->err);
     CHECK_I64("with the machine's answer", call->reply.number, 5);
-    CHECK("and where it stands", call->proposal.index > 0 && call->proposal.term > 0);
+    CHECK("and its place", call->proposal.index > 0 && call->proposal.term > 0);
     call = rig_read(node, 0);
     RIG_UNTIL("a read is answered", call->done);
     CHECK_OK("by the only voter", call->err);
@@ -135,7 +135,7 @@ TEST_BOTH(a_command_that_a_machine_does_not_know_stops_the_replica_before_it)
     CHECK_ERR("as one that is too old", node->stopped, ERR_VERSION);
     CHECK_HAS("names the entry", node->why.text, "cannot be applied: machine trial: a command of");
     CHECK_U64("before it", replica_status(node->replica).applied, applied);
-    CHECK("and nobody is told that it was done", call->done && call->err == ERR_UNKNOWN);
+    CHECK("and nobody is notified that it was done", call->done && call->err == ERR_UNKNOWN);
     rig_close();
 }
 
@@ -166,7 +166,7 @@ static struct {
     int left, parts;                    /* left: of the entry that is being applied */
     struct str command;                 /* the entry's own, until the last part */
     uint64_t command_hash;
-    struct buf kept; /* its answer, not told before the last part */
+    struct buf kept; /* its answer, not notified before the last part */
 } heavy;
 
 static enum err heavy_apply(void *state, const struct machine_entry *entry, struct buf *reply,

@@ -56,9 +56,9 @@ TEST_BOTH(a_newcomer_joins_catches_up_and_becomes_a_voter)
     CHECK_U64("a learner", find_member(rig_leader(), 4)->role, MEMBER_LEARNER);
     RIG_UNTIL("it has everything", rig_number(newcomer, "n") == 200);
     CHECK_U64("and knows its cluster", replica_status(newcomer->replica).cluster_id, RIG_CLUSTER);
-    CHECK("it is a member", newcomer->told.member && !newcomer->told.voter);
+    CHECK("it is a member", newcomer->reported.member && !newcomer->reported.voter);
     CHECK_OK("promoted", change(CHANGE_PROMOTE, newcomer));
-    RIG_UNTIL("it knows", newcomer->told.voter);
+    RIG_UNTIL("it knows", newcomer->reported.voter);
     CHECK_OK("the old ones may go", change(CHANGE_REMOVE, &rig.nodes[0]));
     CHECK_OK("one by one", change(CHANGE_REMOVE, &rig.nodes[1]));
     rig_kill(0);
@@ -69,7 +69,7 @@ TEST_BOTH(a_newcomer_joins_catches_up_and_becomes_a_voter)
     rig_close();
 }
 
-/* Whoever believes a list of three voters and stops one of them would end the cluster. */
+/* An operator who believes a list of three voters and stops one of them would end the cluster. */
 TEST(a_leader_lists_a_change_once_it_is_committed)
 {
     struct members newest;
@@ -99,7 +99,7 @@ TEST(a_joiner_stays_in_its_cluster_after_a_restart)
 {
     rig_open(1);
     join(3);
-    RIG_UNTIL("it is there", rig.nodes[3].told.member);
+    RIG_UNTIL("it is there", rig.nodes[3].reported.member);
     rig_kill(3);
     rig_start_ok(3);
     CHECK_U64("written down", replica_status(rig.nodes[3].replica).cluster_id, RIG_CLUSTER);
@@ -182,7 +182,7 @@ TEST_BOTH(leadership_is_handed_over_on_demand)
     CHECK_OK("handed over", answer_of(rig_transfer(old, 0, heir->id)));
     RIG_UNTIL("to the one that was named", rig_leader() == heir);
     CHECK_OK("it works", answer_of(rig_add(heir, 1, "n", 1)));
-    CHECK_OK("and to whoever is furthest", answer_of(rig_transfer(heir, 0, 0)));
+    CHECK_OK("and to the furthest one", answer_of(rig_transfer(heir, 0, 0)));
     RIG_UNTIL("another", rig_has_new_leader(heir));
     rig_close();
 }

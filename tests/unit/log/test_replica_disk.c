@@ -97,7 +97,7 @@ TEST(entries_of_a_term_that_could_not_be_written_down_are_not_written)
     rig_kill(0);
     rig_start_ok(0); /* alone it leads at once: a vote and an entry are on their way */
     fail_disk(node, 1000000, 0);
-    while (node->replica->disk.vote_err == ERR_OK) CHECK("goes on", sim_step(rig.sim));
+    while (node->replica->disk.vote.err == ERR_OK) CHECK("goes on", sim_step(rig.sim));
     fail_disk(node, 0, 0);
     RIG_UNTIL("it stops", node->stopped);
     CHECK_HAS("at its vote", node->why.text, "vote");

@@ -159,7 +159,7 @@ TEST(below_the_disk_reserve_proposals_are_refused_and_reads_go_on)
     RIG_UNTIL("noticed", replica_status(node->replica).disk_full);
     CHECK_ERR("refused", answer_of(rig_add(node, 0, "n", 1)), ERR_NO_SPACE);
     CHECK_OK("a read is not", answer_of(rig_read(node, 0)));
-    CHECK("told", node->told.disk_full);
+    CHECK("reported", node->reported.disk_full);
     disk.capacity = capacity;
     CHECK_OK("room again", sim_fs_set_options(sim_host_disk(node->host), &disk));
     RIG_UNTIL("noticed", !replica_status(node->replica).disk_full);
@@ -218,7 +218,7 @@ TEST_BOTH(who_abandons_is_told_unknown_once_and_the_entry_may_still_apply)
     replica_abandon(node->replica, &call->proposal);
     replica_abandon(node->replica, &call->proposal);
     CHECK("not from inside the call", !call->done);
-    RIG_UNTIL("told", call->done);
+    RIG_UNTIL("reported", call->done);
     CHECK_ERR("unknown", call->err, ERR_UNKNOWN);
     replica_abandon(node->replica, &call->proposal);
     CHECK_OK("the next one", answer_of(rig_add(node, 1, "n", 1)));
@@ -254,7 +254,7 @@ TEST(abandoned_bytes_count_until_their_entry_is_applied)
         struct call *call = rig_set(leader, i, "k", value);
         replica_abandon(leader->replica, &call->proposal);
     }
-    RIG_UNTIL("all told", rig.calls[9].done);
+    RIG_UNTIL("all reported", rig.calls[9].done);
     CHECK_ERR("the first went into the log", rig.calls[0].err, ERR_UNKNOWN);
     CHECK_ERR("the last found no room, though nobody waits for the others", rig.calls[9].err,
               ERR_FULL);
@@ -277,7 +277,7 @@ TEST(a_leader_cut_off_says_unknown_for_what_it_cannot_know)
     rig_run(100);
     CHECK("nobody answers too early", !call->done);
     CHECK_ERR("in the end it is unknown", answer_of(call), ERR_UNKNOWN);
-    CHECK("it stands somewhere", call->proposal.index > 0);
+    CHECK("it has a place", call->proposal.index > 0);
     RIG_UNTIL("the others have a leader", rig_has_new_leader(old));
     CHECK_OK("and go on", answer_of(rig_add(rig_leader(), 2, "n", 100)));
     rig_cut(old->number, false);
@@ -314,7 +314,7 @@ TEST(a_proposal_whose_place_another_entry_took_is_surely_not_done)
     CHECK("the old one does not know yet", !call->done);
     sim_link_heal_all(rig.sim);
     CHECK_ERR("surely not applied", answer_of(call), ERR_NOT_LEADER);
-    CHECK_U64("it stands nowhere", call->proposal.index, 0);
+    CHECK_U64("it has no place", call->proposal.index, 0);
     RIG_UNTIL("all agree", rig_settled());
     CHECK_I64("indeed", rig_number(old, "n"), 101);
     rig_close();
@@ -363,7 +363,7 @@ TEST_BOTH(closing_answers_everything_that_waits_before_it_returns)
     struct call *change = rig_change(leader, 4, CHANGE_REMOVE, &rig.nodes[(at + 1) % 3]);
     struct call *transfer = rig_transfer(leader, 5, 0);
     rig_stop(at);
-    CHECK("all were told",
+    CHECK("all were notified",
           submitted->done && read->done && gathered->done && change->done && transfer->done);
     CHECK_ERR("in the log: unknown", submitted->err, ERR_UNKNOWN);
     CHECK_ERR("never submitted: surely not done", gathered->err, ERR_CLOSED);
@@ -459,7 +459,7 @@ TEST(the_replicated_clock_follows_the_leader_and_never_runs_ahead)
     before = replica_status(leader->replica).clock_ns;
     rig_kill(leader->number);
     RIG_UNTIL("another leads", rig_leader());
-    CHECK_U64("it stands still meanwhile", replica_status(rig_leader()->replica).clock_ns, before);
+    CHECK_U64("it does not move meanwhile", replica_status(rig_leader()->replica).clock_ns, before);
     CHECK_OK("its first", answer_of(rig_add(rig_leader(), 0, "n", 1)));
     CHECK_U64("moves nothing", replica_status(rig_leader()->replica).clock_ns, before);
     rig_close();

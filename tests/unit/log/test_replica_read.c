@@ -145,7 +145,7 @@ TEST(a_cancelled_read_is_never_answered)
     replica_read_cancel(leader->replica, &rig.calls[1].ticket);
     replica_read_cancel(leader->replica, &rig.calls[1].ticket);
     rig_run(3000);
-    CHECK("not told", !call->done && !rig.calls[1].done);
+    CHECK("not notified", !call->done && !rig.calls[1].done);
     rig_close();
 }
 

@@ -218,10 +218,10 @@ TEST(the_first_violation_is_told)
     CHECK_TEXT("the host first", note.text, "host: must be empty in state Speculative");
     m.state = MACHINE_UNSPECIFIED;
     CHECK_U64("no state", machine_invariant(&m, &note), MACHINE_FAULT_STRUCTURAL);
-    CHECK_TEXT("told", note.text, "state: unknown number 0");
+    CHECK_TEXT("noted", note.text, "state: unknown number 0");
     m.state = (enum machine_state)9;
     CHECK_U64("no such state", machine_invariant(&m, &note), MACHINE_FAULT_STRUCTURAL);
-    CHECK_TEXT("told", note.text, "state: unknown number 9");
+    CHECK_TEXT("noted", note.text, "state: unknown number 9");
 }
 
 TEST(allocatable_counts_when_it_names_anything)

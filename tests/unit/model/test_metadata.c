@@ -292,12 +292,12 @@ TEST(hostile_metadata)
     struct machine_metadata m = {0};
     struct note note;
     CHECK_ERR("a key twice", metadata_decode(twice, 2, &m, &note), ERR_PARSE);
-    CHECK_TEXT("told", note.text, ASSIGNED "priority: given twice");
+    CHECK_TEXT("noted", note.text, ASSIGNED "priority: given twice");
     CHECK_I64("the first counts", m.stamp.priority, 1);
     for (size_t i = 0; i < ARRAY_LEN(flood); i++) flood[i] = (struct label){STR("x"), STR("y")};
     CHECK_OK("256 entries", metadata_decode(flood, METADATA_READ_MAX, &m, NULL));
     CHECK_ERR("257", metadata_decode(flood, METADATA_READ_MAX + 1, &m, &note), ERR_TOO_LARGE);
-    CHECK_TEXT("told", note.text, "shard_metadata: 257 entries, at most 256 are allowed");
+    CHECK_TEXT("noted", note.text, "shard_metadata: 257 entries, at most 256 are allowed");
 }
 
 TEST(no_memory_is_said)

@@ -44,7 +44,7 @@ TEST(the_fingerprint_is_this_text)
               STR("p=1000|ipb=15|rpb=27|reqs=node.kubernetes.io/instance-type:1:"
                   "c5.large,m5.large,m5.xlarge;rack:5:;topology.kubernetes.io/zone:2:a,b;"
                   "topology.kubernetes.io/zone:3:;|spr=rack:-1:1;zone:2:2;"));
-    CHECK_STR("the requirements stand in that order", p.requirements[1].key, STR("rack"));
+    CHECK_STR("the requirements are in that order", p.requirements[1].key, STR("rack"));
     CHECK_STR("so do the values", p.requirements[0].values[0], STR("c5.large"));
     CHECK_STR("and the spread", p.spreads[0].key, STR("rack"));
     CHECK("nothing is shared with the input", p.requirements != requirements &&
@@ -274,7 +274,7 @@ TEST(a_profile_is_read_out_of_its_fingerprint)
         CHECK_STR("all of it", p.fingerprint, text);
         if (i == 2) {
             CHECK_SIZE("an empty value is one", p.requirements[0].value_count, 1);
-            CHECK_STR("and may stand beside another", p.requirements[1].values[1], STR("a:b"));
+            CHECK_STR("and may be beside another", p.requirements[1].values[1], STR("a:b"));
             CHECK_SIZE("where none may be there is none", p.requirements[2].value_count, 0);
         }
         arena_deinit(&arena);

@@ -61,7 +61,7 @@ TEST(every_suffix_is_read_and_printed_as_kubernetes_does)
         int128_text(q.nano, text);
         CHECK_TEXT(cases[i].text, text, cases[i].nano);
         CHECK_U64(cases[i].text, q.format, cases[i].format);
-        CHECK_SIZE("the length is told", quantity_text(&q, text), strlen(cases[i].canonical));
+        CHECK_SIZE("the length is returned", quantity_text(&q, text), strlen(cases[i].canonical));
         CHECK_TEXT(cases[i].text, text, cases[i].canonical);
     }
 }

@@ -200,7 +200,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     fault_fs_disarm(&fault);
     CHECK("it flows", events_flush(events));
     CHECK_I64("reported again", reported.times, 2);
-    CHECK_HAS("that it is over", reported.last, "lines are written again");
+    CHECK_HAS("that it is over", reported.last, "event lines are written again");
     CHECK_HAS("and what it cost", reported.last, "lost=3");
     CHECK_OK("go on", events_write(events, EVENT_KEEP, STR("{\"n\":5}")));
     fault_fs_arm(&fault,

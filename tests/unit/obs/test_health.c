@@ -36,15 +36,11 @@ static wall_time shared_wall(struct clock *clock)
     return (wall_time){1767225600000ull +
                        atomic_load(&CONTAINER_OF(clock, struct shared_clock, clock)->ms)};
 }
-static void ignore_due(struct loop *loop, mono_time due)
-{
-    (void)loop, (void)due;
-}
 static void ignore(struct loop *loop)
 {
     (void)loop;
 }
-static const struct loop_ops ops = {.wake_at = ignore_due, .wake_now = ignore};
+static const struct loop_ops ops = {.wake = ignore};
 
 struct rig {
     struct shared_clock clock;

@@ -17,12 +17,12 @@ static void tokens(struct str text, size_t piece, size_t text_max, struct buf *o
     json_scan_init(&scan, text_max);
     for (size_t at = 0; !err && at < text.len; at += piece) {
         struct str bytes = str_of(text.at + at, min_size(piece, text.len - at)), word = STR_EMPTY;
-        enum json_token token = JSON_NULL;
-        while (!err && token != JSON_NEED) {
+        enum json_token token = TOKEN_NULL;
+        while (!err && token != TOKEN_NEED) {
             err = json_scan_next(&scan, &bytes, &token, &word, note);
-            if (err || token == JSON_NEED) break;
+            if (err || token == TOKEN_NEED) break;
             CHECK_OK("room", buf_append_c(out, marks[token]));
-            if (token == JSON_KEY || token == JSON_STRING || token == JSON_NUMBER) {
+            if (token == TOKEN_KEY || token == TOKEN_STRING || token == TOKEN_NUMBER) {
                 CHECK_OK("room", buf_append(out, word));
                 CHECK_OK("room", buf_append_byte(out, ' '));
             }

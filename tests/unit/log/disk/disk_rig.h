@@ -35,7 +35,7 @@ struct rig_log {
 void rig_log_put(struct rig_log *log, uint64_t index, uint64_t term, enum entry_kind kind,
                  size_t len);
 void rig_log_reset(struct rig_log *log, uint64_t index, uint64_t term);
-/* Equal to the last entry; of what stands before `from` nothing is said. */
+/* Equal to the last entry; nothing is said of what comes before `from`. */
 bool rig_log_equal(const struct rig_log *a, const struct rig_log *b, uint64_t from);
 uint64_t rig_log_last(const struct rig_log *log);
 /* A wal_found_fn over a struct rig_log. */

@@ -174,7 +174,7 @@ TEST(several_founders_hold_the_same_configuration)
     struct members founders = founders_of(3);
     bed_open(&rig, 2);
     CHECK_OK("made", format(&rig, &founders, 101, 55, &made, &note));
-    CHECK("as told", made.replica_id == 101 && made.cluster_id == 55);
+    CHECK("as asked", made.replica_id == 101 && made.cluster_id == 55);
     struct content content = content_of(&rig, &made);
     CHECK_U64("three", content.members.count, 3);
     CHECK_U64("in order", content.members.at[2].id, 102);
@@ -456,7 +456,7 @@ TEST(a_forced_replica_is_the_only_voter_of_a_new_cluster)
     CHECK_OK("once more", datadir_force_config(&force, &after, &note));
     content = content_of(&rig, &after);
     CHECK("another identity", memcmp(first.identity, content.recovery.identity, 16) != 0);
-    CHECK_U64("in a later term, by a clock that stands still", content.last_term,
+    CHECK_U64("in a later term, by a clock that does not move", content.last_term,
               1794727489000 * 1024 + (1ull << 40));
     CHECK_TEXT("elsewhere", content.members.at[0].address, "192.0.2.9:1");
     struct buf report;
@@ -650,7 +650,7 @@ TEST(a_restore_that_cannot_be_done_changes_nothing)
     CHECK("says so", strstr(note.text, "not a valid coordinator snapshot"));
     CHECK_ERR("past all sense", restore(&rig, UINT64_MAX, pieces, &next, &note), ERR_INVALID);
     CHECK_ERR("bad bytes", restore(&rig, 12, NULL, &next, &note), ERR_CORRUPT);
-    CHECK_STR("as told", str_from(note.text), STR("the archive ends early"));
+    CHECK_STR("as asked", str_from(note.text), STR("the archive ends early"));
     CHECK_OK("locked", fs_lock_dir(rig.fs, DIR, &lock, &note));
     CHECK_ERR("in use", restore(&rig, 12, pieces, &next, &note), ERR_BUSY);
     fs_unlock(rig.fs, lock);

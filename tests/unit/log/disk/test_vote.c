@@ -86,7 +86,7 @@ TEST(any_bit_of_one_copy_may_change)
             CHECK("the newest all the same", vote.term == 8 && vote.candidate == 9);
             damage(&rig, copy * 4096 + bit / 8, (int)(bit % 8));
         }
-    /* Opening for use mends it. */
+    /* Opening for use repairs it. */
     damage(&rig, 24, 0);
     CHECK_U64("term", read_vote(&rig, false).term, 8);
     damage(&rig, 4096 + 24, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log on a disk that does what it is told: append, roll, replace, reset, seal, release,
+/* The log on a disk that does what it is notified: append, roll, replace, reset, seal, release,
  * recycle, reading back. What power cuts and damage do is in test_wal_faults.c and
  * test_wal_damage.c. */
 #include <stdio.h>
@@ -204,7 +204,7 @@ TEST(released_segments_are_recycled_and_never_speak_again)
     wal = reopen(&rig, wal, &found, &report);
     CHECK("what is left", rig_log_equal(&log, &found, from));
     CHECK_U64("spares are known again", wal_stats(wal).spares, 2);
-    /* The old records stand at the very places where new ones are expected. */
+    /* The old records are in the very places where new ones are expected. */
     for (uint64_t index = 201; index <= 260; index++) {
         CHECK_OK("append", rig_append(wal, (struct rig_append){index, 2, 1, 1500}, &log, NULL));
         sim_fs_process_died(rig.disk); /* no seal */

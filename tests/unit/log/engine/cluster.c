@@ -83,7 +83,7 @@ static void log_cut(struct node *node, uint64_t from)
         free((void *)(uintptr_t)entry_at(node, node->last)->bytes.at);
     node->durable = min_u64(node->durable, node->last);
     node->syncing = min_u64(node->syncing, node->last);
-    node->told = min_u64(node->told, node->last);
+    node->reported = min_u64(node->reported, node->last);
 }
 
 static void log_append(struct node *node, uint64_t term, enum entry_kind kind, struct str bytes)
@@ -298,8 +298,8 @@ static void sync_now(struct node *node)
     node->durable = node->syncing;
     node->syncing = 0;
     forget_old(node);
-    if (node->installing || node->durable <= node->told) return;
-    node->told = node->durable;
+    if (node->installing || node->durable <= node->reported) return;
+    node->reported = node->durable;
     err = engine_persisted(node->engine, node->cluster->now, node->durable, &effects);
     handle(node, err, &effects);
 }
@@ -315,7 +315,7 @@ static void finish_install(struct node *node)
     forget_old(node);
     node->syncing = 0;
     node->first = node->install.index + 1;
-    node->last = node->durable = node->told = node->install.index;
+    node->last = node->durable = node->reported = node->install.index;
     node->snapshot = node->install;
     node->snapshot_state = node->install_state;
     if (node->applied > node->install.index)
@@ -433,7 +433,7 @@ void cluster_start(struct cluster *cluster, uint64_t id)
     node->stopped = ERR_OK;
     node->installing = node->was_leader = false;
     node->hold_sync = node->hold_apply = node->hold_install = false;
-    node->told = node->durable = node->last;
+    node->reported = node->durable = node->last;
     node->applied = node->commit = node->snapshot.index;
     node->state = node->snapshot_state;
     start.snapshot = node->snapshot.index ? &node->snapshot : NULL;
@@ -676,7 +676,7 @@ void cluster_drop_all(struct cluster *cluster)
     }
 }
 
-/* For whoever looks into a seed: every message that arrives. */
+/* To look into a seed: every message that arrives. */
 static void trace(const struct cluster *cluster, const struct parcel *parcel)
 {
     const struct raft_message *m = &parcel->message;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A handful of engines in memory: their disks, the messages between them, one clock that moves
- * when told. No I/O. Directed tests move every message by hand; the swarm draws.
+ * when reported. No I/O. Directed tests move every message by hand; the swarm draws.
  *
  * The checks of Raft are always on: one leader a term, equal logs wherever index and term are
  * equal, the same entry applied everywhere at an index, nothing committed missing in a later
@@ -42,7 +42,7 @@ struct node {
     struct node_entry *old;
     uint64_t old_first, old_count;
     /* driver */
-    uint64_t told; /* to the engine as persisted */
+    uint64_t reported; /* to the engine as persisted */
     uint64_t applied, state;
     uint64_t commit;
     bool was_leader;
@@ -116,9 +116,9 @@ void cluster_elapse(struct cluster *cluster, uint64_t ms);
 enum err cluster_submit(struct cluster *cluster, uint64_t id, const char *command);
 enum err cluster_change(struct cluster *cluster, uint64_t id, const struct members *members);
 enum err cluster_transfer(struct cluster *cluster, uint64_t id, uint64_t to);
-void cluster_sync(struct cluster *cluster, uint64_t id);       /* everything is durable, and told */
+void cluster_sync(struct cluster *cluster, uint64_t id); /* everything is durable, and reported */
 void cluster_sync_begin(struct cluster *cluster, uint64_t id); /* what is there now */
-void cluster_sync_end(struct cluster *cluster, uint64_t id);   /* is durable, and told */
+void cluster_sync_end(struct cluster *cluster, uint64_t id);   /* is durable, and reported */
 void cluster_apply(struct cluster *cluster, uint64_t id);
 void cluster_finish_install(struct cluster *cluster, uint64_t id);
 void cluster_snapshot(struct cluster *cluster, uint64_t id, uint32_t trailing); /* at applied */

@@ -217,7 +217,7 @@ static bool choose(struct swarm *swarm, const struct node *leader, const struct 
 }
 
 /* A leader cannot know of a death at once. A change that needs the dead one is beyond what Raft
- * promises, whoever writes it, so nobody asks for one here. */
+ * promises, by any writer, so nobody asks for one here. */
 static bool does_without_the_dead(struct swarm *swarm, const struct members *members)
 {
     size_t alive = 0;
@@ -386,7 +386,7 @@ static void lead(struct swarm *swarm)
     struct cluster *cluster = swarm->cluster;
     const struct options *options = &swarm->options;
 
-    for (uint64_t id = 1; id < swarm->next_id; id++) { /* whoever thinks it leads */
+    for (uint64_t id = 1; id < swarm->next_id; id++) { /* all that believe to lead */
         if (!is_up(swarm, id) || engine_role(cluster->nodes[id].engine) != REPLICA_LEADER) continue;
         if (chance(swarm, swarm->calm ? 100000 : options->submit)) {
             char command[32];
@@ -478,7 +478,7 @@ static void heal(struct swarm *swarm)
     if (ms == HEAL_MS) cluster_violate(cluster, "no progress after the last change");
 }
 
-/* The state of everybody, for whoever looks into a seed. */
+/* The state of all, to look into a seed. */
 static void dump(struct swarm *swarm)
 {
     for (uint64_t id = 1; id < swarm->next_id; id++) {

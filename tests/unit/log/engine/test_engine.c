@@ -451,9 +451,9 @@ TEST(a_report_about_what_is_durable_already_changes_nothing)
     struct engine_effects effects;
 
     CHECK_OK("taken", cluster_submit(c, 1, "x"));
-    CHECK_OK("told again", engine_persisted(node->engine, c->now, node->last, &effects));
+    CHECK_OK("reported again", engine_persisted(node->engine, c->now, node->last, &effects));
     CHECK_U64("no effect", effects.flags, 0);
-    CHECK_OK("told of less", engine_persisted(node->engine, c->now, 1, &effects));
+    CHECK_OK("notified of less", engine_persisted(node->engine, c->now, 1, &effects));
     CHECK_U64("no effect", effects.flags, 0);
     CHECK_OK("goes on", cluster_submit(c, 1, "y"));
     CHECK_U64("committed", node->applied, node->last);
@@ -462,7 +462,7 @@ TEST(a_report_about_what_is_durable_already_changes_nothing)
     c = cluster_of(3, 1);
     CHECK("1 leads", cluster_elect(c, 1));
     node = cluster_node(c, 2);
-    CHECK_OK("told of less", engine_persisted(node->engine, c->now, 1, &effects));
+    CHECK_OK("notified of less", engine_persisted(node->engine, c->now, 1, &effects));
     CHECK_U64("no effect", effects.flags, 0);
     cluster_close(c);
 }

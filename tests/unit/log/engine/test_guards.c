@@ -672,7 +672,7 @@ TEST(a_hand_over_that_is_given_up_leaves_nothing_behind)
     cluster_sync(c, 2);
     node(2)->hold_sync = false;
     cluster_run(c, 3 * CLUSTER_HEARTBEAT_MS);
-    CHECK("nobody is told to take over later", leads(1));
+    CHECK("nobody is notified to take over later", leads(1));
     CHECK("sound", done(true));
 }
 

@@ -74,7 +74,7 @@ static void replicate_to(uint64_t id, uint64_t index)
     CHECK_U64("acknowledged", engine_match(node(1)->engine, id), index);
 }
 
-/* The figure up to (c): an entry of term 2 stands on 1, 2 and 3, which is a majority, 1 leads again
+/* The figure up to (c): an entry of term 2 is on 1, 2 and 3, which is a majority, 1 leads again
  * and knows it, and 5 holds another entry at that index from a later term. Returns that index. */
 static uint64_t figure_8(void)
 {
@@ -112,7 +112,7 @@ TEST(an_entry_of_an_old_term_is_not_committed_by_counting)
     cluster_start(c, 1);
     cluster_run(c, 5 * CLUSTER_ELECTION_MS);
     for (uint64_t id = 1; id <= 5; id++)
-        CHECK_U64("the later entry stands there", node(id)->log[index - 1].term, 3);
+        CHECK_U64("the later entry is there", node(id)->log[index - 1].term, 3);
     close_sound();
 }
 

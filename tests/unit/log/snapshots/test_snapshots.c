@@ -434,7 +434,7 @@ struct forged {
     uint64_t announced, offset, len, end_id;
     uint64_t term_ahead;
     bool end, second_begin;
-    bool at_once; /* it is over without an end, and while the connection stands */
+    bool at_once; /* it is over without an end, and while the connection is open */
 };
 static void frames_of(struct replica *replica, const struct forged *f)
 {

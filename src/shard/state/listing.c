@@ -152,29 +152,23 @@ static bool row_matches(const struct inventory *inv, const struct machine_row *r
            look_is(t->look, &m->attributes);
 }
 
-enum inventory_sight inventory_list_record(struct inventory *inventory,
-                                           const struct machine *machine)
+enum listed_as inventory_list_record(struct inventory *inventory, const struct machine *machine)
 {
     struct machine_row *row;
 
     assert(inventory->list); /* one has begun */
     row = row_listed(inventory, machine->id);
-    if (!row) return SIGHT_NEW;
-    if (row->link.refs == inventory->list) return SIGHT_AGAIN;
+    if (!row) return LISTED_NEW;
+    if (row->link.refs == inventory->list) return LISTED_AGAIN;
     row->link.refs = inventory->list;
     inventory->listed++;
     order_note(inventory, row);
-    return row_matches(inventory, row, machine) ? SIGHT_SAME : SIGHT_CHANGED;
+    return row_matches(inventory, row, machine) ? LISTED_SAME : LISTED_CHANGED;
 }
 
 uint32_t inventory_unseen_count(const struct inventory *inventory)
 {
     return inventory->rows.count - inventory->listed;
-}
-
-static int row_ids_compare(const void *a, const void *b)
-{
-    return str_compare(*(const struct str *)a, *(const struct str *)b);
 }
 
 enum err inventory_unseen(const struct inventory *inventory, uint32_t since, struct arena *arena,
@@ -190,7 +184,7 @@ enum err inventory_unseen(const struct inventory *inventory, uint32_t since, str
             ids[count++] = row_id(CONTAINER_OF(link, struct machine_row, link));
         }
     }
-    if (count) qsort(ids, count, sizeof *ids, row_ids_compare); /* no order of a hash may show */
+    if (count) qsort(ids, count, sizeof *ids, str_order); /* no order of a hash may show */
     *ret_ids = ids;
     *ret_count = count;
     return ERR_OK;
