@@ -26,7 +26,7 @@
  *   - a machine whose action was refused rests before anybody tries again (`rest_*`), and one that
  *     the provider itself calls Failed is given back by Delete, with growing pauses.
  *
- * Invariants, asserted when an event begins and when it ends (core.c):
+ * Invariants, asserted when an event that can act begins, and when any but a record ends (core.c):
  *   I1 A machine has at most one action, and the action has the machine's work record.
  *   I2 At most `concurrency` actions are under way and at most `blobs_max` wait for a blob.
  *   I3 The queue is empty exactly while no action is counted as queued.
