@@ -66,6 +66,8 @@ sim-mutants: ## each planted bug of the log, the store, the shard and membership
 	@scripts/coord-mutants --list tests/sim/store_mutants.txt --build build/store-mutants
 	@scripts/coord-mutants --scenario shard --list tests/sim/shard_mutants.txt --build build/shard-mutants
 	@scripts/coord-mutants --scenario member --list tests/sim/member_mutants.txt --build build/member-mutants
+	@scripts/coord-mutants --list tests/sim/worker_mutants.txt --build build/member-mutants
+	@scripts/coord-mutants --list tests/sim/operator_mutants.txt --build build/member-mutants
 
 sim-asserts: ## the engine's tests and seeds against the engine built with its assertions (needs its source)
 	@scripts/setup build test

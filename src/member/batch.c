@@ -85,6 +85,7 @@ void batch_flush(struct member_service *service)
         drop(service, ERR_NOMEM); /* no memory or no operation */
         return;
     }
+    assert(member_batch_ops(buf_peek(&batch->bytes)) == batch->ops); /* as many answers will come */
     service->batch = NULL;
     service->batches_running++;
     list_append(&service->batches, &batch->link);

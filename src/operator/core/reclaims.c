@@ -297,6 +297,7 @@ static void record_step(struct reclaims *r, struct reclaims_record *record, wall
         record->reclaim.acknowledged = true;
         each(context, RECLAIM_ACKNOWLEDGE, reclaim);
     }
+    record_check(r, record);
 }
 
 void reclaims_step(struct reclaims *r, wall_time now, bool connected, reclaim_due_fn *each,

@@ -68,7 +68,6 @@ void effect_check(const struct effect *effect)
                          (effect->kind == EFFECT_GET) == !effect->action));
     assert(!blob || (effect->cluster.len && effect->profile));
     assert(effect->kind != EFFECT_NODE_STATE || (effect->cluster.len && effect->node));
-    assert(effect->kind != EFFECT_LOG || effect->log.text);
 }
 
 /* --- copies into the list's arena --- */

@@ -117,8 +117,6 @@ struct effect {
     };
 };
 
-void effect_check(const struct effect *effect); /* asserts that all fields of its kind are set */
-
 struct effects { /* the owner zeroes the struct and calls effects_init() */
     struct arena arena;
     struct effect *items;
@@ -136,6 +134,7 @@ void effects_init(struct effects *effects);
 void effects_deinit(struct effects *effects);
 /* Adds an effect that is zero except for its kind. NULL: out of memory. */
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
+void effect_check(const struct effect *effect); /* asserts that all fields of its kind are set */
 
 /* Copies a text to *at and moves *at behind the copy. The caller provides the space. */
 static inline struct str text_put(char **at, struct str text)

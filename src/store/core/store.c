@@ -687,7 +687,8 @@ static void store_check(const struct store *store)
 static void store_check_result(const struct store *store, const struct store_command *command,
                                const struct store_result *result)
 {
-    const struct group *group = group_find(store, command->key);
+    bool slots = command->kind == STORE_ACQUIRE || command->kind == STORE_RESIZE;
+    const struct group *group = slots ? group_find(store, command->key) : NULL;
 
     store_check(store);
     if (store->part.on) return;
