@@ -246,14 +246,6 @@ void leader_resume(struct leader *leader)
     }
 }
 
-void leader_follow(struct leader *leader, const struct replica_status *status)
-{
-    (void)leader_term_ended(leader, status);
-    (void)leader_term_began(leader, status);
-    (void)leader_ready(leader, status);
-    leader_resume(leader);
-}
-
 /* -- age limit -- */
 
 static void start_overdue_timer(struct leader *leader)

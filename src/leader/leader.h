@@ -151,8 +151,6 @@ bool leader_term_ended(struct leader *leader,
 bool leader_term_began(struct leader *leader, const struct replica_status *status);
 bool leader_ready(struct leader *leader, const struct replica_status *status);
 void leader_resume(struct leader *leader); /* begins or redirects the waiting requests */
-/* Calls all of the above, for a service that keeps no state of a term. */
-void leader_follow(struct leader *leader, const struct replica_status *status);
 
 /* -- leadership -- */
 bool leader_here(const struct leader *leader); /* as the replica knows at this moment */

@@ -24,14 +24,6 @@ static const char *name_of(const char *const *names, uint32_t count, uint32_t nu
     return text;
 }
 
-/* Returns 0 if the word is not in the list. */
-static uint32_t number_of(const char *const *names, uint32_t count, struct str word)
-{
-    for (uint32_t i = 1; i < count; i++)
-        if (str_equal(word, str_from(names[i]))) return i;
-    return 0;
-}
-
 const char *machine_state_name(uint32_t state, char text[MACHINE_NAME_CAP])
 {
     return name_of(state_names, MACHINE_STATE_COUNT, state, "State", text);
@@ -40,22 +32,6 @@ const char *machine_state_name(uint32_t state, char text[MACHINE_NAME_CAP])
 const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP])
 {
     return name_of(capacity_names, CAPACITY_TYPE_COUNT, type, "CapacityType", text);
-}
-
-bool machine_state_read(struct str word, enum machine_state *ret_state)
-{
-    uint32_t number = number_of(state_names, MACHINE_STATE_COUNT, word);
-
-    if (number) *ret_state = (enum machine_state)number;
-    return number != 0;
-}
-
-bool capacity_type_read(struct str word, enum capacity_type *ret_type)
-{
-    uint32_t number = number_of(capacity_names, CAPACITY_TYPE_COUNT, word);
-
-    if (number) *ret_type = (enum capacity_type)number;
-    return number != 0;
 }
 
 uint64_t capacity_type_idle_hold_ms(enum capacity_type type)

@@ -79,10 +79,6 @@ struct machine {
 enum { MACHINE_NAME_CAP = 32 };
 const char *machine_state_name(uint32_t state, char text[MACHINE_NAME_CAP]);
 const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP]);
-/* false: not one of the eight names */
-bool machine_state_read(struct str word, enum machine_state *ret_state);
-/* false: not one of the four names */
-bool capacity_type_read(struct str word, enum capacity_type *ret_type);
 
 /* Returns how long a machine of this capacity type is kept Idle before it is deleted. */
 #define IDLE_HOLD_FOREVER UINT64_MAX
