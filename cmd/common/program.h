@@ -60,6 +60,6 @@ enum err program_version(struct program_run *run); /* prints which build this is
  * file. */
 void program_give_to_owner(const char *dir);
 
-/* Everything a bounded text of ours needs. */
+/* Maximum size of the output, error and help buffers of the programs, in bytes. */
 enum { PROGRAM_TEXT_MAX = COMMAND_TEXT_MAX };
 #endif

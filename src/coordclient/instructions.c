@@ -49,7 +49,7 @@ void instructions_done(struct instructions *in, struct str id)
     if (in->count == INSTRUCTIONS_REMEMBERED) map_remove(&in->by_id, instructions_id_of(slot));
     memcpy(slot->id, id.at, id.len);
     slot->len = (uint8_t)id.len;
-    /* Out of memory the id is not remembered. A repeat is then carried out again: harmless. */
+    /* If map_put() fails, a repeated instruction is carried out again, which is harmless. */
     (void)map_put(&in->by_id, instructions_id_of(slot), slot);
     in->next = (in->next + 1) % INSTRUCTIONS_REMEMBERED;
     if (in->count < INSTRUCTIONS_REMEMBERED) in->count++;

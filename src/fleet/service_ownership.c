@@ -267,7 +267,8 @@ static void unscoped_check(struct fleet_service *service)
                      log_u64("shards", count), log_str("provider", provider),
                      log_str("shard", list[0].shard), log_str("shard2", list[1].shard));
         else
-            LOG_INFO(&service->log, "no shard without domains shares a provider any more");
+            LOG_INFO(&service->log,
+                     "provider sharing resolved: shards without domains no longer share one");
         service_event(service, "shards-without-domains",
                       (const struct log_field[]){log_u64("shards", count),
                                                  log_str("provider", provider), LOG_END});

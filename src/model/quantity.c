@@ -189,7 +189,7 @@ size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP])
         number /= NANO_PER_UNIT;
         for (power = 0; number % 1024 == 0 && power < BINARY_POWER_MAX; power += 10) number /= 1024;
         suffix = suffix_of(QUANTITY_BINARY_SI, power)->text;
-    } else { /* below 1Ki, and numbers without a binary suffix, are decimal */
+    } else { /* decimal: the format is decimal, or the number is below 1Ki or no integer */
         bool exponent = q->format == QUANTITY_DECIMAL_EXPONENT;
         for (; number % 1000 == 0 && (exponent || power < DECIMAL_POWER_MAX); power += 3)
             number /= 1000;

@@ -20,7 +20,8 @@ enum {
 
 /* Each check returns 0, or the reason of COORD_INVALID and an explanation in `note`. */
 int store_check_claim_key(struct str key, struct note *note);
-/* For the key of a claim that create or compare-and-set writes. Slots of groups are refused. */
+/* As store_check_claim_key(), and refuses names of slots, which only a group writes. For create and
+ * compare-and-set. */
 int store_check_entry_key(struct str key, struct note *note);
 int store_check_group(struct str group, struct note *note);
 int store_check_owner(struct str owner, struct note *note);

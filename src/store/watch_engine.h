@@ -39,9 +39,9 @@ struct watch_api {
     enum err (*send)(struct watch_stream *stream, struct str message);
     /* The watch was woken, or caught up for the first time, and nothing waits for it. */
     void (*idle)(struct watch *watch);
-    /* `lost`: the watch cannot go on, because its position is compacted or more waits than the
-     * limits allow. `too_large`: one revision does not fit a message; NULL for an API that always
-     * splits. */
+    /* `lost`: the watch must end, because its position is compacted or its pending events exceed
+     * events_max or bytes_max. `too_large`: the events of one revision do not fit into a message;
+     * NULL for an API that always splits messages. */
     void (*lost)(struct watch *watch);
     void (*too_large)(struct watch *watch);
     void (*ends)(struct watch *watch);              /* after watch_end_soon(); NULL: never used */

@@ -29,7 +29,8 @@ static enum match_ask ask_of(const struct requirement *r)
     case OPERATOR_EXISTS: return ASK_KEY;
     case OPERATOR_DOES_NOT_EXIST: return ASK_NO_KEY;
     case OPERATOR_SAME: return r->value_count ? ASK_ONE_OF : ASK_KEY;
-    default: return ASK_ONE_OF; /* of no values: an unknown operator matches nothing */
+    default:
+        return ASK_ONE_OF; /* unknown operator: its list of values is empty, so nothing matches */
     }
 }
 
