@@ -18,8 +18,7 @@ struct prim_guard; /* the guard of one lease handle */
  * guards_max are checked by renewals only. NULL: out of memory. */
 struct prim_guards *prim_guards_open(struct prim_backend *backend);
 void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends all guards */
-/* Replaces the keys of *guard; NULL: no guard yet. Never blocks, like prim_guards_drop. Any
- * thread. */
+/* Replaces the keys of *guard; NULL: none yet. Never blocks, like prim_guards_drop. Any thread. */
 void prim_guards_add(struct prim_guards *guards, struct prim_guard **guard,
                      const struct prim_claim *claim);
 /* Stops guarding: later changes of those keys do not count as a loss. Sets *guard to NULL. */

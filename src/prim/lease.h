@@ -56,8 +56,7 @@ struct coord_lease {
     void *on_lost_arg;
 };
 
-/* Reserves a lease of the store's limit before the grant is requested. INVALID/argument: all are in
- * use. */
+/* Reserves a lease of the store's limit before the grant request. INVALID/argument: all in use. */
 coord_result prim_lease_reserve(coord_store *store);
 void prim_lease_unreserve(coord_store *store);
 /* Makes a handle and uses up the reservation. NULL: out of memory, and the reservation stays.

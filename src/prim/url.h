@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses a store's URL: scheme://host:port,host:port/path?name=value&... , or mem:.
- * Percent-decoded. */
+/* Parses store URLs: scheme://host:port,host:port/path?name=value&..., or mem:. Percent-decoded. */
 #ifndef PRIM_URL_H
 #define PRIM_URL_H
 #include <muster/coord.h>

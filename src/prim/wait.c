@@ -93,8 +93,7 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }
         if (!seems_free(waiter, slot_count)) continue;
-        /* All waiters see the free slot. Each waits a random time and gives up if it is taken by
-         * then. */
+        /* All waiters see the free slot. Each waits a random time, then gives up if it is taken. */
         if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) return false;
         read_events(waiter, 0);
         if (seems_free(waiter, slot_count)) return true;

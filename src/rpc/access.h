@@ -33,8 +33,7 @@ enum err rpc_access_check(struct rpc_access access, const struct tls_identity *i
                           struct note *note);
 /* The identity's name for logs: its single bigfleet:// URI, else its common name. "" for NULL. */
 struct str rpc_access_name(const struct tls_identity *identity);
-/* For handlers: checks that the identity is prefix + id ("bigfleet://shard/" + "s1"). NULL
- * passes. */
+/* For handlers: checks for the identity prefix + id ("bigfleet://shard/" + "s1"). NULL passes. */
 enum err rpc_access_is(const struct tls_identity *identity, struct str prefix, struct str id,
                        struct note *note);
 

@@ -179,8 +179,7 @@ struct rpc_channel {
 
 /* -- channel.c -- */
 void channel_touch(struct rpc_channel *channel);   /* schedules the channel's task */
-void channel_changed(struct rpc_channel *channel); /* like channel_touch; the task also calls
-                                                    * on_change */
+void channel_changed(struct rpc_channel *channel); /* channel_touch, and the task calls on_change */
 struct rpc_client_metrics {
     struct counter *calls[GRPC_STATUS_COUNT], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;

@@ -10,8 +10,7 @@
 #include "rpc/server_internal.h"
 
 enum {
-    KEY_MAX = 512,            /* bytes of an identity; longer identities are cut and share one
-                               * account */
+    KEY_MAX = 512,            /* bytes of an identity; longer ones are cut and share an account */
     H2_OVERHEAD = 3 << 20,    /* nghttp2's own memory: header tables, control frames */
     STREAMS_RECKONED = 65536, /* streams that a raised limit may add to the overhead, 1 KiB each */
 };

@@ -346,8 +346,7 @@ struct rpc_server {
     struct map peers;
     struct list kept; /* ended calls, for reuse */
     size_t kept_count;
-    struct buf output, message, inflated; /* scratch: output, an encoded message, an inflated
-                                           * request */
+    struct buf output, message, inflated; /* scratch: output, encoded message, inflated request */
     struct turn_hook hook;
     struct task wake, end, teardown;
     struct timer drain_timer;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a section: portions of any size become whole records, in order. No I/O; runs on the
- * caller's thread. */
+/* Turns portions of a section (any size) into whole records in order. No I/O; caller's thread. */
 #include <string.h>
 
 #include "section/section.h"

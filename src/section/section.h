@@ -30,8 +30,7 @@ enum {
 struct section_view;
 struct section_row {
     struct list link;
-    uint32_t stamp; /* number of the view that wrote the row last, or of the last view opened
-                     * before the row was created */
+    uint32_t stamp; /* number of the last view that wrote the row or was opened before it existed */
     uint8_t kind;   /* index into section.kinds */
 };
 typedef void section_write_fn(const struct section_row *row, struct encoder *into);
@@ -70,8 +69,7 @@ void section_view_rows(struct section_view *view); /* adds a part for each kind 
 void section_view_hash(struct section_view *view, char kind, uint64_t hash);
 /* Returns `err`, or the first error of the parts. On an error the view is closed. */
 enum err section_view_ready(struct section_view *own_view, enum err err, void **ret_view);
-/* Implement snapshot_next and snapshot_end of the log for a struct section_view. Errors are
- * final. */
+/* Implement the log's snapshot_next and snapshot_end for struct section_view. Errors are final. */
 enum err section_view_next(void *view, size_t budget, struct buf *into, bool *ret_done);
 void section_view_close(void *view); /* NULL is fine */
 

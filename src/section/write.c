@@ -12,8 +12,7 @@
 
 enum { PARTS_MAX = 8 };
 
-struct kept { /* a record copied before its row changed; each copy is a block of its own, so that no
-               * large buffer is moved */
+struct kept { /* a record copied before its row changed; one block each, to move no large buffer */
     struct kept *next;
     size_t len, at;
     char bytes[];

@@ -187,8 +187,7 @@ enum err domains_set(struct domains *domains, struct str key, struct str value, 
         set_free(&next);
         return err;
     }
-    /* A restart would read the new file, so the new set is used, although a power cut may revert
-     * the file. */
+    /* A restart would read the new file, so its set is used; a power cut may revert the file. */
     set_free(&domains->set);
     domains->set = next;
     domains->given = true;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames in the order of their addition, an index of the frames with a key, and totals over all
- * boxes. No I/O. */
+/* Frames in order of addition, an index of those with a key, totals over all boxes. No I/O. */
 #include "shard/outbox.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that the decide thread answers. An inspection is freed when both its job and its call
- * have ended. */
+/* Requests the decide thread answers. An inspection is freed when its job and call have ended. */
 #include "shard/read.h"
 
 #include <stdlib.h>

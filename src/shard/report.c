@@ -177,8 +177,7 @@ static void scope_done(struct decide_job *job, enum err err)
 {
     struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    /* Without `done` these are the domains of the start. Without them all machines would be
-     * ours. */
+    /* Without `done` these are the start's domains. Without them all machines would be ours. */
     assert(t->done || !t->err);
     if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;

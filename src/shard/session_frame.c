@@ -203,8 +203,7 @@ static void pack_joined(struct pack *pack, uint32_t field, struct str before, st
     if (!pack->err) pack->err = buf_append(pack->into, after);
 }
 
-/* A cluster sees type and zone as labels. The machine's own type and zone override labels of the
- * same name. */
+/* Clusters see type and zone as labels. The machine's own override labels of the same name. */
 static void pack_labels(struct frame_writer *w, struct pack *body, const struct attributes *a)
 {
     for (size_t i = 0; i < a->label_count; i++) {

@@ -33,8 +33,7 @@ struct operator_frame { /* views of the decoded bytes */
     bool reports_drains;   /* HELLO: the operator reports its drains */
     struct str request_id; /* BLOB; for RECLAIM_ACK and DRAIN_REPORT: the instruction id */
     struct str user_data;  /* BLOB: the bootstrap blob */
-    struct str error;      /* BLOB: empty if there is a blob. DRAIN_REPORT: why the operator gave
-                            * up */
+    struct str error;      /* BLOB: empty with a blob. DRAIN_REPORT: why the operator gave up */
     struct str machine;    /* DRAIN_REPORT: the machine id */
     bool drained;          /* DRAIN_REPORT: the machine is drained */
     uint64_t left_seconds; /* DRAIN_REPORT: rest of the grace period */

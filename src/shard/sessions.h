@@ -78,8 +78,7 @@ struct sessions_options {
     size_t rollup_budget;       /* 1 GiB for all roll-ups; at least rollup_max */
     size_t outbox_frames_max;   /* 524,288 per session, one for each machine */
     size_t outbox_bytes_max;    /* 256 MiB per session */
-    size_t outboxes_bytes_max;  /* 512 MiB for all sessions; at the bound the session with the
-                                 * longest outbox is closed */
+    size_t outboxes_bytes_max;  /* 512 MiB in total; then the longest outbox's session is closed */
     size_t departed_frames_max; /* 4,096 per cluster; at the bound the oldest frame is dropped */
     size_t departed_bytes_max;  /* 64 MiB for all clusters; at the bound the newest is dropped */
     size_t blob_max;            /* 1 MiB for one blob */

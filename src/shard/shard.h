@@ -47,8 +47,7 @@ struct shard_options {
     void (*on_ready)(void *owner);
     /* An operator reports its drains, and core.operators_reported was not set. Called once. */
     void (*on_reports_drains)(void *owner);
-    /* Called after each cycle with the page /rests (rests.c). Borrowed. NULL: no page is
-     * created. */
+    /* Called after each cycle with the page /rests (rests.c). Borrowed. NULL: creates no page. */
     void (*on_rests)(void *owner, struct str json);
     /* The provider refused a token because a newer process of this shard is active. This process
      * has stopped acting. Called once; the texts are borrowed. */

@@ -125,8 +125,7 @@ enum sim_death {
  * not be called inside a turn. Returns the result of start(). */
 enum err sim_host_start(struct sim_host *host, const struct sim_process_ops *ops, void *context);
 enum err sim_host_restart(struct sim_host *host); /* uses the last ops and context */
-void sim_host_stop(struct sim_host *host);        /* calls ops->stop in a turn; the caller then
-                                                   * waits, or kills the process */
+void sim_host_stop(struct sim_host *host);        /* calls ops->stop in a turn; then wait or kill */
 /* Kills the process, if there is one. If called inside a turn of the host (for example in a disk
  * hook), the turn continues, but its further actions have no effect. */
 void sim_host_die(struct sim_host *host, enum sim_death death);

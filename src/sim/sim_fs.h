@@ -32,8 +32,7 @@ typedef void sim_fs_cost_fn(void *context, uint64_t ns);
 
 struct sim_fs_options {
     uint64_t capacity; /* bytes of the disk, which also bounds its memory; 0: the default */
-    /* Effects of a power cut on each unsynced write; other writes are kept. The sum is at most
-     * 1,000,000. */
+    /* Power cut effects on each unsynced write; others are kept. The sum is at most 1,000,000. */
     uint32_t write_lost_per_million;
     uint32_t write_torn_per_million; /* torn at a byte, at a sector, or sector by sector */
     /* Effect of a power cut on unsynced names. In order: the chance that the journal ends before
@@ -76,15 +75,13 @@ struct fs *sim_fs_fs(struct sim_fs *disk);
  * slows it. ERR_INVALID. */
 enum err sim_fs_set_options(struct sim_fs *disk, const struct sim_fs_options *options);
 struct sim_fs_options sim_fs_options(const struct sim_fs *disk);
-/* Draws the fault options for a seed, and disables some of them. Costs, clock and pid are
- * unchanged. */
+/* Draws fault options for a seed, disables some of them. Costs, clock and pid are unchanged. */
 void sim_fs_draw_faults(struct prng *prng, struct sim_fs_options *options);
 
 /* Simulates a power cut. Open handles and locks become invalid: calls on them return ERR_CLOSED.
  * They must still be closed, or are freed with the disk. Never fails. */
 void sim_fs_crash(struct sim_fs *disk);
-/* The process died, the machine did not. Handles and locks become invalid; written content
- * stays. */
+/* The process died, not the machine. Handles and locks become invalid; written content stays. */
 void sim_fs_process_died(struct sim_fs *disk);
 /* Frees invalid handles and locks whose owner is gone and will not close them. */
 void sim_fs_reclaim(struct sim_fs *disk);

@@ -50,8 +50,7 @@ void node_unref(struct sim_fs *disk, struct sim_node *node)
     if (!node) return;
     assert(node->refs > 0);
     if (--node->refs > 0) return;
-    /* A directory whose creation was undone by a power cut may have entries. They are removed
-     * too. */
+    /* A directory whose creation a power cut has undone may have entries. They are removed too. */
     LIST_EACH_SAFE(&node->entries, link, following)
     {
         entry_free(disk, CONTAINER_OF(link, struct sim_entry, link));

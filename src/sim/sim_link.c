@@ -216,8 +216,7 @@ struct sim_link_stats sim_link_stats(const struct sim_host *from, const struct s
     return from->links[to->index].stats;
 }
 
-/* Frees all packets. At the end the queue contains only packets, because the hosts removed their
- * own events. */
+/* Frees all packets. At the end the queue has only packets: hosts removed their own events. */
 void sim_links_drop(struct sim *sim)
 {
     for (struct heap_node *node; (node = heap_pop_due(&sim->queue, UINT64_MAX));) {

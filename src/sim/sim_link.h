@@ -24,8 +24,7 @@ enum { SIM_LINK_PACKETS_MAX = 4096 }; /* in flight on one link; further packets 
 
 struct sim_link_faults {
     uint64_t delay_min_ns;    /* minimal delay of every packet */
-    uint64_t delay_spread_ns; /* added to the minimum: a random delay with an exponential
-                               * distribution, halving per unit */
+    uint64_t delay_spread_ns; /* added to the minimum: random, exponential, halving per unit */
     uint32_t loss_ppm, duplicate_ppm, reorder_ppm; /* per packet, in parts per million */
     uint64_t reorder_ns_max;                       /* maximal extra delay of a reordered packet */
     uint64_t bytes_per_second;                     /* 0: no limit */

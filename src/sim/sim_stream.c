@@ -151,8 +151,7 @@ static bool readable(const struct sim_stream *stream)
     return !stream->closing && !stream->paused && stream->socket && stream->socket->in.len;
 }
 
-/* Copies the bytes first, as a read would, because the callback may close the stream and still use
- * the bytes. */
+/* Copies the bytes first, as a read would: the callback may close the stream and still use them. */
 static void stream_report_bytes(struct sim_stream *stream)
 {
     static char room[READ_MAX];

@@ -126,8 +126,7 @@ void sim_host_schedule(struct sim_host *host); /* schedules a turn if there is a
 void sim_ready_init(struct sim_ready *ready, sim_ready_fn *fn);
 /* no change if it waits already */
 void sim_host_ready(struct sim_host *host, struct sim_ready *ready);
-void sim_host_bury_doomed(struct sim_host *host); /* call after a turn or a job: destroys the
-                                                   * process if it died there */
+void sim_host_bury_doomed(struct sim_host *host); /* after a turn or job: destroys a dead process */
 /* True if the process is alive and its actions have effect. */
 static inline bool sim_host_heard(const struct sim_host *host)
 {

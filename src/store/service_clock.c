@@ -172,8 +172,7 @@ static uint64_t old_revision(const struct store_service *service, mono_time now,
     return revision;
 }
 
-/* The revision that keeps history_revisions. Advances in steps, because a compaction is an
- * entry. */
+/* The revision that keeps history_revisions. Advances in steps: a compaction is an entry. */
 static uint64_t old_by_count(const struct store_service *service)
 {
     const struct keys *keys = store_keys(service_store(service));

@@ -56,8 +56,7 @@ static nghttp2_option *new_options(enum h2_side side)
     /* nghttp2 would keep a thousand closed streams per connection for a priority tree that gRPC
      * does not use. Without them it silently drops data for closed streams, see h2_data_late. */
     nghttp2_option_set_no_closed_streams(option, 1);
-    /* nghttp2's own limit reads the machine's clock, which a simulation lacks; h2_guard.c counts
-     * instead. */
+    /* nghttp2's limit reads the machine's clock; simulations lack it, so h2_guard.c counts. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
     /* nghttp2 counts a frame again for each piece of its nine-byte head, so its limit is raised;
      * h2_recv.c counts frames. */

@@ -85,8 +85,7 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
         stream->answer_bytes = 0;
     }
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
-    /* The response is complete and the request is not: the rest of the request is not needed (RFC
-     * 9113, 8.1). */
+    /* The response is complete, the request is not: its rest is not needed (RFC 9113, 8.1). */
     if (h2->side == H2_SERVER && !stream->peer_ended && !stream->reset) {
         stream->reset = true;
         if (!h2_submit_reset(h2, stream->id, H2_NO_ERROR)) return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -339,8 +338,7 @@ enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into)
         h2_report_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
     if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
-    /* A connection that is never quiet for long would otherwise keep the blocks of one busy moment
-     * for ever. */
+    /* A connection never quiet for long would otherwise keep a busy moment's blocks for ever. */
     if (++h2->turns % KEPT_TURNS == 0) h2_memory_trim(&h2->memory);
     return err;
 }

@@ -71,8 +71,7 @@ struct checkpoint {
 enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, uint64_t token,
                           const char *worker, wall_time now, struct partition_tally *tally,
                           struct checkpoint *ret_checkpoint, struct note *note);
-/* Called just before the bytes are sent, and again before each retry. False aborts the write with
- * ERR_FENCED. */
+/* Called just before sending, and before each retry. False aborts the write with ERR_FENCED. */
 typedef bool checkpoint_may_fn(void *owner);
 /* Writes the next checkpoint. ERR_FENCED: another worker has the partition, or may() returned
  * false; nothing was written, or the write does not count. ERR_UNKNOWN: the outcome could not be

@@ -35,8 +35,7 @@ enum {
 struct s3_store {
     struct checkpoint_store base;
     CURL *curl;
-    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without a trailing
-                                                     * '/' */
+    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without trailing '/' */
     char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
     char access_key[CHECKPOINT_S3_KEY_CAP], secret_key[CHECKPOINT_S3_KEY_CAP], token[TOKEN_CAP];
     bool probed;
@@ -99,8 +98,7 @@ struct s3_call {
     const char *method;
     struct str path; /* encoded, including the endpoint's path */
     struct str body;
-    const char *condition, *condition_value; /* name of the condition's header, for example
-                                              * "if-match"; NULL: none */
+    const char *condition, *condition_value; /* header of the condition ("if-match"); NULL: none */
 };
 
 /* The headers that libcurl signs in addition to host and date. A header without a value ("expect:")

@@ -245,8 +245,7 @@ static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
     host_schedule(h);
 }
 
-/* A coordinator without our interface sends no terms. The worker then uses its own, and only
- * heartbeats. */
+/* A coordinator without our interface sends no terms. Workers use their own and only heartbeat. */
 void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
                      const Muster__V1__RegisterResponse *response)
 {
@@ -346,8 +345,7 @@ void host_drain_step(struct worker_host *h)
     if (h->closing || h->drain == DRAIN_NO || h->drain == DRAIN_DONE) return;
     if (h->drain == DRAIN_WORK) {
         if (!h->drain_beat_over || tenures_held(&h->tenures) || h->job_runs) return;
-        if (!h->drain_beat_ok || !h->self.incarnation) { /* no coordinator answers, or there is no
-                                                          * registration to leave */
+        if (!h->drain_beat_ok || !h->self.incarnation) { /* no answer or no registration to leave */
             host_drained(h, true);
             return;
         }

@@ -47,8 +47,7 @@ enum err worker_host_open(const struct worker_host_options *options, struct work
 /* Takes no new work, writes the work in progress, gives back all partitions, leaves, and then calls
  * on_drained. */
 void worker_host_drain(struct worker_host *host);
-void worker_host_plugins_changed(struct worker_host *host); /* call when plugins_ready may have
-                                                             * changed */
+void worker_host_plugins_changed(struct worker_host *host); /* if plugins_ready may have changed */
 /* Waits for the running job, then calls done(). No other callback follows. NULL is fine. */
 void worker_host_close(struct worker_host *host, void (*done)(void *owner), void *owner);
 #endif

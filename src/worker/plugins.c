@@ -204,8 +204,7 @@ static void plugin_watch(struct plugin *p, const char *path)
         (struct watched_file){path, file_look(p->set->options.io->fs, path)};
 }
 
-/* Watches the manifest and the plugin's files: the library, or each file among the command's
- * words. */
+/* Watches the manifest and plugin files: the library, or each file among the command's words. */
 static void plugin_watch_files(struct plugin *p)
 {
     struct fs *fs = p->set->options.io->fs;

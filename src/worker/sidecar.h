@@ -38,8 +38,7 @@ enum err sidecar_open(const struct sidecar_options *options, struct sidecar **re
                       struct note *note);
 bool sidecar_ready(const struct sidecar *sidecar);
 int sidecar_pid(const struct sidecar *sidecar); /* 0: no process now */
-/* Sends SIGTERM, later SIGKILL, and starts a new process on the socket. No call may be under
- * way. */
+/* Sends SIGTERM, later SIGKILL, starts a new process on the socket. No call may be under way. */
 void sidecar_reload(struct sidecar *sidecar);
 /* Kills the process at once. No process is started until sidecar_resume. */
 void sidecar_halt(struct sidecar *sidecar);

@@ -15,8 +15,7 @@
 
 enum {
     TALLY_KEY_MAX = 256,
-    TALLY_KEYS_MAX = 1 << 20, /* keys of one partition; ERR_FULL stops the partition with an
-                               * error */
+    TALLY_KEYS_MAX = 1 << 20, /* keys of one partition; ERR_FULL stops it with an error */
     TALLY_SOURCES_MAX = 4096, /* inputs of one partition */
     TALLY_SOURCE_MAX = 255,
 };

@@ -91,8 +91,7 @@ struct temp {
     char name[LAYOUT_TEMP_CAP];
 };
 
-/* Opens an unnamed file if possible, so that a crash leaves nothing. A file that replaces a head
- * needs a name. */
+/* Prefers an unnamed file: a crash leaves nothing. Replacing a head needs a named file. */
 static int temp_open(struct file_store *store, struct bucket *bucket, bool named, struct temp *temp)
 {
     temp->fd = -1;

@@ -106,8 +106,7 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
     lease_free(other);
 }
 
-/* Locks the liveness byte: the lock shows that the process is alive while the descriptor is
- * open. */
+/* Locks the liveness byte: the lock shows that the process lives while the descriptor is open. */
 static void lock_liveness(struct lease *lease)
 {
     if (!lease->alive_locked)
@@ -322,8 +321,7 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
         free(lease);
     }
     if (error == EEXIST) {
-        /* Ids are random, so an earlier attempt of this call was published and its lease was given
-         * up. */
+        /* Ids are random: an earlier attempt of this call was published and its lease given up. */
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE,
                            "what an earlier attempt of this call left is in the way");
     }

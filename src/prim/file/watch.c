@@ -205,8 +205,7 @@ static bool remember_lease(struct track *track, const struct head *head)
     return true;
 }
 
-/* The lease is over or its entry is gone. Reports it once, with the revision that no later change
- * gets. */
+/* The lease is over or its entry is gone. Reports it once, with a revision no later change gets. */
 static void track_end(struct hub *hub, struct track *track, int type)
 {
     heap_remove(&hub->timers, &track->timer);

@@ -65,16 +65,14 @@ static inline struct str grpc_str(ProtobufCBinaryData b)
 }
 int grpc_op_silence(const struct grpc_thread_op *op); /* COORD_R_*: why there is no answer */
 void grpc_op_start(struct grpc_thread *grpc_thread, struct grpc_thread_op *op); /* any thread */
-/* Runs the call and waits. Not on the loop thread. Equals will_wait, start,
- * latch_wait(&op->wait). */
+/* Runs the call and waits; not on the loop thread. Is will_wait, start, latch_wait(&op->wait). */
 void grpc_op_run(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
 void grpc_op_will_wait(struct grpc_thread_op *op);
 /* Loop thread: begins a call that `prepare` kept, or a call of the store itself. */
 void grpc_op_begin(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
 void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text);
 
-/* While a store is opened: pauses briefly and returns true if a retry may help. Not on the loop
- * thread. */
+/* While a store is opened: pauses briefly; true if a retry may help. Not on the loop thread. */
 bool grpc_worth_another_probe(const coord_result *result);
 /* Any thread: ends the calls that wait at the server, and lets no further one begin. */
 void grpc_stop_waiting(struct grpc_thread *grpc_thread);

@@ -51,8 +51,7 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
 
     if (leased && !c->reads && result->code == COORD_OK) {
         bool moved = c->act != PRIM_ACT_UPDATE && c->act != PRIM_ACT_NONE;
-        /* An update does not move the deadline. The deadline counts from the last renewal, if
-         * known. */
+        /* An update does not move the deadline, which counts from the last renewal, if known. */
         remember = kube_held_take(store, c->key, &id, &old) || moved;
         doc->sent_ns = moved ? c->grant.sent_ns : old.sent_ns;
         kube_doc_deinit(&old);
@@ -127,8 +126,7 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
         write.n = write.over->n + (plan->act != PRIM_ACT_RENEW);
         write.create_n = plan->act == PRIM_ACT_BURY ? write.n : write.over->create_n;
     } else if (write.over) {
-        /* Replacing a holder without a tombstone skips one number, which watchers use for the
-         * expiry. */
+        /* Replacing a holder without a tombstone skips a number; watchers use it for the expiry. */
         write.n = write.create_n = write.over->n + (kube_lease_is_tombstone(write.over) ? 1 : 2);
     }
     if (plan->act == PRIM_ACT_UPDATE && plan->envelope.flags & ENVELOPE_LEASED)
@@ -209,8 +207,7 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
                            "another controller coordinates by this object");
     if (!prim_seen_is_claims(&seen, claim, str_from(claim->held[0].key)))
         return prim_seen_lost(&seen, &claim->lease_id);
-    /* Time since the last renewal by the clock that its holder recorded: this host's, or
-     * unknown. */
+    /* Time since the last renewal by the clock its holder recorded: this host's, or unknown. */
     int64_t ago_ms = store_now(store) / 1000000 - doc->view.at_ms;
     if (doc->view.boot.len == 0 || !str_equal(doc->view.boot, str_from(store->boot)) || ago_ms < 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,

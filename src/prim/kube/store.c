@@ -63,8 +63,7 @@ static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what
     return prim_ok(COORD_R_NONE);
 }
 
-/* Q11: every call keeps a pause that the server asked for. A call that cannot wait so long fails at
- * once. */
+/* Q11: calls keep a pause the server asked for. A call that cannot wait so long fails at once. */
 static coord_result wait_for_server(const struct ask *ask)
 {
     pthread_mutex_lock(&ask->store->lock);

@@ -305,8 +305,7 @@ static void *kube_watch_run(void *context)
         }
         coord_result begun = kube_watch_begin(w, &stream);
         if (begun.code != COORD_OK) {
-            /* Corrupt and forbidden are final, because retries do not help. Other errors are
-             * retried. */
+            /* Corrupt and forbidden are final: retries do not help. Other errors are retried. */
             if (begun.reason == COORD_R_FORBIDDEN || begun.reason == COORD_R_CORRUPT) {
                 prim_feed_end(w->feed, begun.reason);
                 break;

@@ -408,8 +408,7 @@ static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_ca
     return in->wait_ms < most ? in->wait_ms : most > 0 ? most : 1;
 }
 
-/* Only the server knows when it granted a slot after waiting. A renewal shows how long the slot is
- * held. */
+/* Only the server knows when it granted a slot after a wait. Renewing shows how long it is held. */
 static coord_result slot_confirm(struct native_backend *b, const struct prim_call *call,
                                  coord_result result, struct prim_grant *grant)
 {

@@ -97,8 +97,7 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
     coord_result result =
         nats_stream_stream_call(store, deadline_ns, "CREATE", str_of(body, (size_t)len), stream);
     if (result.code != COORD_OK) return result;
-    /* Another opener made the stream at the same time, with other options. Check it like any
-     * other. */
+    /* Another opener made the stream meanwhile, with other options. Check it like any other. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
 }
 

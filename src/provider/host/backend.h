@@ -103,8 +103,7 @@ struct backend_host {
 struct backend;
 struct backend_ops {
     const char *name; /* for example "catalogue" */
-    /* needs bootstrap_blob, also after a restart: the blob stays on disk until the Configure is
-     * over */
+    /* needs bootstrap_blob, also after a restart: the blob stays on disk until Configure is over */
     bool keeps_blobs;
     /* Returns whether the backend would execute the operation: ERR_OK; ERR_UNSUPPORTED
      * (UNIMPLEMENTED on the wire: such a machine is never deleted), ERR_FULL (a quota:
@@ -122,8 +121,7 @@ struct backend_ops {
     /* All machines were adopted, and all operations under way were started again. From now on the
      * backend may report sightings, also of new machines. */
     void (*ready)(struct backend *backend);
-    /* Reads the configuration again (SIGHUP). On an error the old configuration stays in force. May
-     * be NULL. */
+    /* Rereads the configuration (SIGHUP). On an error the old one stays in force. May be NULL. */
     enum err (*reload)(struct backend *backend, struct note *note);
     /* The provider stops: the backend must not call done() or seen() any more. Hosts keep running.
      * Frees the backend. */

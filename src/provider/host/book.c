@@ -368,8 +368,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
 
 /* --- applying REMOVED --- */
 
-/* Turns a machine into a stranger with its fences, so that a stale shard stays fenced if the id
- * comes back. */
+/* Turns a machine into a stranger with its fences: a stale shard stays fenced if the id returns. */
 static void book_make_stranger(struct book *book, struct book_entry *e)
 {
     const struct book_entry left = {

@@ -29,8 +29,7 @@ enum {
     BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all operations under way */
     BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards that ever commanded a machine; then refused */
     BOOK_STRANGERS_MAX = 64 << 10,      /* unknown ids with fences; the oldest are removed */
-    /* shards whose newest epoch is kept. The least recently used is removed; its fences per
-     * machine stay */
+    /* shards whose newest epoch is kept; removes the least recently used, not its machine fences */
     BOOK_SHARDS_MAX = 64 << 10,
     BOOK_TOMBSTONES_MAX = 64 << 10, /* a List with an older cursor returns everything */
     BOOK_WALKS_MAX = 16,            /* open Lists */
@@ -97,8 +96,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
  * the book's next change. False: the operation is over, or *ret_err is ERR_NOMEM. */
 bool book_operation(struct book *book, struct operation_ticket ticket, struct arena *arena,
                     struct backend_operation *ret_operation, enum err *ret_err);
-/* Ends an operation. False: it is not under way, or *ret_err is ERR_NOMEM and nothing has
- * changed. */
+/* Ends an operation. False: it is not under way, or *ret_err is ERR_NOMEM and nothing changed. */
 bool book_end(struct book *book, struct operation_ticket ticket, const struct operation_end *end,
               enum err *ret_err);
 enum err book_see(struct book *book, enum sighting what, struct str id, const struct offer *offer,

@@ -136,8 +136,7 @@ void book_order_append(struct entry_order *order, struct book_entry *e);
 void book_order_remove(struct entry_order *order, struct book_entry *e);
 /* Finds a machine; NULL: no machine has this id. */
 struct book_entry *book_find(const struct book *book, struct str id);
-/* Removes the oldest strangers above BOOK_STRANGERS_MAX; while a journal is read, above
- * STRANGERS_MOST. */
+/* Removes the oldest strangers above BOOK_STRANGERS_MAX, or STRANGERS_MOST if a journal is read. */
 void book_evict(struct book *book);
 /* Raises the newest epoch of a shard, while a journal is read. ERR_NOMEM. */
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);
@@ -148,8 +147,7 @@ enum err change_room(const struct book_change *change, struct buf *into);
 /* -- book_wire.c -- */
 /* Returns the length as an element of a list, including tag and length prefix. */
 uint32_t entry_wire_len(struct book *book, const struct book_entry *e);
-/* Writes e->wire_len bytes as element `field` of a message; with `field` 0 as a message of its
- * own. */
+/* Writes e->wire_len bytes as element `field` of a message; with 0 as a message of its own. */
 enum err entry_write(struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into);
 struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: no host */

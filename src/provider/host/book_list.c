@@ -132,8 +132,7 @@ static void walk_count_slots(struct book_walk *walk, uint64_t most)
     walk->end = slot;
 }
 
-/* True if machines of the List follow the last slot of this page; only then there is a next
- * page. */
+/* True if machines of the List follow this page's last slot; only then there is a next page. */
 static bool walk_has_more(const struct book_walk *walk)
 {
     for (uint32_t slot = walk->end; slot < walk->book->slots; slot++)
@@ -207,8 +206,7 @@ static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
 
 /* --- opening a List and writing it --- */
 
-/* Plans an iteration over slots: for everything, a page, a part, or more changes than
- * SMALL_DELTA. */
+/* Plans iterating over slots: for everything, a page, a part, or more changes than SMALL_DELTA. */
 static void walk_plan_slots(struct book_walk *walk, const struct book_filter *filter,
                             struct tail *tail)
 {

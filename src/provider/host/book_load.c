@@ -10,8 +10,7 @@ struct loaded { /* an item by its number in the file; held until all changes are
     struct pool_item *item;
 };
 
-/* Loads an item. An item with an epoch is the id of a shard, and the epoch is the newest one of
- * that shard. */
+/* Loads an item. An item with an epoch is a shard's id, and the epoch is the shard's newest one. */
 static enum err load_item(struct book *book, const struct book_change *change, struct note *note)
 {
     struct str number = str_of(&change->number, sizeof change->number);

@@ -47,8 +47,7 @@ struct catalogue {
     size_t pool_count;
     struct arena memory;
 };
-/* Reads a catalogue. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note that names the place;
- * ERR_NOMEM. */
+/* Reads a catalogue. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE: a note names the place; ERR_NOMEM. */
 enum err catalogue_open(struct str toml, struct catalogue **ret_catalogue, struct note *note);
 void catalogue_close(struct catalogue *catalogue); /* NULL is allowed */
 struct str catalogue_usual(void);                  /* the catalogue used without --catalogue */

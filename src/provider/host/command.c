@@ -132,8 +132,7 @@ static void task_put_environment(const struct backend_operation *operation, stru
 
 /* --- decoding the answer of a script --- */
 
-/* Parses the output of a script as an object; NULL: the script printed nothing, which is
- * allowed. */
+/* Parses a script's output as an object; NULL: the script printed nothing, which is allowed. */
 static enum err answer_read(struct str output, size_t max, struct json **ret_json,
                             struct note *note)
 {
@@ -158,8 +157,7 @@ static enum err answer_read(struct str output, size_t max, struct json **ret_jso
     return ERR_OK;
 }
 
-/* Decides how the operation ended. An error in the script's answer takes precedence over how the
- * script ended. */
+/* Decides how the operation ended. An error in the answer overrides how the script ended. */
 static void answer_judge(const struct operation_run *r, const struct script_end *end,
                          const struct json *answer, struct note *error,
                          struct operation_end *ret_end)

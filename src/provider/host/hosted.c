@@ -48,8 +48,7 @@ static struct str own_cgroup(struct str text)
     return STR_EMPTY;
 }
 
-/* Tries to create a cgroup, which checks permissions, delegation and the kernel's cgroup.kill
- * together. */
+/* Tries to create a cgroup, which checks permissions, delegation and the kernel's cgroup.kill. */
 static bool can_make_cgroups(const char *root)
 {
     char path[FS_PATH_CAP], kill_file[FS_PATH_CAP + 16];

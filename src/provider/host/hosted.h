@@ -26,8 +26,7 @@ static const struct hosted hosted_none = {0, -1};
 
 /* Returns the cgroup in which this program can create cgroups; empty: there is none. */
 void hosted_cgroup_root(char root[FS_PATH_CAP]);
-/* Runs `command` with sh. ERR_INVALID, ERR_IO and the errors of process_start_detached(), with a
- * note. */
+/* Runs `command` with sh. ERR_INVALID, ERR_IO, errors of process_start_detached(), with a note. */
 enum err hosted_start(struct io *io, const struct hosted_place *place, const char *command,
                       const char *const *env, struct hosted *ret_hosted, struct note *note);
 /* Finds the running process that the file identifies, or returns ERR_NOT_FOUND. */

@@ -283,8 +283,7 @@ static enum err write_part(struct journal *j, struct part *part, struct str payl
     store_le64(head + 16, part->synced);
     store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
     store_le32(head + 28, checksum(part->salt, head, 28));
-    /* Writing the head last would not help: a payload without head is as torn as a head without
-     * payload. */
+    /* Writing the head last would not help: a payload without head is as torn as the reverse. */
     err = fs_write_at(j->fs, part->file, part->at, str_of(head, sizeof head));
     if (!err && payload.len > 0)
         err = fs_write_at(j->fs, part->file, part->at + sizeof head, payload);

@@ -138,8 +138,7 @@ static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessag
     call_ask(service, call, &request);
 }
 
-/* Reads the entries of a map. If a key occurs twice, the last entry counts, as usual in
- * protobuf. */
+/* Reads the entries of a map. If a key occurs twice, the last entry counts, as in protobuf. */
 static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struct label *pairs)
 {
     size_t count = 0;

@@ -222,8 +222,7 @@ static void task_unknown(struct core *core, struct machine_task *task, struct st
     task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"));
 }
 
-/* An answer whose record is invalid. For Create this is a refusal, because the machine would be
- * unusable. */
+/* An answer with an invalid record; for Create a refusal, because the machine would be unusable. */
 static void task_garbled(struct core *core, struct machine_task *task, enum machine_fault fault,
                          struct note *note)
 {

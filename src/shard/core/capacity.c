@@ -86,8 +86,7 @@ struct hints_round {
     struct core *core;
     struct capacity_offer *offers; /* By slot of the set, shared by all profiles with this set.
                                     * Confidence 0: not computed yet. */
-    const struct profile **copies; /* By slot of the kind, copied into the effects. NULL: no copy
-                                    * yet. */
+    const struct profile **copies; /* By kind slot, copied into the effects. NULL: no copy yet. */
     /* By slot of the demand's cluster: clients with new demand; other entries are NULL. */
     struct cluster_client **anew;
     uint32_t round;

@@ -77,8 +77,7 @@ void clients_sweep(struct core *core)
     size_t cursor = 0;
 
     if (mono_elapsed_ms(core->clients.swept, core->now) < CLIENTS_SWEEP_MS) return;
-    /* Views point to names of clusters, so only clusters without demand in the last cycle may
-     * go. */
+    /* Views point to cluster names, so only clusters without demand in the last cycle may go. */
     if (core->views.cycle + 1 < core->counts.cycles) return;
     core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the core, applies the defaults of its options, begins its events. Decide
- * thread. */
+/* Opens and closes the core, applies its options' defaults, begins its events. Decide thread. */
 #include "shard/core/running_actions.h"
 
 #include <math.h>

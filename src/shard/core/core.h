@@ -50,8 +50,7 @@ struct core_options {
     uint32_t machines_max, rows_max; /* 0: INVENTORY_MACHINES_MOST, NEEDS_ROWS_MOST */
     uint32_t clusters_max;           /* clusters with a session or demand; 0: 10,000 */
     uint64_t seed;                   /* seed of the hash tables */
-    bool paused, dry_run;            /* paused: the kill switch; dry_run: shadow mode; the kill
-                                      * switch has precedence */
+    bool paused, dry_run;            /* the kill switch, which has precedence; shadow mode */
     bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
     struct victim_weights weights; /* all zero: the weights of docs/decision.md */
@@ -63,8 +62,7 @@ struct core_options {
     uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. They do not count
                            * against `concurrency`. An action beyond the bound is undone, and a
                            * later cycle derives it again. */
-    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* timeouts of provider calls and of blob
-                                                        * requests; 0: 30 s each */
+    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* provider calls, blobs; 0: 30 s each */
     /* How long a drain waits for an operator whose session has ended. 0: 2 min. */
     uint64_t operator_return_ms;
     /* Calls of an earlier process of this shard may still be executed. Therefore no action begins
@@ -74,8 +72,7 @@ struct core_options {
     /* An operator reported its drains to an earlier process. Until operator_return_ms after the
      * start, drains of every cluster wait for the operator to return. */
     bool operators_reported;
-    uint64_t capacity_interval_ms;              /* least time between two hints for a profile; 0: 5
-                                                 * s */
+    uint64_t capacity_interval_ms;              /* least time between hints for a profile; 0: 5 s */
     uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the default of the capacity type */
     uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
@@ -154,8 +151,7 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
 /* The parts of a cycle, as cycle_phase_duration_seconds names them. */
 enum cycle_phase {
     PHASE_RECONCILE, /* measured by the driver: from the List request to its last record */
-    PHASE_SNAPREAD,  /* DECIDE_READ of decide.h: demand is normalised. The next three are also
-                      * phases of decide.h. */
+    PHASE_SNAPREAD,  /* DECIDE_READ of decide.h: normalises demand; the next three are there too */
     PHASE_1,
     PHASE_2,
     PHASE_3,
@@ -292,8 +288,7 @@ struct count_by_name {
     struct str name;
     uint32_t count;
 };
-struct core_summary { /* allocated in the arena; texts and shortfalls are the core's until the next
-                       * cycle */
+struct core_summary { /* in the arena; texts and shortfalls are the core's until the next cycle */
     uint32_t machines, free;
     const struct count_by_name *types, *zones; /* sorted by name */
     size_t type_count, zone_count;
@@ -311,8 +306,7 @@ struct holding {
     double price;          /* per machine and hour */
     uint32_t count;
 };
-/* Sorted, in the arena. ERR_TOO_LARGE: more than `cohorts_max` cohorts would have to be examined.
- * ERR_NOMEM. */
+/* Sorted, in the arena. ERR_TOO_LARGE: more than `cohorts_max` cohorts to examine. ERR_NOMEM. */
 enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena *arena,
                        struct holding **ret_rows, size_t *ret_count);
 

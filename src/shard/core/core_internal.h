@@ -40,8 +40,7 @@ struct listing { /* the List being read, or the last one */
 struct scope { /* state of scope.c */
     struct arena arena;
     bool given;                  /* false: no domain was ever assigned, and every machine is ours */
-    const struct label *domains; /* sorted by key, then value; empty and `given`: no machine is
-                                  * ours */
+    const struct label *domains; /* sorted by key, value; empty and `given`: no machine is ours */
     const struct str *keys;      /* the distinct keys; often one key for thousands of domains */
     size_t count, key_count;
     struct map outside; /* ids of known machines that are not ours */

@@ -47,12 +47,10 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     before = after = client->quarantine;
     verdict = rollup_admit(core, &after, count);
     if (verdict == QUARANTINE_HELD) {
-        err = needs_mark_reported(core->needs, cluster); /* a held roll-up also counts as
-                                                          * reported */
+        err = needs_mark_reported(core->needs, cluster); /* a held roll-up counts as reported too */
     } else {
         err = needs_replace(core->needs, client->name, rows, count, &own);
-        /* Without memory a wait may be unmeasured until the next roll-up. The demand is applied
-         * anyway. */
+        /* Without memory a wait may be unmeasured until the next roll-up; demand applies anyway. */
         if (!err) (void)waits_update(core, client);
     }
     if (err) goto rejected;

@@ -44,8 +44,7 @@ static mono_time grace_end(const struct machine_task *task)
 
 /* --- the operator to wait for --- */
 
-/* Returns the time until which an operator without a session may return. False: no operator is
- * expected. */
+/* Returns until when an operator without a session may return. False: no operator is expected. */
 static bool operator_returns_until(const struct core *core, struct str cluster,
                                    mono_time *ret_until)
 {

@@ -93,8 +93,7 @@ struct effect {
             uint64_t grace_ms;
             int32_t preemptor_priority; /* 0: voluntary */
         } drain;
-        const struct profile *profile; /* ASK_BLOB: the profile whose sorted requirements are
-                                        * sent */
+        const struct profile *profile; /* ASK_BLOB: its sorted requirements are sent */
         const struct machine *node;    /* NODE_STATE: the current record */
         struct capacity_offer capacity;
         struct { /* fields of AUDIT */

@@ -395,8 +395,7 @@ static void tasks_suppress(struct core *core)
             bootstrap_configure(core, task); /* moves the machine back to Idle */
             continue;
         }
-        /* A Get follows for a machine that is in a passing state, Failed or drained by its
-         * operator. */
+        /* A Get follows for a machine in a passing state, Failed or drained by its operator. */
         task_suppress(core, task, task->cause != CAUSE_DECIDED || task->draining);
     }
 }

@@ -29,8 +29,7 @@ enum {
     REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
     REMOVAL_CONFIRMATIONS = 3, /* the same number as for roll-ups */
     LIST_LINES_MOST = 20,      /* per kind and List: refused records that are logged individually */
-    SPOILT_MOST = 6,           /* at most 64 Lists between full ones if records are always
-                                * refused */
+    SPOILT_MOST = 6,           /* at most 64 Lists between full ones if each has refused records */
 };
 
 void core_list_begin(struct core *core, enum list_kind kind)
@@ -182,8 +181,7 @@ static bool record_bind(struct core *core, const struct record *record, const st
         to->destination = was->destination;
         to->promised = was->promised;
     }
-    /* Created, but the answer did not wait for the end: kept for the Need it was bought for
-     * (decision.md § 2). */
+    /* Created, but answered before the end: kept for the Need that bought it (decision.md § 2). */
     if (was->state == MACHINE_CREATING && to->state == MACHINE_IDLE)
         to->promised = (struct machine_promise){.cluster = was->destination,
                                                 .fingerprint = was->stamp.fingerprint,

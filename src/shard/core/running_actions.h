@@ -25,8 +25,7 @@
 
 enum task_step {
     STEP_WAITING,
-    STEP_OPERATOR, /* Draining: the operator evicts pods before the provider is called. Not
-                    * running */
+    STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Not running */
     STEP_CREATE,   /* the provider was called and has not answered; the next steps likewise */
     STEP_BLOB,     /* the operator was asked for a bootstrap blob. Not counted as running */
     STEP_CONFIGURE,
@@ -55,8 +54,7 @@ struct machine_task {
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
-    mono_time since, asked; /* since: start of the passing state; asked: when the effect was
-                             * created */
+    mono_time since, asked; /* start of the passing state; when the effect was created */
     struct str machine, cluster;
     struct need_key key; /* as in struct action */
     size_t size;         /* size of the memory block with the task and its texts */
@@ -167,8 +165,7 @@ void drain_begin(struct core *core, struct machine_task *task);
 void drains_session(struct core *core, struct str cluster, enum operator_link link);
 void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts);
-/* Drains a machine without its operator, because the operator has drained it before. ERR_FULL,
- * ERR_NOMEM. */
+/* Drains a machine without its operator, which has already drained it. ERR_FULL, ERR_NOMEM. */
 enum err drain_repeat(struct core *core, const struct machine *machine);
 /* The wait for the operator is over: the task returns to the queue. */
 void drain_due(struct core *core, struct machine_task *task);
@@ -197,8 +194,7 @@ struct machine_work {
                         * machine is still as before the call */
     uint64_t grace_ms; /* grace period of a Draining machine */
     enum work_kind kind;
-    enum machine_state passed_over; /* state in a record that was ignored because the machine was
-                                     * pending; 0: none */
+    enum machine_state passed_over; /* record's state, ignored: the machine was pending; 0: none */
     enum machine_state before;      /* DOUBT: the machine's state before the call */
     bool repeated;                  /* DOUBT: the call was a repetition, so the state before the
                                      * call may also be the passing state */
@@ -209,8 +205,7 @@ struct machine_work {
     bool asked;           /* a Get is under way */
     bool stale;           /* an action began or a List had a record after the Get was sent: its
                            * answer may be outdated */
-    bool again;           /* the call must be repeated: the machine is still in the passing state,
-                           * or no Get is needed */
+    bool again;           /* repeat the call: still in the passing state, or no Get is needed */
     uint8_t id_len;
     char id[];
 };
@@ -219,21 +214,17 @@ enum {
      * ASKING_MOST. Further Gets wait for a cycle. */
     ASKING_LEAST = 64,
     ASKING_MOST = 4096,
-    DOUBT_FIRST_MS = 5 * 1000, /* first pause between Gets without a useful answer; doubles up to
-                                * DOUBT_MOST_MS */
+    DOUBT_FIRST_MS = 5 * 1000, /* first pause between useless Gets; doubles up to DOUBT_MOST_MS */
     DOUBT_MOST_MS = 300 * 1000,
-    LIST_LATE_CYCLES = 3, /* a List that takes longer: machines in a passing state are queried
-                           * by Get in the meantime */
-    DOUBT_TRIES_MOST = 5, /* for a machine that is not in a passing state; then a full List
-                           * decides */
+    LIST_LATE_CYCLES = 3, /* if a List takes longer, Gets query machines in a passing state */
+    DOUBT_TRIES_MOST = 5, /* for a machine not in a passing state; then a full List decides */
 };
 
 struct machine_work *work_find(const struct core *core, struct str machine); /* NULL: none */
 /* Finds or creates the work record. NULL: out of memory. */
 struct machine_work *work_make(struct core *core, struct str machine);
 void work_due(struct core *core, struct machine_work *w, mono_time due);
-/* The machine needs nothing beyond its task. The record stays for a while if it remembers
- * refusals. */
+/* The machine needs nothing beyond its task. A record that remembers refusals stays for a while. */
 void work_quiet(struct core *core, struct machine_work *w);
 /* The machine needs nothing, and its refusals are forgotten. */
 void work_forget(struct core *core, struct machine_work *w);
@@ -267,8 +258,7 @@ struct running_actions {
     struct list waiting;
     struct list ready; /* held tasks that may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */
-    bool dropped;      /* an action found the queue full: when it has drained, a cycle must
-                        * follow */
+    bool dropped;      /* an action found the queue full: a cycle must follow when it has drained */
     bool list_open;
     uint32_t list_cycles; /* cycles since the current List began */
     bool deltas;          /* the Lists are deltas, with occasional full ones */

@@ -221,8 +221,7 @@ static void ack_done(struct core *core, struct machine_task *task)
     if (task->step == STEP_DRAIN) effects_observe(core->out, OBSERVE_DRAIN, task->since, core->now);
     if (task->step == STEP_CREATE && task->cause == CAUSE_DECIDED && core_acts(core))
         bootstrap_begin(core, task);
-    else /* Create: the action was held, or repeated long after the decision. A later cycle decides
-          * who gets the machine. */
+    else /* Create: held, or repeated long after the decision. A later cycle assigns the machine. */
         task_done(core, task, task->step != STEP_CREATE);
 }
 

@@ -294,8 +294,7 @@ void work_failed(struct core *core, struct machine_work *w, bool most)
     work_due(core, w, mono_after(core->now, rest_ms(core, w, most)));
 }
 
-/* Nothing is to be done about the machine. Refusals are remembered for as long as the longest
- * back-off. */
+/* Nothing is to be done about the machine. Refusals are remembered for the longest back-off. */
 void work_quiet(struct core *core, struct machine_work *w)
 {
     work_become(core, w, WORK_QUIET);

@@ -223,15 +223,13 @@ struct course {
     double stop_price;
     uint64_t types;   /* type_bits() of the instance types that the row reads in part B */
     uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
-    uint32_t own_from, own_count, rest_from, rest_count; /* of parts A (own) and B (rest), in
-                                                          * e->takes */
+    uint32_t own_from, own_count, rest_from, rest_count; /* in e->takes: parts A (own), B (rest) */
     uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
     uint32_t tie_from, tie_count; /* gang, part B: supply of the want.ties domains, in e->ties */
 };
 
-/* Everything the engine knows about a row, kept while its demand exists. Indexed by
- * demand->memory. */
+/* Everything the engine knows about a row while its demand exists. Indexed by demand->memory. */
 struct row_state { /* fields that every turn reads come first */
     struct steady steady;
     bool has_verdict; /* the verdict at `place` is valid if the row is steady or replayed */

@@ -16,8 +16,7 @@ struct shared_kind {
     size_t text, len; /* offsets in the struct of the text and its uint32_t length; 0: no text */
     size_t table, bytes, seed; /* offsets in the owner */
     size_t slots, slot; /* offsets in the owner and in the struct; 0: the objects have no slots */
-    enum err (*born)(void *owner, void *object); /* called on a new object before its insertion; or
-                                                  * NULL */
+    enum err (*born)(void *owner, void *object); /* called before an object is inserted; or NULL */
     void (*gone)(void *owner, void *object);     /* called before an object is removed; or NULL */
     void (*release)(void *owner, void *object);  /* releases what the struct holds; may be NULL */
     struct { /* shared objects it points to, released with it; ends at kind NULL */

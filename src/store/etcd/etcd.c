@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which replica serves a call, and has the rules of unary methods. Runs on the loop's
- * thread. */
+/* Decides which replica serves a call; has the rules of unary methods. Runs on the loop thread. */
 #include "store/etcd/etcd.h"
 
 #include <stdlib.h>

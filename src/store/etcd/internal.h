@@ -59,8 +59,7 @@ struct etcd_method { /* a unary method */
     void (*read)(struct etcd_request *request); /* answers from one state of the store */
     /* Appends the command to `into`, and returns its kind. ERR_NOMEM, ERR_FULL (too large). */
     enum err (*command)(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind);
-    void (*act)(struct etcd_request *request); /* neither reads nor proposes; runs on the leader; or
-                                                * NULL */
+    void (*act)(struct etcd_request *request); /* no read, no proposal; on the leader; or NULL */
     /* Answers with the reply of apply. */
     void (*written)(struct etcd_request *request, struct str reply);
 };

@@ -75,8 +75,7 @@ bool life_may_act(const struct worker_life *life, boot_time now);
 boot_time life_good_until(const struct worker_life *life); /* 0 if the worker may not act at all */
 
 /* -- heartbeats -- */
-/* A heartbeat was sent. The next one is due a jittered interval later; missed heartbeats are not
- * made up for. */
+/* A heartbeat was sent; the next follows after a jittered interval. Missed ones are skipped. */
 void life_beat_sent(struct worker_life *life, boot_time now);
 void life_beat_now(struct worker_life *life); /* makes the next heartbeat due at once */
 /* The lease that the sender promises: the next heartbeat follows within this time. */
@@ -97,8 +96,7 @@ bool life_advised(struct worker_life *life, uint64_t interval_ms);
  * register again. */
 bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
-/* Delays the next heartbeat by a growing pause, because another process has our worker id. Returns
- * the pause. */
+/* Delays the next heartbeat by a growing pause (returned): another process has our worker id. */
 uint64_t life_refused(struct worker_life *life);
 
 /* -- registration -- */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of a worker's partitions, sorted by partition. Each assignment makes a new array. No
- * I/O. */
+/* Rows of a worker's partitions, sorted by partition. Each assignment makes a new array. No I/O. */
 #include "worker/core/tenure.h"
 
 #include <stdlib.h>
