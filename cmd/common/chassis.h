@@ -90,8 +90,7 @@ int chassis_run(void *program, const struct command_call *call);
 
 /* -- for a role's hooks -- */
 enum { CHASSIS_HTTP_OK = 200 };
-/* A page of the role's own; nothing when there is no HTTP. One that cannot be published stays as it
- * was. */
+/* Publishes a page of the role; no effect without HTTP. If publishing fails, the old page stays. */
 void chassis_publish(struct chassis *chassis, const char *path, int status,
                      const char *content_type, struct str content);
 /* Of the role's three files (tls.cert-file and its like), TLS 1.3; `alpn` may be NULL. What

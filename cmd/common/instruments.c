@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens log, metrics, events and probes in this order, and closes them in reverse. Runs on the loop's
- * thread. */
+/* Opens log, metrics, events and probes in this order, closes them in reverse. Loop's thread. */
 #include "common/instruments.h"
 
 #include <errno.h>

@@ -34,8 +34,7 @@ int program_fail(const struct command_call *call, enum err err, const struct not
 /* Writes all of it to stdout. An exit code: a write that failed is said on stderr, and is 1. */
 int program_print(struct str text);
 
-/* -- a command that works by itself and prints: PROGRAM_ACT(exit codes, fn) in its struct command
- * -- */
+/* -- a command that works by itself and prints: PROGRAM_ACT(exit codes, fn) in struct command -- */
 struct program_run {
     const struct command_call *call;
     const struct conf *conf;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules a role's settings obey as a whole; `muster` and `musterctl config check` ask the
- * same. */
+/* Rules for a role's settings as a whole; `muster` and `musterctl config check` apply the same. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -37,8 +36,7 @@ enum err role_problems(const struct role *role, const struct conf *conf, struct 
     return err ? err : gathered;
 }
 
-/* A listener that anybody on the network could use needs TLS, or to be asked for in so many
- * words. */
+/* A listener that anybody on the network could use needs TLS, or must be allowed explicitly. */
 static enum err settings_check_listener(const struct conf *conf, const char *name,
                                         const char *wanted, struct note *note)
 {

@@ -53,8 +53,7 @@ static enum err dash_open_reader(const struct conf *conf, struct io *io,
     return err;
 }
 
-/* A replica whose disk is full must still start: without the token nobody may act on the
- * dashboard. */
+/* A replica with a full disk must still start; without a token nobody may act on the dashboard. */
 static enum err dash_read_token(struct coordinator *c, struct note *note)
 {
     struct coordinator_dash *d = &c->dash;

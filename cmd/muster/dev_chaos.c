@@ -110,8 +110,7 @@ static bool chaos_is_back(struct dev_chaos *chaos, mono_time now)
     return true;
 }
 
-/* A look that began before the victim came back does not count; a replica must have been heard
- * since. */
+/* A look begun before the victim came back does not count; a replica must have been heard since. */
 static bool chaos_has_healed(const struct dev_chaos *chaos, const struct dev_sight *sight)
 {
     if (!sight->whole || !mono_due(chaos->since, sight->began)) return false;

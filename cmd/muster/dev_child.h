@@ -25,8 +25,7 @@ enum err dev_child_open(const struct dev_child_options *options, struct dev_chil
                         struct note *note);
 void dev_child_stop(struct dev_child *child); /* asked to end, and not started again */
 void dev_child_kill(struct dev_child *child); /* where it did not; or: it dies, and comes back */
-/* It is paused (SIGSTOP) and goes on (SIGCONT). A paused one can be stopped. False: it does not
- * run. */
+/* Pause with SIGSTOP and resume with SIGCONT. A paused child can be stopped. False: not running. */
 bool dev_child_pause(struct dev_child *child);
 void dev_child_resume(struct dev_child *child);
 /* It has run once: a port that somebody took while it was away is waited for from now on. */

@@ -39,8 +39,7 @@ enum err role_open_worker_ca(const struct role_base *role, const struct log_sour
                              const struct member_transport *transport, const struct ulid *worker,
                              struct cert_workers **ret_ca, struct note *note);
 
-/* A gRPC listener beside the role's own, with health; zeroed: there is none. Its owner closes both
- * parts. */
+/* A gRPC listener beside the role's own, with health; zeroed: none. Its owner closes both parts. */
 struct role_listener {
     struct rpc_server *server;
     struct rpc_health *health;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl auth: the identity that each method requires, from the table that the servers read. One
- * thread. */
+/* musterctl auth: identity required by each method, from the table the servers read. One thread. */
 #include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"

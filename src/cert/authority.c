@@ -328,8 +328,7 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
         if (!err)
             err = authority_find_or_create(fs, options, &files, now, &result, &authority, note);
     }
-    /* The authority is complete, so the mark is removed; otherwise a later loss would look like a
-     * crash. */
+    /* The authority is complete: remove the mark, or a later loss would look like a crash. */
     if (!err) (void)fs_remove(fs, files.mark);
     fs_unlock(fs, lock);
     if (!err && result == CERT_KEPT) err = authority_check_same(&authority, options, note);

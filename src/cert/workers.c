@@ -45,8 +45,7 @@ static enum err ensure_authority(struct cert_workers *certs, bool strict, wall_t
     return ERR_OK;
 }
 
-/* Makes a new key and certificate with the roots that are on disk now, for an open context or a new
- * one. */
+/* Makes a new key and certificate with the roots now on disk, for an open context or a new one. */
 static enum err workers_issue(struct cert_workers *certs, wall_time now, struct note *note)
 {
     struct cert_request request = {

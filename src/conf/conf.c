@@ -45,8 +45,7 @@ void conf_close(struct conf *conf)
 
 /* -- what all sources share -- */
 
-/* The whole line goes through printable_append, so that no caller can forget what is foreign in
- * it. */
+/* The whole line goes through printable_append, so no caller can forget what is foreign in it. */
 enum err conf_problem(struct conf *conf, const char *format, ...)
 {
     struct buf *problems = &conf->problems, line;

@@ -43,8 +43,7 @@ enum err conf_add_file(struct conf *conf, const char *file_name, struct str cont
  * noted. */
 enum err conf_problem(struct conf *conf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Fills in the defaults and looks for required values. ERR_INVALID when anything was wrong so
- * far. */
+/* Fills in defaults and looks for required values. ERR_INVALID when anything was wrong so far. */
 enum err conf_finish(struct conf *conf);
 /* One line for each problem, in the order they were found; "" when there was none. Borrowed. */
 struct str conf_problems(const struct conf *conf);
@@ -63,8 +62,7 @@ struct option_value conf_list(const struct conf *conf, const char *name);
 /* Was [section] in the file, be it empty, or a key of it given by flag or environment? */
 bool conf_has_section(const struct conf *conf, const char *section);
 size_t conf_argument_count(const struct conf *conf);
-/* "" for an optional argument that was not given; conf_argument_count() distinguishes it from an
- * empty one. */
+/* "" for an omitted optional argument; conf_argument_count() distinguishes it from an empty one. */
 const char *conf_argument(const struct conf *conf, size_t place);
 
 /* -- printing; ERR_FULL, ERR_NOMEM -- */

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* One row of the classic table per letter of `a`; three rows are enough, because a swap looks back
- * by two. */
+/* One row of the classic table per letter of `a`; three suffice, because a swap looks back two. */
 size_t nearest_distance(struct str a, struct str b, size_t bound)
 {
     size_t rows[3][NEAREST_NAME_MAX + 1];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Invariant: after the first error nothing is appended, and `err` keeps it. One thread for each
- * writer. */
+/* Invariant: after the first error, kept in `err`, nothing is appended. One thread per writer. */
 #include "conf/writer.h"
 
 #include <stdarg.h>

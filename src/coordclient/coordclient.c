@@ -118,8 +118,7 @@ static void ack(struct coordclient *c, struct str id, enum outcome outcome, stru
 {
     struct pack row = pack_begin(&c->row), acks = {&c->acks, ERR_OK};
 
-    /* Without room, the instruction is not acked. The coordinator sends it again, and then it is
-     * acked. */
+    /* Without room, the instruction is not acked now, but when the coordinator sends it again. */
     if (c->ack_count == COORDCLIENT_ACKS_MAX) return;
     pack_text(&row, FIELD_ACK_ID, id);
     pack_u64(&row, FIELD_ACK_OUTCOME, outcome);

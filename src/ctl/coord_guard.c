@@ -42,8 +42,7 @@ static void guard_strike(struct coord_guard_shared *shared, int signal)
     if (signal != SIGKILL) (void)kill(-group, SIGCONT);
 }
 
-/* True when the parent's end closed. Wakes at least every 100 ms: the deadline moves without a
- * word to us. */
+/* True when the parent's end closed. Wakes at least every 100 ms: the deadline moves silently. */
 static bool guard_parent_is_gone(int life, int64_t wait_ns)
 {
     struct pollfd end = {.fd = life, .events = POLLIN};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the explanations: sentences, ages, names that are near, and a shard's audit in words.
- * One thread. */
+/* Shared by explanations: sentences, ages, nearest names, a shard's audit in words. One thread. */
 #include "ctl/explain.h"
 
 #include <inttypes.h>

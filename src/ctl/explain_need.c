@@ -30,8 +30,7 @@ struct need_search {
 
 /* -- texts; what does not fit is left out -- */
 
-/* A gang's name is bytes, of which operators make "namespace NUL name": shown, and typed, with a
- * slash. */
+/* A gang's name is bytes; operators use "namespace NUL name", shown and typed with a slash. */
 static const char *need_group(const Bigfleet__V1alpha1__CapacityNeed *need, char text[GROUP_CAP])
 {
     size_t len = min_size(need->group.len, GROUP_CAP - 1);

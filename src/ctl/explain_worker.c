@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain worker: its row, its partitions and the state of the cluster, in words.
- * One thread. */
+/* musterctl explain worker: its row, partitions and the cluster's state, in words. One thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,8 +167,7 @@ void explain_worker_say(struct ctl *ctl, const Muster__V1__Worker *w,
 
 /* -- asking -- */
 
-/* The row of the worker, page by page; NULL when there is none. Tombstones are a list of their
- * own. */
+/* The row of the worker, page by page; NULL when there is none. Tombstones are a separate list. */
 static const Muster__V1__Worker *worker_find(struct ctl *ctl, bool removed,
                                              struct nearest_names *names, enum err *ret_err)
 {

@@ -7,8 +7,7 @@
 #define CTL_GUARDED_COMMAND_H
 #include "ctl/coord_guard.h"
 
-/* Exit codes as a shell has them: no such command, one that cannot be run, and a signal's number
- * above 128. */
+/* Exit codes as in a shell: no such command, not runnable, and 128 plus a signal's number. */
 enum { GUARDED_NO_COMMAND = 127, GUARDED_NOT_RUNNABLE = 126, GUARDED_SIGNAL_BASE = 128 };
 struct guarded_command {
     struct coord_guard guard;

@@ -536,8 +536,7 @@ static bool facts_reach(struct provider_facts *f, struct spare *spare, struct ch
 
 /* -- changes -- */
 
-/* Refused in this state, and not by the fence's code; a provider that accepts it has changed the
- * machine. */
+/* Refused in this state, not with the fence's code; a provider that accepts changed the machine. */
 static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct spare *spare,
                               enum provider_verb verb)
 {

@@ -322,8 +322,7 @@ static void remote_say_unsupported(const struct remote *remote, const struct ans
     const char *peer = a->peer[0] ? a->peer : remote->where, *path = a->method->path;
     const char *name = strrchr(path, '/') + 1;
 
-    /* Without a [transport] section no method of this service is there; an older release may
-     * lack one. */
+    /* Without a [transport] section this service has no methods; an older release may lack one. */
     if (str_starts(str_from(path), STR(MEMBERSHIP_PATH)))
         note_set(note,
                  "%s does not serve workers: its configuration has no [transport] section (muster "
@@ -411,8 +410,7 @@ static void remote_wait_for(struct remote *remote, uint64_t ms)
     while (!remote->woken) real_io_turn(remote->real, true);
 }
 
-/* A coordinator of the original says it in words only, and names nobody: the next address may be
- * the one. */
+/* A coordinator of the original says only "not leader" and names nobody: try the next address. */
 static void remote_understand_original(struct answer *a)
 {
     if (a->err != ERR_PRECONDITION || !str_ends(str_from(a->text.text), STR("not leader"))) return;

@@ -5,8 +5,7 @@
 #define DASH_TOKEN_H
 #include "dash/dash.h"
 
-/* ERR_INVALID: not one line of 16 to 128 letters, digits, '-' and '_'. File system errors with a
- * note. */
+/* ERR_INVALID: not one line of 16-128 letters, digits, '-', '_'. File system errors with a note. */
 enum err dash_token_read(struct fs *fs, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
                          struct note *note);
 /* Writes a new random token. Errors of fs_publish, with a note. */

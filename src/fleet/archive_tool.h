@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores and verifies archives. Reports are lines of text or one JSON object. Offline and
- * blocking. */
+/* Restores and verifies archives. Reports are text lines or one JSON object. Offline, blocking. */
 #ifndef FLEET_ARCHIVE_TOOL_H
 #define FLEET_ARCHIVE_TOOL_H
 #include "fleet/archive.h"

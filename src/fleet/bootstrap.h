@@ -32,6 +32,5 @@ enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *serve
                            struct note *note);
 /* Stops asking; done() is not called. closed() (may be NULL) is called when no query is running. */
 void bootstrap_stop(struct bootstrap *bootstrap, void (*closed)(void *owner), void *owner);
-void bootstrap_free(struct bootstrap *bootstrap); /* call after bootstrap_stop, with the server
-                                                   * closed */
+void bootstrap_free(struct bootstrap *bootstrap); /* after bootstrap_stop, with the server closed */
 #endif

@@ -59,8 +59,7 @@ struct fleet_service_options {
     void *owner;
     const struct fleet_seed *seed; /* --bootstrap-state; must outlive the service; NULL: none */
     const struct roster *roster;   /* may be NULL: replicas have no names, and none is admitted */
-    const char *name, *dir;        /* name of this node; its data directory, which stores
-                                    * promises */
+    const char *name, *dir;        /* this node's name; its data directory, which stores promises */
     /* True if the replica knows a cluster that it may belong to, so it must not promise to another
      * bootstrap. NULL: never. */
     bool (*cluster_known)(void *owner);

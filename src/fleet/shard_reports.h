@@ -37,8 +37,7 @@ enum {
     REPORTS_ID_MAX = 128,                /* bytes of an instruction's id */
     REPORTS_TOPIC_MAX = 1100,            /* bytes: two labels and a separator */
     REPORTS_REASON_MAX = 320,            /* bytes kept of a refusal's reason */
-    REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary; also the limit for all shortfalls
-                                          * together */
+    REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary; also of all shortfalls together */
     REPORTS_PROCESSES_MAX = 4,           /* processes tracked per shard id */
     REPORTS_OVERLAPS = 3,
 };
@@ -114,8 +113,7 @@ void reports_close(struct shard_reports *reports);         /* NULL is fine */
 void reports_begin(struct shard_reports *reports, uint64_t term);
 
 /* -- shards -- */
-/* Adds a shard of the tables to measure its silence. No effect if it is known. ERR_FULL,
- * ERR_NOMEM. */
+/* Adds a shard of the tables to measure its silence. No effect if known. ERR_FULL, ERR_NOMEM. */
 enum err reports_add(struct shard_reports *reports, struct str shard, mono_time now);
 /* also removes its reports and instructions */
 void reports_remove(struct shard_reports *reports, struct str shard);

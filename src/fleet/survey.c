@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs on the loop's thread, except the name's resolution. A round ends when its channels are
- * closed. */
+/* Runs on the loop's thread, except name resolution. A round ends when its channels are closed. */
 #include "fleet/survey.h"
 
 #include <stdio.h>

@@ -60,8 +60,7 @@ enum err fs_sync(struct fs *fs, struct fs_file *file); /* syncs content and size
 enum err fs_truncate(struct fs *fs, struct fs_file *file, uint64_t size);
 enum err fs_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size);
 enum err fs_stat(struct fs *fs, const char *path, struct fs_info *ret_info); /* follows links */
-/* Replaces `to`: a file by a file, an empty directory by a directory. ERR_PRECONDITION: `to` is not
- * empty. */
+/* Replaces `to`: file by file, empty directory by directory. ERR_PRECONDITION: `to` not empty. */
 enum err fs_rename(struct fs *fs, const char *from, const char *to);
 /* Removes a file or an empty directory. ERR_PRECONDITION: not empty. */
 enum err fs_remove(struct fs *fs, const char *path);

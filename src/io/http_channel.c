@@ -67,8 +67,7 @@ static void ring_add(struct http_channel *channel, struct event *own_event)
     assert(channel->next - channel->first <= channel->events_max);
 }
 
-/* Encodes an event: "event: name", one "data: " per line, and an empty line. CR, LF and CR LF all
- * end a line. */
+/* Encodes "event: name", one "data: " per line, and an empty line. CR, LF and CR LF end a line. */
 static struct event *event_make(struct str name, struct str data)
 {
     static const char field[] = "data: ";

@@ -119,8 +119,7 @@ static struct http_page *page_make(int status, const char *content_type, struct 
     behind = (char *)(page + 1);
     atomic_init(&page->refs, 1);
     page->status = status;
-    /* Equal pages have equal tags, also in the next process. 128 bits, so that different pages do
-     * not collide. */
+    /* Equal pages have equal tags, even in the next process. 128 bits avoid collisions. */
     snprintf(page->etag, sizeof page->etag, "\"%016" PRIx64 "%016" PRIx64 "\"",
              str_hash(content, seed), str_hash(content, ~seed));
     page->content_type = memcpy(behind, content_type, type_len);

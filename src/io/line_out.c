@@ -52,8 +52,7 @@ void line_out_deinit(struct line_out *out)
     *out = (struct line_out){.fd = -1};
 }
 
-/* poll reports a pipe as writable if it accepts LINE_OUT_ATOMIC bytes. Other errors are left to
- * write. */
+/* poll reports a pipe writable if it accepts LINE_OUT_ATOMIC bytes. write reports other errors. */
 static bool would_wait(const struct line_out *out)
 {
     struct pollfd fd = {.fd = out->fd, .events = POLLOUT};

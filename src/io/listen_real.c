@@ -292,8 +292,7 @@ static int open_tcp(struct real_listener *l, const struct addrinfo *target)
     return 0;
 }
 
-/* Resolves the name synchronously, because listeners are opened at start, before there is other
- * work. */
+/* Resolves the name synchronously: listeners are opened at start, before there is other work. */
 static enum err find_and_open_tcp(struct real_listener *l, const struct address_parts *parts,
                                   struct note *note)
 {

@@ -75,8 +75,7 @@ struct post {
     post_fn *fn;
 };
 void post_init(struct post *post, post_fn *fn);
-/* Any thread. The loop owns the memory until fn begins to run. A post must not be posted again
- * before that. */
+/* Any thread. The loop owns the memory until fn begins; a post must not be posted again before. */
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */

@@ -66,8 +66,7 @@ static void run_hooks(struct loop *loop)
 {
     struct list waiting;
 
-    /* Each hook is moved to the end of the list before it runs, so that it may remove itself or
-     * others. */
+    /* Each hook moves to the end of the list before it runs, so it may remove itself or others. */
     list_init(&waiting);
     list_splice(&waiting, &loop->hooks);
     for (struct list *node; (node = list_pop(&waiting));) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over libuv: wake-up, turns, and the cost of turns. Runs on the loop's thread, except
- * posts. */
+/* The loop over libuv: wake-up, turns, and the cost of turns. Loop's thread, except posts. */
 #include "io/real_internal.h"
 
 #include <sched.h>

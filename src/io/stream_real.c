@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams over kernel sockets: reading with back-pressure, gathered and bounded writing, ending,
- * closing. */
+/* Streams over kernel sockets: reads with back-pressure, gathered bounded writes, end, close. */
 #include "io/stream_real.h"
 
 #include <arpa/inet.h>

@@ -81,8 +81,7 @@ static BIO_METHOD *bio_method(void)
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-/* Sets the name that the server must prove. Only DNS and address SANs count, never the common
- * name. */
+/* Sets the name the server must prove. Only DNS and address SANs count, never the common name. */
 static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
 {
     X509_VERIFY_PARAM *expected = SSL_get0_param(ssl);

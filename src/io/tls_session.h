@@ -57,8 +57,7 @@ enum err tls_session_feed(struct tls_session *session, struct str bytes);
  * text is in `failure`, and the output may contain an alert for the peer. */
 enum err tls_session_read(struct tls_session *session, void *into, size_t cap, size_t *ret_got);
 
-/* Encrypts all bytes, in full records. Only in TLS_OPEN and before tls_session_end. Errors are
- * final. */
+/* Encrypts all bytes in full records. Only in TLS_OPEN before tls_session_end. Errors are final. */
 enum err tls_session_write(struct tls_session *session, struct str plain);
 /* Sends close_notify; reading continues. Only in TLS_OPEN. */
 enum err tls_session_end(struct tls_session *session);

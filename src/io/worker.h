@@ -26,8 +26,7 @@ void job_init(struct job *job, void (*run)(struct job *), void (*done)(struct jo
 /* ERR_INVALID, ERR_NOMEM, ERR_UNAVAILABLE (cannot start a thread). */
 enum err worker_open(struct loop *loop, const struct worker_options *options,
                      struct loop_worker **ret_worker);
-/* Loop thread only. On ERR_FULL and ERR_CLOSED (in a done() called by worker_close) the caller
- * keeps the job. */
+/* Loop thread. ERR_FULL, ERR_CLOSED (in a done() during worker_close): the caller keeps the job. */
 enum err worker_submit(struct loop_worker *worker, struct job *job);
 /* Waits for the running job, calls done() for all remaining jobs, and frees the worker. NULL is
  * fine. May be called from a done(). */

@@ -27,8 +27,7 @@ static void finish_job(struct worker_thread *w, struct job *job)
 {
     pthread_mutex_lock(&w->lock);
     list_append(&w->finished, &job->link);
-    /* Posted under the lock, so that worker_close, which takes it after joining, sees every
-     * post. */
+    /* Posted under the lock: worker_close, which takes it after joining, sees every post. */
     if (!w->posted) loop_post(&w->real->loop, &w->post);
     w->posted = true;
     pthread_mutex_unlock(&w->lock);

@@ -47,8 +47,7 @@ static bool is_loopback(const char *host)
     return address_ip(str_from(host), bytes) == 4 && bytes[0] == 127;
 }
 
-/* tls-server-name: the URL has the certificate's host name; the connection goes to the real
- * host. */
+/* tls-server-name: the URL has the certificate's host name; the connection uses the real host. */
 static enum err hide_host(struct target *t, CURLU *url, const char *host, const char *port)
 {
     if (asprintf(&t->connect_to, "::%s:%s", host, port) < 0) t->connect_to = NULL;
@@ -69,8 +68,7 @@ enum err target_init(struct target *target, const struct kube_config *config, st
                  curl_url_get(url, CURLUPART_HOST, &host, 0) ||
                  curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)))
         err = ERR_INVALID;
-    /* A server address must contain neither user nor password: a password would appear in
-     * messages. */
+    /* A server address must have no user or password: a password would appear in messages. */
     if (!err && (!curl_url_get(url, CURLUPART_USER, &user, 0) ||
                  !curl_url_get(url, CURLUPART_QUERY, &query, 0)))
         err = ERR_INVALID;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes a kubeconfig: a current context names a cluster and a user, each in a list of named
- * entries. */
+/* Decodes a kubeconfig: a current context names a cluster and a user in lists of named entries. */
 #include <stdio.h>
 #include <stdlib.h>
 

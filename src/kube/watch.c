@@ -129,8 +129,7 @@ static enum err connect_now(struct kube_watch *w)
     return ERR_OK;
 }
 
-/* Handles a refusal, sent as HTTP answer or event: retries temporary refusals, or ends the
- * watch. */
+/* Handles a refusal, sent as HTTP answer or event: retries temporary ones, or ends the watch. */
 static enum err refused(struct kube_watch *w, uint32_t code, const struct kube_status *status,
                         uint64_t retry_after_ms)
 {

@@ -24,8 +24,7 @@ struct leader_method {       /* must be the first field of the service's own str
     const char *path, *name; /* name: used in error texts */
     const ProtobufCMessageDescriptor *input, *output;
     size_t request_max, response_max; /* 0: the server's limits */
-    enum rpc_kind kind;               /* RPC_UNARY; RPC_SERVER_STREAM: the request is kept and
-                                       * sends */
+    enum rpc_kind kind;               /* RPC_UNARY; RPC_SERVER_STREAM: request is kept and sends */
 };
 /* Initializes the `base` field, the first field of a row in a service's method table. `input_` and
  * `output_` are message names as in protobuf-c. */
@@ -85,8 +84,7 @@ struct leader_text {
 };
 struct leader_rules {
     size_t request_size; /* size of the service's request struct */
-    /* Texts by refusal, for a service whose clients know certain texts. NULL: the texts of
-     * leader.c. */
+    /* Texts by refusal, for a service whose clients know certain texts. NULL: those of leader.c. */
     const struct leader_text *words;
     enum grpc_status full, doubt; /* full: log is full; doubt: may or may not have been applied */
     bool (*admit)(struct leader_request *request); /* if not admitted: answers, returns false */
@@ -146,8 +144,7 @@ enum err leader_ask(struct leader *leader, const struct leader_method *method,
 
 /* -- changes of the replica's status, in this order; each returns true once per change -- */
 bool leader_term_ended(struct leader *leader,
-                       const struct replica_status *status); /* this replica led the term that
-                                                              * ended */
+                       const struct replica_status *status); /* this replica led the ended term */
 bool leader_term_began(struct leader *leader, const struct replica_status *status);
 bool leader_ready(struct leader *leader, const struct replica_status *status);
 void leader_resume(struct leader *leader); /* begins or redirects the waiting requests */

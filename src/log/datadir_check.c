@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verifies a data directory offline. All parts are checked even if one is bad. Each finding is one
- * line. */
+/* Verifies a data directory offline: all parts, even if one is bad. Each finding is one line. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

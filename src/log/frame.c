@@ -268,8 +268,7 @@ void frame_seal(struct frame_link *link, struct buf *into, size_t start)
 
 /* -- reading -- */
 
-/* Decodes a payload whose length covers the fixed part. `bad`: a value that no correct sender
- * writes. */
+/* Decodes a payload whose length covers the fixed part. `bad`: a value no correct sender writes. */
 struct frame_reader {
     const char *at;
     size_t left;

@@ -140,8 +140,7 @@ struct replica_status {
     uint64_t clock_ns;
 };
 struct replica_events {
-    /* Role, leader, term, `ready`, level or configuration changed. Never inside a replica_*
-     * call. */
+    /* Role, leader, term, `ready`, level or configuration changed. Never in a replica_* call. */
     void (*on_change)(void *owner, const struct replica_status *status);
     /* The replica stopped for good. No callback follows except done() of pending calls. Call
      * replica_close next. */

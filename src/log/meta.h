@@ -30,8 +30,7 @@ enum err meta_level_command(uint32_t level, struct buf *into);
  * not know META_RECOVER. */
 enum err meta_recover_command(uint32_t level, const struct machine_recovery *recovery,
                               struct buf *into);
-/* True: the command is a META_RECOVER; the caller recovers the machines. Sets floor and
- * identity. */
+/* True: the command is META_RECOVER; the caller recovers the machines. Sets floor and identity. */
 bool meta_recovery(struct str command, struct machine_recovery *ret_recovery);
 uint64_t meta_hash(const struct meta *meta);
 #endif

@@ -43,8 +43,7 @@ struct peers_events { /* called on the loop's thread; views are valid during the
     /* A joiner learned its cluster and must store the id durably. No frame of that cluster is
      * delivered before. False: refuse the connection. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
-    /* A peer sent its hello: its cluster level, and, if the peer dialed us, its address (else
-     * empty). */
+    /* A peer sent its hello: cluster level, and its address if the peer dialed us (else empty). */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);
     /* A replica of another cluster, with a valid identity, sent a hello addressed to replica `to`,
      * which may be this one. The connection is refused. May be NULL. */

@@ -118,8 +118,7 @@ enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_rec
     return ERR_OK;
 }
 
-/* -- segment heads: 0 magic  8 format  16 sequence  24 salt  32 cluster  40 replica  ...  crc32c
- * -- */
+/* -- segment head: 0 magic  8 format  16 sequence  24 salt  32 cluster  40 replica ... crc32c -- */
 
 enum {
     AT_SEGMENT_CRC = SEGMENT_HEAD - 8, /* over everything before it, so the zeros are checked too */

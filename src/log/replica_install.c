@@ -599,8 +599,7 @@ static void replica_install_finish(struct replica_installs *in)
     const struct snapshot_mark mark = in->head.mark;
     enum err err;
 
-    /* Old entries that are still being read back for the machines must not be applied to the new
-     * state. */
+    /* Old entries still being read back for the machines must not be applied to the new state. */
     if (!in->reset_done || !replica_may_step(replica) || replica->apply.old.job.busy) return;
     replica_snapshot_took_over(replica, &mark, in->begin.bytes);
     replica_apply_jump(replica, mark.index, mark.term);

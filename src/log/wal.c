@@ -66,8 +66,7 @@ static enum err batch_write(struct wal *wal, struct note *note)
     return ERR_OK;
 }
 
-/* A failed sync is final: the content of the disk is unknown, and a second sync could wrongly
- * report success. */
+/* A failed sync is final: the disk's content is unknown; a second sync could wrongly succeed. */
 enum err wal_sync(struct wal *wal, struct note *note)
 {
     enum err err = batch_write(wal, note);

@@ -68,8 +68,7 @@ enum err wal_use(struct wal *wal, const struct wal_segment *segment)
 
 static void temp_path(struct wal *wal, char path[FS_PATH_CAP])
 {
-    /* Same form as fs_publish's temporary names, so that fs_sweep_temps removes it after a
-     * crash. */
+    /* Same form as fs_publish's temporary names, so fs_sweep_temps removes it after a crash. */
     snprintf(path, FS_PATH_CAP, "%s/.spare.%08" PRIx32 ".tmp", wal->dir,
              (uint32_t)entropy_u64(wal->entropy));
 }

@@ -32,8 +32,7 @@ struct beat_said {
 /* Reads a BeatRequest (its descriptor is rollout's). ERR_INVALID with a note that begins with the
  * name of the field. */
 enum err beat_read(const ProtobufCMessage *message, struct beat_said *ret_said, struct note *note);
-/* Takes x-worker-load, x-worker-incarnation, x-worker-instance or x-assignment-epoch; ignores other
- * names. */
+/* Takes x-worker-{load,incarnation,instance} or x-assignment-epoch; ignores other names. */
 void beat_take_metadata(struct beat_said *said, struct str name, struct str value);
 /* Parses 32 hex digits. False: anything else. */
 bool beat_instance_parse(struct str text, uint8_t ret_instance[BEAT_INSTANCE_LEN]);

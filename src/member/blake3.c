@@ -107,8 +107,7 @@ void blake3(struct str input, uint8_t ret_digest[BLAKE3_BYTES])
     while (input.len > CHUNK) {
         chunk_chain(str_of(input.at, CHUNK), chunks, 0, chain);
         input = str_tail(input, CHUNK);
-        /* The number of completed subtrees is the number of trailing zero bits of the chunk
-         * count. */
+        /* As many subtrees are complete as the chunk count has trailing zero bits. */
         for (uint64_t whole = ++chunks; !(whole & 1); whole >>= 1)
             join(stack[--depth], chain, 0, chain);
         memcpy(stack[depth++], chain, sizeof chain);

@@ -212,8 +212,7 @@ void member_service_attach(struct member_service *service, struct replica *repli
 
 /* -- methods -- */
 
-/* Registers a method behind a gate that forwards the call to the leader. Both servers share the
- * gates. */
+/* Registers a method behind a gate that forwards to the leader. Both servers share the gates. */
 static enum err add_gated(struct member_service *service, struct rpc_server *server,
                           const struct rpc_method *method,
                           bool (*stays_here)(void *service, struct rpc_call *call),

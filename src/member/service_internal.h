@@ -97,8 +97,7 @@ enum beats_way {
 };
 /* Heartbeats are sent to the leader by the service's forwarder, which must outlive `beats`. */
 enum err beats_open(struct beats *beats, struct member_service *service);
-/* Releases the heartbeats that still wait. Call this after the server and the replica are
- * closed. */
+/* Releases heartbeats that still wait. Call this after the server and the replica are closed. */
 void beats_stop(struct beats *beats);
 void beats_close(struct beats *beats); /* call after the connection to the leader is closed */
 
@@ -127,8 +126,7 @@ extern const struct rpc_handler beats_handler, beats_pass_handler;
 /* -- batches of operations for the log: batch.c -- */
 struct batch;
 struct operation_wait;
-/* With an error `reply` is NULL, and the operations are not in the log. ERR_UNKNOWN: they may
- * be. */
+/* With an error `reply` is NULL; the operations are not in the log. ERR_UNKNOWN: they may be. */
 typedef void wait_fn(struct operation_wait *wait, enum err err, const struct member_reply *reply);
 struct operation_wait { /* waits for the operations [first, first + count) of a batch */
     struct list link;

@@ -351,8 +351,7 @@ void lead_scan(struct timer *timer)
 
 /* -- after each entry, in the turn that applied the entry -- */
 
-/* Asks workers for a checkpoint: by their assignment watch, or else by control stream or next
- * heartbeat. */
+/* Asks workers for a checkpoint by assignment watch, else by control stream or next heartbeat. */
 static void ask_for_checkpoints(struct member_service *service)
 {
     struct str worker;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life cycle of all streams, and rollout's two: Control/Subscribe and Work/Stream. Loop's
- * thread. */
+/* Life cycle of all streams, and rollout's two: Control/Subscribe and Work/Stream. Loop thread. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"

@@ -14,8 +14,7 @@ static bool digest_of(ProtobufCBinaryData bytes, struct member_digest *ret_diges
     return true;
 }
 
-/* Appends the items that an operation of `reply` assigned, as field 1 of an answer. Returns their
- * number. */
+/* Appends the items an operation of `reply` assigned, as field 1 of an answer; returns how many. */
 static uint32_t pack_items(struct member_service *service, struct pack *answer,
                            const struct member_reply *reply, uint32_t op)
 {

@@ -40,8 +40,7 @@ enum err quantity_parse(struct str text, struct quantity *ret_quantity, struct n
 size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP]);
 
 int quantity_compare(const struct quantity *a, const struct quantity *b); /* <0, 0, >0 */
-/* *a += b. The format of `a` stays, but a zero takes that of `b`. ERR_TOO_LARGE: *a is
- * unchanged. */
+/* *a += b. The format of `a` stays; a zero takes that of `b`. ERR_TOO_LARGE: *a is unchanged. */
 enum err quantity_add(struct quantity *a, const struct quantity *b);
 /* Returns thousandths, rounded away from zero like Kubernetes. */
 int128 quantity_milli(const struct quantity *q);

@@ -148,8 +148,7 @@ static void on_fatal(int number, siginfo_t *info, void *)
 
 static enum err stack_install(void)
 {
-    /* Separate pages with a guard page below, so that the handler cannot overwrite what it
-     * reports. */
+    /* Separate pages with a guard page below, so the handler cannot overwrite what it reports. */
     long page = sysconf(_SC_PAGESIZE);
     size_t gap = page > 0 ? (size_t)page : 4096;
     char *at = mmap(NULL, CRASH_STACK + gap, PROT_READ | PROT_WRITE,

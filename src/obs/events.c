@@ -160,8 +160,7 @@ static enum err queue_add(struct events *events, enum events_class class, struct
     return ERR_OK;
 }
 
-/* Writes queued lines in order until the sink stops accepting. Returns true when all are
- * written. */
+/* Writes queued lines in order until the sink stops accepting. True when all are written. */
 static bool drain(struct events *events, struct news *news)
 {
     while (events->queue) {

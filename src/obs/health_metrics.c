@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics of the loop, HTTP server, log and events, copied from their counters when the page is
- * requested. */
+/* Metrics of loop, HTTP server, log and events, copied from their counters on each page request. */
 #include "obs/health_impl.h"
 
 struct loop_numbers {

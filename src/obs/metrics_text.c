@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the text format 0.0.4: "# HELP", "# TYPE", then samples. Histogram buckets are
- * cumulative. */
+/* Writes text format 0.0.4: "# HELP", "# TYPE", then samples. Histogram buckets are cumulative. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

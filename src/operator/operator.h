@@ -43,8 +43,7 @@ enum err operator_open(const struct operator_options *options, struct operator_h
 /* Starts the source at once and returns the errors of its start(). After an error only
  * operator_close() may be called. */
 enum err operator_start(struct operator_host *host, struct note *note);
-/* Closes the source at once; done() is called in a later turn, when the stream is closed. NULL is
- * allowed. */
+/* Closes the source now; done() runs in a later turn, after the stream closed. NULL is allowed. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner);
 /* True if connected and all demand is known. False: `reason` is the explanation. */
 bool operator_ready(const struct operator_host *host, struct note *reason);

@@ -31,8 +31,7 @@ struct side_file {
 
 /* -- on the worker's thread -- */
 
-/* Reads the file if it changed. After an error `seen` is unchanged, so that the next check reads
- * again. */
+/* Reads the file if it changed. After an error `seen` stays, so that the next check reads again. */
 static void side_file_look(struct job *job)
 {
     struct side_file *f = CONTAINER_OF(job, struct side_file, job);
@@ -97,8 +96,7 @@ static void side_file_swap(struct side_file *f)
     f->other = content;
 }
 
-/* Starts the next write, unless a write runs or the last failure is less than SIDE_FILE_EVERY_MS
- * ago. */
+/* Starts the next write unless one runs or the last failure is less than SIDE_FILE_EVERY_MS ago. */
 static void side_file_begin(struct side_file *f)
 {
     if (!f->has_other || f->runs || timer_running(&f->timer)) return;

@@ -50,8 +50,7 @@ struct blob_request {
     const struct requirement *requirements;
     size_t requirement_count;
 };
-/* The shard reclaims a machine: put no new work on it, and move its workload away within the grace
- * period. */
+/* The shard reclaims a machine: put no new work on it, and drain it within the grace period. */
 struct reclaim_order {
     struct str instruction_id;
     struct str machine_id;
@@ -78,8 +77,7 @@ struct source_ops {
      * be an error. */
     enum err (*start)(struct demand_source *source, const struct operator_around *around,
                       struct note *note);
-    /* The machine has changed in the table or left it: nodes_find() now returns a different
-     * result. */
+    /* The machine changed in the table or left it: nodes_find() now returns a different result. */
     void (*node_changed)(struct demand_source *source, struct str machine_id);
     /* The shard has reported all machines of the cluster: a shown machine that nodes_find() does
      * not return has left the cluster. May be NULL. */
@@ -93,8 +91,7 @@ struct source_ops {
      * new work, then move its workload, then call operator_reclaim_ended(). After a restart the
      * same instruction may come again (`resumed`), so repeating it must do no harm. */
     void (*reclaim)(struct demand_source *source, const struct reclaim_order *order);
-    /* The grace period is over, or a newer order replaced this one: stop. The result is no longer
-     * reported. */
+    /* The grace period ended or a newer order replaced this: stop. The result is not reported. */
     void (*reclaim_over)(struct demand_source *source, struct str instruction_id);
     /* True if the source works now. False: /readyz shows the reason. May be NULL: always. */
     bool (*ready)(struct demand_source *source, struct note *reason);

@@ -223,8 +223,7 @@ static bool is_plain(struct str value)
 
 static bool has_control(struct str value)
 {
-    /* U+2028, U+2029, U+FFFE, U+FFFF, and U+0080 to U+009F: YAML treats them as line breaks or
-     * refuses them. */
+    /* U+2028, U+2029, U+FFFE, U+FFFF, U+0080..U+009F: line breaks in YAML, or refused by it. */
     static const char *const sequences[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbf\xbe",
                                             "\xef\xbf\xbf"};
 

@@ -71,8 +71,7 @@ static size_t scan_dollar(struct scan *s, struct str rest, char next)
     return len ? len : 1;
 }
 
-/* Reads a backslash. An escaped newline joins two lines; between blanks it joins neither words nor
- * operators. */
+/* Reads a backslash. An escaped newline joins lines, but between blanks no words or operators. */
 static size_t scan_backslash(struct scan *s, char next)
 {
     if (next == VALUE || next == '\0') doubt(s, "a backslash right before a placeholder");

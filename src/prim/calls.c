@@ -54,8 +54,7 @@ static void give_back(coord_store *store, struct prim_frame *frame, const struct
     (void)store->backend->ops->release(store->backend, &call, claim, key);
 }
 
-/* Makes the handle of a grant, or returns a refusal. Uses up or returns the store's lease
- * reservation. */
+/* Makes a grant's handle or returns a refusal. Uses up or returns the store's lease reservation. */
 static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord_result result,
                              const struct prim_grant *grant, struct str owner, struct str key,
                              coord_lease **ret_lease)

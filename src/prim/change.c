@@ -241,8 +241,7 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
     const struct prim_make *in = c->in;
     bool live = prim_seen_is_live(&c->seen);
     bool same = live && str_equal(c->seen.envelope.owner, in->owner);
-    /* If only the entry or only the request has a lease, another call with this id made the
-     * entry. */
+    /* If just one of entry and request has a lease, another call with this id made the entry. */
     if (prim_change_is_replay(c) && (c->seen.token != 0) == (in->ttl_ms > 0)) {
         plan_replay(c, plan, true);
     } else if (live && !(in->takeover && same)) {

@@ -249,8 +249,7 @@ uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct st
 /* How many domains wait for this shard's acknowledgement. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
-uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated content; kept up to
-                                                  * date */
+uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated content; kept current */
 uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, including rows kept by views */
 
 /* A position in a walk: start with {0}. A change of the fleet invalidates it (asserted). */

@@ -10,8 +10,7 @@
 #define MEMBER_CONFIG_OPTIONS_H
 #include "conf/option.h"
 
-/* Choices in the order of the enum that stores them (in core/, events/ or config.h). At file scope
- * only. */
+/* Choices in the order of their enum (in core/, events/ or config.h). At file scope only. */
 #define MEMBER_CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Options of a coordinator: keys without a section. */
@@ -59,8 +58,7 @@
                .help = "the file of events.worker_sink = \"file\"; a path that does not begin "    \
                        "with / is below data-dir. It rotates as events.file does")
 
-/* Options of coordinator and worker. `gate` is OPTION_GATED if the presence of the section has a
- * meaning. */
+/* Coordinator and worker options. `gate` is OPTION_GATED if the section's presence has meaning. */
 #define OPTIONS_TRANSPORT_TIMES(gate)                                                              \
     OPTION("transport.tls_dir", STRING, .flags = (gate), .fallback = "./data/tls",                 \
            .placeholder = "DIR",                                                                   \

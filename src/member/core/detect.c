@@ -41,8 +41,7 @@ void detect_defaults(struct detect_options *ret_options)
     };
 }
 
-/* Returns the distance from the mean, in deviations, that a normal variable exceeds with
- * probability 10^-phi. */
+/* Returns the deviations from the mean that a normal variable exceeds with probability 10^-phi. */
 static double sigmas_of(double phi)
 {
     double low = -1, high = 40;
@@ -175,8 +174,7 @@ void detect_lease(struct detect *, struct watched *w, uint64_t lease_ns)
     w->lease_ns = lease_ns;
 }
 
-/* Does not move the worker in the heap, because a check that is too early inserts the worker
- * again. */
+/* Does not move the worker in the heap: a check that is too early inserts the worker again. */
 void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
 {
     if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;
@@ -204,8 +202,7 @@ static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_
     return now_ns > since ? now_ns - since : 0;
 }
 
-/* Returns the due time on the leader's clock. The worker's own due time is used only if it is
- * plausible. */
+/* Returns the due time on the leader's clock; uses the worker's own due time only if plausible. */
 static uint64_t due_by(const struct detect *d, const struct watched *w, const struct beat *beat,
                        uint64_t now_ns, int64_t now_wall_ms, int64_t *ret_skew_ms)
 {
@@ -227,8 +224,7 @@ static uint64_t due_by(const struct detect *d, const struct watched *w, const st
     return now_ns > lead_ns ? now_ns - lead_ns : 0;
 }
 
-/* Updates mean and variance of the gaps as a moving average over phi_samples, without storing
- * gaps. */
+/* Updates mean and variance of the gaps as a moving average over phi_samples, storing no gaps. */
 static void take_gap(const struct detect *d, struct watched *w, uint64_t now_ns)
 {
     double gap = (double)(int64_t)(now_ns - (w->last_ns + d->granted_ns)), off, share;
@@ -332,8 +328,7 @@ static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
     return count;
 }
 
-/* Moves all deadlines by the lateness of this scan, because the workers are not responsible for
- * it. */
+/* Moves all deadlines by this scan's lateness, because the workers are not responsible for it. */
 static void grant_lateness(struct detect *d, uint64_t now_ns)
 {
     uint64_t late_ns =

@@ -34,8 +34,7 @@ struct detect_options { /* detect_defaults() fills all of it; times in nanosecon
     uint64_t heartbeat_timeout_ns; /* DETECT_SILENCE: silence after which a worker fails */
     double suspect_ratio;          /* DETECT_SILENCE: share of the timeout until suspicion; 0..1 */
     uint32_t confirm_scans;        /* DETECT_SILENCE: additional scans before a worker fails */
-    /* 0..1; share of the workers (at least DETECT_MASS_LEAST) that may fail in
-     * DETECT_MASS_WINDOW_NS */
+    /* 0..1; share of workers (at least DETECT_MASS_LEAST) that may fail in DETECT_MASS_WINDOW_NS */
     double max_fail_fraction;
     uint64_t mass_failure_hold_ns;
     /* DETECT_DEADLINE: suspicion by the phi accrual of arrival times instead of a fixed threshold.
@@ -51,8 +50,7 @@ struct detect_options { /* detect_defaults() fills all of it; times in nanosecon
 #define DETECT_SKEW_AGAIN_NS  (3600000 * DETECT_MS)
 enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* gaps, for phi */ };
 
-/* The detector's state of one worker, embedded in the worker's row. Only detect.c accesses it,
- * except `owner`. */
+/* The detector's state of a worker, in the worker's row. Only detect.c uses it, except `owner`. */
 struct watched {
     struct heap_node look; /* keyed by a time at or before the worker's next threshold */
     void *owner;
@@ -68,8 +66,7 @@ void detect_defaults(struct detect_options *ret_options);
 /* Opens a detector. ERR_INVALID: intervals of 0, fractions out of bounds. ERR_NOMEM. */
 enum err detect_open(const struct detect_options *options, uint64_t now_ns,
                      struct detect **ret_detect);
-/* Replaces the options. ERR_INVALID if the kind or the heartbeat interval differs; then the old
- * options stay. */
+/* Replaces the options. ERR_INVALID: kind or heartbeat interval differs, and the old ones stay. */
 enum err detect_reload(struct detect *detect, const struct detect_options *options);
 void detect_close(struct detect *detect); /* NULL is allowed; all workers are forgotten */
 
@@ -94,8 +91,7 @@ struct beat_heard {
     int64_t skew_ms;
     uint64_t late_ns; /* lateness of the worker at this heartbeat, as a verdict counts it */
 };
-/* Processes a heartbeat. `now_wall_ms` is the leader's wall clock; it is only compared with the
- * worker's. */
+/* Processes a heartbeat. `now_wall_ms`: leader's wall clock, only compared with the worker's. */
 struct beat_heard detect_beat(struct detect *detect, struct watched *w, const struct beat *beat,
                               uint64_t now_ns, int64_t now_wall_ms);
 

@@ -127,8 +127,7 @@ struct member_head {
     char leader[MEMBER_ID_MAX];
 };
 
-/* Applies an operation. `worker`: the ACTIVE worker of an operation on one incarnation, else
- * NULL. */
+/* Applies an operation. `worker`: ACTIVE worker of an operation on one incarnation, else NULL. */
 typedef struct member_result member_op_fn(struct membership *m, const struct member_op *op,
                                           struct worker *worker);
 

@@ -85,8 +85,7 @@ bool member_local_next_event(struct member_local *local, struct member_event *re
 }
 
 /* -- intervals, leases and fences -- */
-/* Returns the longest interval that workers may be using: the last advised interval or the one
- * before. */
+/* Returns the longest interval workers may be using: the last advised one or the one before. */
 static uint64_t advised_ns(const struct member_local *local)
 {
     const struct member_head *head = &local->m->head;
@@ -105,8 +104,7 @@ static uint64_t local_lease_of(const struct member_local *local, const struct wo
                    2 * local->options.detect.heartbeat_interval_ns);
 }
 
-/* Returns how long the worker may continue if its last heartbeat is acknowledged; 0: it has fenced
- * itself. */
+/* Returns how long the worker may run if its last heartbeat is acked; 0: it has fenced itself. */
 static uint64_t fence_left(const struct member_local *local, const struct local_worker *l,
                            uint64_t now_ns)
 {
@@ -174,8 +172,7 @@ static bool owes(const struct worker *worker)
     return false;
 }
 
-/* True if the leader was slow or has just begun, so missing heartbeats may be the leader's own
- * fault. */
+/* True if the leader was slow or just began, so missing heartbeats may be the leader's fault. */
 static bool is_slow(const struct member_local *local, uint64_t now_ns)
 {
     return now_ns - local->scanned_ns >
@@ -404,8 +401,7 @@ static enum member_beat_verdict of_stranger(const struct member_local *local,
 
 enum process { THIS_PROCESS, NEW_PROCESS, OLD_PROCESS };
 
-/* Compares instances if both sides have one. Without instance, a worker that restarts sends
- * INIT. */
+/* Compares instances if both sides have one. Without one, a worker that restarts sends INIT. */
 static enum process process_of(const struct local_worker *l, const struct member_beat *beat)
 {
     const struct worker *worker = l->worker;
@@ -640,8 +636,7 @@ static void local_judge(struct member_local *local, const struct failure_verdict
         local_report(local, MEMBER_EV_SUSPECTED, l->worker, wall_ms, &event);
         return;
     }
-    /* A restart that could not be applied is replaced by a death, because the old process has
-     * fenced by now. */
+    /* A restart that could not be applied becomes a death: the old process has fenced by now. */
     if (l->sentence && l->sentence != SENTENCE_RESTART) return;
     l->sentence_due_ms = l->heard && local->options.detect.kind == DETECT_DEADLINE
                              ? l->due_ms

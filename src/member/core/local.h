@@ -71,8 +71,7 @@ enum member_beat_verdict {
  * its lease or two intervals, or this leader is too new to know. Only processes that send an
  * instance are compared. */
 struct member_in_use {
-    /* this leader received a heartbeat of the other process; false: `silent_ms` counts from the
-     * takeover */
+    /* this leader heard from the other process; false: `silent_ms` counts from the takeover */
     bool heard;
     uint64_t silent_ms; /* time since the last heartbeat of the other process */
 };
@@ -155,8 +154,7 @@ struct member_heartbeat {
     double load, load_mean;      /* load_mean: over the last 60 s */
     int64_t received_ms, due_ms; /* wall time of the last heartbeat; 0: none since the takeover */
 };
-/* Describes the last heartbeat of a worker. False: the worker is not watched (dead, gone or
- * unknown). */
+/* Describes a worker's last heartbeat. False: the worker is not watched (dead, gone or unknown). */
 bool member_local_heartbeat(const struct member_local *local, struct str worker,
                             struct member_heartbeat *ret_heartbeat);
 struct member_local_counts {

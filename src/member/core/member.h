@@ -103,11 +103,9 @@ enum member_kind {
      * itself proves that the worker has fenced. */
     MEMBER_OP_DEAD,
     MEMBER_OP_LEAVE, /* the worker stopped; with `flag`: only if the worker holds no partition */
-    /* The worker released `partition`. `epoch`: of its grant; `text`: reference of the
-     * checkpoint. */
+    /* The worker released `partition`. `epoch`: of its grant; `text`: checkpoint reference. */
     MEMBER_OP_ACK_REVOKE,
-    /* The worker wrote a checkpoint and keeps the partition. Fields as in ACK_REVOKE, and
-     * `wall_ms`. */
+    /* The worker wrote a checkpoint and keeps the partition. Fields of ACK_REVOKE and `wall_ms`. */
     MEMBER_OP_CHECKPOINT,
     MEMBER_OP_ROUND,   /* starts checkpoint round `number` */
     MEMBER_OP_EMITTED, /* events up to `number` have been written */
@@ -174,8 +172,7 @@ const char *member_status_text(enum member_status status);
 enum err member_status_err(enum member_status status);
 struct member_result {
     enum member_status status;
-    /* The worker's incarnation after the operation; 0: unknown. `admitted`: REGISTER created this
-     * incarnation. */
+    /* The worker's incarnation after the operation; 0: unknown. `admitted`: REGISTER created it. */
     uint64_t incarnation;
     bool admitted;
     uint32_t items; /* PULL, STEAL: number of items; member_assigned() returns them */
@@ -200,8 +197,7 @@ enum err member_command_read(struct str bytes, struct arena *arena,
 /* -- open, apply, close -- */
 struct membership *member_open(const struct member_options *options); /* NULL: out of memory */
 void member_close(struct membership *membership);                     /* NULL is allowed */
-/* Applies a command. `clock_ns` never goes back, `index` grows. `results` has room for op_count
- * results. */
+/* Applies a command. `clock_ns` never goes back, `index` grows. `results` has room for op_count. */
 void member_apply(struct membership *membership, uint64_t index, uint64_t clock_ns,
                   const struct member_command *command, struct member_result *results);
 /* Item `number` of the items that PULL and STEAL operations of the last command assigned, in

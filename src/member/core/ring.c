@@ -200,8 +200,7 @@ static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
     return spots;
 }
 
-/* Updates the points in one pass: drops those of removed workers and merges those of added
- * workers. */
+/* Updates the points in one pass: drops those of removed workers, merges those of added workers. */
 static enum err build(struct ring *ring)
 {
     size_t fresh_count, at = 0, fresh = 0, count = 0;

@@ -24,8 +24,7 @@ enum {
 };
 #define RING_NOBODY UINT32_MAX
 
-/* Computes 64-bit FNV-1a with a final mix. Without the mix, similar keys would all fall on one
- * worker. */
+/* Computes 64-bit FNV-1a with a final mix; without it, similar keys would all go to one worker. */
 uint64_t ring_hash(struct str key);
 
 struct ring;

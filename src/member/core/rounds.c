@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoint rounds: ask workers, collect answers, report timeouts. Nothing waits for a round
- * (workers.md 13). */
+/* Checkpoint rounds (workers.md 13) ask workers, gather answers, report timeouts, block nothing. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -137,8 +137,7 @@ void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row
         ledger_keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
 }
 
-/* Empties the rows instead of removing them: before the file is read, an empty row overrides the
- * file's row. */
+/* Empties the rows, removes none: until the file is read, an empty row overrides the file's row. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 {
     char room[KEY_CAP];

@@ -42,12 +42,10 @@ struct member_ledger_stats {
 };
 
 struct member_ledger;
-/* Starts the thread, which opens the file later. ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no
- * thread). */
+/* Starts a thread; it opens the file later. ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no thread). */
 enum err member_ledger_open(const struct member_ledger_options *options,
                             struct member_ledger **ret_ledger);
-/* Writes changed rows, unless the file is in trouble, and ends the thread. Blocks. NULL is
- * allowed. */
+/* Writes changed rows, unless the file is in trouble; ends the thread. Blocks. NULL is allowed. */
 void member_ledger_close(struct member_ledger *ledger);
 
 /* Replaces a worker's row, or the row of its last heartbeat. Loop's thread only; a NULL ledger

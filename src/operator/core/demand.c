@@ -305,8 +305,7 @@ static bool entry_is(const struct entry *entry, const struct row *row, const str
 static void entry_set(struct demand *d, struct entry *entry, struct row *row,
                       const struct need *need, uint32_t count)
 {
-    /* Append to the new row first: if both rows are the same, the row must not be freed in
-     * between. */
+    /* Append to the new row first: if both are the same, the row must not be freed in between. */
     struct row *old = entry->row;
 
     list_remove(&entry->link);

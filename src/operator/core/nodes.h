@@ -41,8 +41,7 @@ enum node_phase node_phase_of(enum machine_state state);
 struct taint {
     struct str key, value, effect;
 };
-/* One machine. Views; those returned by nodes_*() are valid until the next call that changes the
- * table. */
+/* One machine. Views; those of nodes_*() are valid until the next call that changes the table. */
 struct cluster_node {
     struct str machine_id;
     enum machine_state state; /* MACHINE_UNSPECIFIED: a state that this version does not know */

@@ -36,8 +36,7 @@ struct chore { /* embedded in the object's row; zeroed, then chore_init() */
 };
 
 enum err chores_open(struct io *io, struct chores **ret_chores);
-/* Waits for running chores. ended() is not called any more; the caller frees the rows. NULL is
- * allowed. */
+/* Waits for running chores; ended() is not called. The caller frees the rows. NULL is allowed. */
 void chores_close(struct chores *chores);
 void chore_init(struct chore *chore, struct chores *chores, const struct chore_ops *ops);
 void chore_want(struct chore *chore);

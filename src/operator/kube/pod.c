@@ -92,8 +92,7 @@ static enum err amounts_raise(struct pod_amounts *needs, const struct pod_amount
     return ERR_OK;
 }
 
-/* Containers run together. Each init container runs beside the earlier init containers that keep
- * running. */
+/* Containers run together. Each init container runs beside earlier ones that keep running. */
 static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs, struct note *note)
 {
     const struct json *containers = json_find(pod, "spec.containers");
