@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start, reload and stop of every role, in the order that chassis.h describes. Runs on the loop's
- * thread; a step of a start that fails leaves a half-built state, which chassis_close_parts
- * accepts. */
+ * thread; a failed start leaves a half-built state, which chassis_close_parts accepts. */
 #include "common/chassis.h"
 
 #include <signal.h>

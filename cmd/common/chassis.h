@@ -11,10 +11,9 @@
  * Stop: the role's drains, one after the other -> the loop ends -> the role is closed, then the
  * parts below it, in reverse order. After a start that failed only the closing.
  *
- * SIGTERM and SIGINT stop it in order: exit code 0. SIGHUP reads the configuration again, says
- * what changed and what needs a restart, opens the log file anew and looks at the TLS files; a
- * configuration that is wrong changes nothing. The event file and the TLS files are looked at every
- * second anyway. */
+ * SIGTERM and SIGINT stop it in order: exit code 0. SIGHUP reads the configuration again, says what
+ * changed and what needs a restart, opens the log file anew and checks the TLS files; a wrong
+ * configuration changes nothing. The event file and TLS files are checked every second anyway. */
 #ifndef COMMON_CHASSIS_H
 #define COMMON_CHASSIS_H
 #include <stdio.h>

@@ -32,8 +32,7 @@ struct instruments {
 enum err instruments_open(struct io *io, const struct conf *conf, const char *process_name,
                           struct instruments **ret_instruments, struct note *note);
 void instruments_close(struct instruments *instruments); /* NULL is fine */
-/* Opens the log file by its name again, so that one that was moved away is let go. The event file
- * looks after itself. */
+/* Reopens the log file by its name, which releases a moved file. The event file reopens itself. */
 void instruments_reopen(struct instruments *instruments);
 /* A line in the event file: "started", "reloaded", "reload-refused", "stopping". */
 void instruments_event(struct instruments *instruments, const char *what);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publishes the assets of the status page when the listener opens, and an event with new numbers
- * whenever the process sends some. Runs on the loop's thread; the listener's own thread serves what
- * was published. */
+/* Publishes the status page's assets when the listener opens, and an event whenever the process
+ * sends new numbers. Runs on the loop's thread; the listener's thread serves the published data. */
 #include "common/status.h"
 
 #include <stdio.h>

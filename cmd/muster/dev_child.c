@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child is restarted a second after it died, unless its exit code is that of a wrong setting or
- * of a port that was never its own. Its last line on stderr becomes the error. Runs on the loop's
- * thread. */
+/* A child is restarted a second after it died, unless its exit code means a wrong setting or a port
+ * that was never its own. Its last line on stderr becomes the error. Runs on the loop's thread. */
 #include "muster/dev_child.h"
 
 #include <signal.h>

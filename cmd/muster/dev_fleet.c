@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts the processes of `muster dev`, asks the coordinators every look whether the fleet is
- * whole, and ends all processes together. One question is under way at a time. Runs on the loop's
- * thread. */
+ * whole, and ends all processes together. One question runs at a time. Loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

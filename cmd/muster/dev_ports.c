@@ -40,8 +40,7 @@ static void ports_refuse(void *, struct stream *stream)
 }
 
 /* Below the ports that Linux gives to connections: one of those could be taken by anybody between
- * here and the moment its process listens. All are held until the last is drawn, so none is drawn
- * twice. */
+ * here and the moment its process listens. All are held until the last is drawn, so all differ. */
 static enum err ports_draw(struct io *io, uint16_t *ports, size_t count, struct note *note)
 {
     struct listener *held[COUNT] = {NULL};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requests that register the fleet of `muster dev`, in a fixed order. The next one is sent when
- * the last one was answered; one that failed is sent again by a later dev_register_go(). Runs on
- * the loop's thread. */
+ * the last one was answered; a later dev_register_go() repeats a failed one. Loop's thread. */
 #include "muster/dev_register.h"
 
 #include <stdio.h>

@@ -95,8 +95,7 @@ static enum err provider_run_open_server(void *state, struct note *note)
     return err ? err : role_open_health(&s->role, PROVIDER_RUN_SERVICE_NAME, RPC_SERVING, note);
 }
 
-/* The port listens once the machines are there: a List without them would remove them from a
- * shard's inventory. */
+/* Listens once the machines exist: an earlier List would remove them from a shard's inventory. */
 static enum err provider_begin(void *state, struct note *note)
 {
     struct provider_role_state *s = state;

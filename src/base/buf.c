@@ -30,8 +30,7 @@ struct str buf_peek(const struct buf *b)
     return b->data ? (struct str){b->data, b->len} : STR_EMPTY;
 }
 
-/* One byte more than cap is allocated, so that a closing NUL always fits and does not count towards
- * the maximum. */
+/* Allocates one byte more than cap for a closing NUL, which does not count towards the maximum. */
 static enum err buf_grow_now(struct buf *b, size_t len)
 {
     size_t cap;

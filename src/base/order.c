@@ -245,8 +245,7 @@ static const void *row_ahead(const struct order_node *leaf, uint32_t slot)
     return leaf && slot < leaf->count ? leaf->rows[slot] : leaf;
 }
 
-/* Prefetches the rows that follow, because a long walk spends most of its time waiting for the
- * memory of its rows. */
+/* Prefetches the rows that follow, because a long walk mostly waits for the memory of its rows. */
 void *order_next(struct order_place *place)
 {
     while (place->leaf && place->slot >= place->leaf->count)

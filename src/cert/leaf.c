@@ -350,8 +350,7 @@ static enum err leaf_issue(struct fs *fs, const struct cert_leaf_options *option
     return err;
 }
 
-/* Checks the leaf, and issues a new one if `may_write`. Otherwise *ret_must_write reports whether a
- * new one is needed. */
+/* Checks the leaf. Issues a new one if `may_write`, else *ret_must_write says if one is needed. */
 static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options,
                           const struct cert_request *request, bool may_write, wall_time now,
                           bool *ret_must_write, struct cert_report *ret_report, struct note *note)

@@ -93,8 +93,7 @@ static struct str conf_plain_name(struct str spelled, char name[NEAREST_NAME_MAX
     return str_of(name, len);
 }
 
-/* First the whole name; then, for a name with a missing or wrong section, the key
- * alone. */
+/* First the whole name; then, if the section is missing or wrong, the key alone. */
 void conf_hint(const struct option_table *table, struct str wanted, uint32_t excluded_flags,
                conf_spell_fn *spell, char hint[CONF_HINT_CAP])
 {

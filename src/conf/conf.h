@@ -22,8 +22,7 @@ enum conf_source { CONF_UNSET, CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_F
 
 struct conf; /* opaque; one owner, one thread */
 
-/* `table` must outlive it, and obey the rules of conf/option.h (a test looks at every table we
- * have). ERR_NOMEM. */
+/* `table` must outlive it and obey conf/option.h's rules (a test checks our tables). ERR_NOMEM. */
 enum err conf_open(const struct option_table *table, struct conf **ret_conf);
 void conf_close(struct conf *conf); /* NULL is fine */
 
@@ -33,14 +32,12 @@ void conf_close(struct conf *conf); /* NULL is fine */
  * last counts; a list gathers them all. */
 enum err conf_add_flags(struct conf *conf, size_t count, const char *const *words);
 /* `environment` ends with NULL, entries are "NAME=value". `others`, which ends with NULL or is
- * NULL, holds the tables of all other commands: their variables are not ours, and not unknown
- * either. */
+ * NULL, holds the tables of all other commands: their variables are neither ours nor unknown. */
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
                               const struct option_table *const *others);
 enum err conf_add_file(struct conf *conf, const char *file_name, struct str content);
-/* A problem with fetching a source, such as a file that cannot be read: one more line, in which
- * characters that cannot be shown are escaped. ERR_INVALID; ERR_NOMEM when it could not be
- * noted. */
+/* A problem with fetching a source, such as a file that cannot be read: one more line, with
+ * unprintable characters escaped. ERR_INVALID; ERR_NOMEM when it could not be noted. */
 enum err conf_problem(struct conf *conf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Fills in defaults and looks for required values. ERR_INVALID when anything was wrong so far. */
@@ -67,8 +64,7 @@ const char *conf_argument(const struct conf *conf, size_t place);
 
 /* -- printing; ERR_FULL, ERR_NOMEM -- */
 /* The values in force as TOML that loads again, each with a comment that names its source. Options
- * that cannot be in a file are comments only; a gated section that was not given is left
- * out. */
+ * that cannot be in a file are comments only; an absent gated section is left out. */
 enum err conf_print(const struct conf *conf, const char *title, struct buf *into);
 /* The whole table as a commented TOML file with every default: a manual and a starting point. */
 enum err conf_print_reference(const struct option_table *table, const char *title,
@@ -83,10 +79,9 @@ struct conf_changes {
     struct conf_change *each; /* in table order; borrowed from the new configuration */
     size_t count, waiting;    /* waiting: how many need a restart */
 };
-/* Compares `next`, loaded and finished from the same table, with what is in force. Options that
- * can change at run time do; for the others `next` takes over the old value, so after this
- * `next` is what is in force and `current` can be closed. ERR_NOMEM: `next` is half done; close
- * it, keep `current`. */
+/* Compares `next`, loaded and finished from the same table, with what is in force. Options that can
+ * change at run time do; for the others `next` takes over the old value, so afterwards `next` is in
+ * force and `current` can be closed. ERR_NOMEM: `next` is half done; close it, keep `current`. */
 enum err conf_reload(const struct conf *current, struct conf *next,
                      struct conf_changes *ret_changes);
 /* "log.level: "info" -> "debug"" for an applied change; for one that waits, what the new value is

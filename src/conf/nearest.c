@@ -29,8 +29,7 @@ size_t nearest_distance(struct str a, struct str b, size_t bound)
     return min_size(last[b.len], bound + 1);
 }
 
-/* A third of the name may be wrong, at most three keystrokes, and one at least so that short names
- * can be helped too. */
+/* A third of the name may be wrong: at most three keystrokes, and at least one for short names. */
 static size_t nearest_bound_for(struct str wanted)
 {
     return min_size(NEAREST_KEYSTROKES_MAX, max_size(1, wanted.len / 3));

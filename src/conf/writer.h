@@ -2,8 +2,7 @@
 /* Text that is put together piece by piece, and broken into lines between words: help, manual
  * pages, commented files.
  *
- * After the first failure the calls do nothing, so no call needs its own check: the writer's `err`
- * says it in the end. */
+ * After the first failure the calls do nothing, so only `err` in the end needs a check. */
 #ifndef CONF_WRITER_H
 #define CONF_WRITER_H
 #include "conf/option.h"

@@ -135,8 +135,7 @@ void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse
     explain_says(ctl, "change", "%s", machine_change(m, shard));
 }
 
-/* Ids that a shard's newest actions named: all that can be known of machines that were not asked
- * for by their id. */
+/* Ids in a shard's newest actions: all that can be known of machines not requested by their id. */
 static void machine_offer_audited(struct nearest_names *names,
                                   const Muster__V1__ShardStatusResponse *said)
 {

@@ -46,10 +46,9 @@ struct remote_method {
     }
 #define REMOTE_READ_OF(path, base) (&(const struct remote_method)REMOTE_READS(path, base))
 
-/* Reads the options every command of this kind has (CTL_OPTIONS of common/tables_ctl.h):
- * coordinator, timeout and the three TLS files. `request_id` is for writes; NULL: one is drawn.
- * ERR_INVALID (part of the TLS options, no address, a bad id) and what tls_context_open answers,
- * with a note. */
+/* Reads the options of all these commands (CTL_OPTIONS of common/tables_ctl.h): coordinator,
+ * timeout and the three TLS files. `request_id` is for writes; NULL: one is drawn. ERR_INVALID
+ * (part of the TLS options, no address, a bad id) and tls_context_open's errors, with a note. */
 enum err remote_open(const struct conf *conf, const char *request_id, struct remote **ret_remote,
                      struct note *note);
 /* The same for one address: this process alone answers, also when another one leads. `among`: how many
@@ -65,9 +64,8 @@ uint64_t remote_dial_ms(const struct conf *conf, size_t among);
 enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note);
 void remote_close(struct remote *remote); /* NULL is fine */
 
-/* One request (NULL: an empty one), one answer, decoded into `arena`. The error is the command's:
- * its exit code is err_exit_code's, and the note is never empty. ERR_UNKNOWN: a write that may have
- * been done. */
+/* One request (NULL: empty), one answer, decoded into `arena`. The error is the command's: its exit
+ * code is err_exit_code's, and the note is never empty. ERR_UNKNOWN: a write may have happened. */
 enum err remote_call(struct remote *remote, const struct remote_method *method,
                      const ProtobufCMessage *request, struct arena *arena,
                      ProtobufCMessage **ret_answer, struct note *note);

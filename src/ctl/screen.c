@@ -74,8 +74,7 @@ static size_t screen_find_sections(struct str frame, struct section *sections)
     return count;
 }
 
-/* Rows go round, one to each section that wants one, so that a long list does not push a short one
- * off the screen. */
+/* Rows go round, one to each section that wants one, so a long list leaves room for short ones. */
 static void screen_share(struct section *sections, size_t count, size_t rows)
 {
     for (bool gave = true; gave && rows > 0;) {

@@ -6,8 +6,7 @@
  * the same command again goes on where an interrupted one was. Then both are walked once more, the
  * source at that revision, and counted and hashed: only when both agree it says so.
  *
- * Leases are not copied: a leased key would outlive its owner, so it is left out unless --leased
- * is given. */
+ * Leases are not copied: a leased key would outlive its owner, so only --leased copies it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Does a command once, or, with --watch, every second, and prints what is not the same as before.
  *
- * Once something was printed, a server that does not answer for a while ends nothing: standard error
- * says so once, and it is asked again. Ctrl-C is the regular end, and may come at any time. One
- * thread. */
+ * Once something was printed, a server that does not answer for a while ends nothing: standard
+ * error says so once, and it is asked again. Ctrl-C is the regular end, at any time. One thread. */
 #include <signal.h>
 #include <unistd.h>
 

@@ -15,8 +15,7 @@
  * removed first only if it has the new replica's address, because two members never share an
  * address.
  *
- * Whether a change of members is safe now is decided by the log (log/members.h), which may answer
- * "not yet". */
+ * The log (log/members.h) decides if a change of members is safe now; it may answer "not yet". */
 #ifndef FLEET_ADMIT_H
 #define FLEET_ADMIT_H
 #include "base/note.h"

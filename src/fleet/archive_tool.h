@@ -12,8 +12,7 @@ struct restore_request {
     bool json;
 };
 /* Restores, and appends a report to `out`. `more` is that of archive_open. ERR_BUSY: the directory
- * is in use. ERR_CORRUPT: not an archive, or a damaged one. Also the errors of archive_open and
- * archive_restore. */
+ * is in use. ERR_CORRUPT: no archive, or damaged. Also errors of archive_open, archive_restore. */
 enum err archive_tool_restore(const struct restore_request *wish, const struct state_machine *more,
                               struct buf *out, struct note *note);
 /* Reads the whole archive, changes nothing, and reports its content. */

@@ -6,8 +6,7 @@
  * asks itself; any other replica asks at the join addresses. Between attempts it waits 1, 2, 4, 8,
  * 15, 15 ... s, whatever the response was. A replica that becomes the leader checks its own entry
  * at once. The surprising rule: a replica that was in place and lost its place asks again only if
- * it is still a member. A replica that was removed on purpose therefore stays out until it is
- * restarted. */
+ * it is still a member. A replica removed on purpose therefore stays out until its restart. */
 #ifndef FLEET_JOIN_H
 #define FLEET_JOIN_H
 #include "base/note.h"

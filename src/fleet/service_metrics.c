@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's metrics. The service only counts, in `numbers`. Values that follow from its state
- * are computed when the metrics are written, on the loop's thread. Three names and their labels are
- * the original's, so that its dashboards work (coordinator.md 16); docs/observability.md lists
- * all. */
+/* The service's metrics. The service only counts, in `numbers`. Values derived from its state are
+ * computed when metrics are written, on the loop's thread. Three names and their labels are the
+ * original's, so that its dashboards work (coordinator.md 16); docs/observability.md lists all. */
 #include "fleet/service_internal.h"
 
 const char *const service_ack_names[ACK_OUTCOMES] = {

@@ -5,9 +5,8 @@
  * the leader: one connection, which follows the leader's address.
  *
  * Several join addresses stand for one replica each. A single join address may be a name that
- * resolves to all replicas, including this one. It is resolved for each round, and every resulting
- * address is queried; otherwise the dialer would always reach the first address, which may be this
- * replica's own. */
+ * resolves to all replicas, including this one. Each round resolves it and queries every resulting
+ * address; otherwise the dialer would only reach the first address, maybe this replica's own. */
 #ifndef FLEET_SURVEY_H
 #define FLEET_SURVEY_H
 #include "base/note.h"

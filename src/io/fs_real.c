@@ -252,8 +252,7 @@ static enum err real_sync_dir(struct fs *, const char *path)
     if (fd < 0) return real_err(-errno);
     do bad = fsync(fd);
     while (bad && errno == EINTR);
-    /* EINVAL means that the file system cannot sync directories at all. Refusing to run there would
-     * help nobody. */
+    /* EINVAL: the file system cannot sync directories at all. Refusing to run would help nobody. */
     enum err err = bad && errno != EINVAL ? real_err(-errno) : ERR_OK;
     close(fd);
     return err;

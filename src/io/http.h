@@ -102,8 +102,7 @@ enum err http_channel_open(struct http_server *server, const char *path, size_t 
 /* Sends an event. Any thread. `name` and `data` are copied; data may contain newlines.
  * ERR_TOO_LARGE past 256 KiB, ERR_INVALID for a name with a line end, ERR_NOMEM. */
 enum err http_channel_send(struct http_channel *channel, struct str name, struct str data);
-/* Appends the value of `key` in a query string to `into`, percent-decoded ('+' becomes a space).
- * The first occurrence counts. On error `into` is unchanged: ERR_NOT_FOUND, ERR_PARSE and errors of
- * buf_append. */
+/* Appends the value of `key` in a query string to `into`, percent-decoded ('+' is a space). The
+ * first occurrence counts. ERR_NOT_FOUND, ERR_PARSE, errors of buf_append: `into` is unchanged. */
 enum err http_query(struct str query, struct str key, struct buf *into);
 #endif

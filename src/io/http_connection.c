@@ -3,9 +3,8 @@
  *
  * A connection handles one request at a time. Pipelined requests wait in `input`, and reading is
  * paused while a response waits for output space. A response is written only while less than half
- * of output_max is pending. So a write never fails for lack of space, and on_drained follows
- * whenever writing stops. The connection is freed in one place, when its stream reports its end.
- * HTTP thread only. */
+ * of output_max is pending. So a write always has space, and on_drained follows when writing stops.
+ * The connection is freed in one place, when its stream reports its end. HTTP thread only. */
 #include "io/http_internal.h"
 
 #include <stdio.h>

@@ -2,10 +2,9 @@
 /* Parser of HTTP/1.1 requests: the head, chunked bodies, percent-decoding, safe paths. Pure: no
  * state, no I/O. Used by the HTTP server and by tests.
  *
- * The parser is strict wherever two implementations could differ, so that a proxy in front of the
- * server agrees where a request ends. A line ends with CR LF. A colon directly follows a header
- * name. A request has one length or the coding "chunked", never both, and one Host header. Anything
- * else is 400. */
+ * The parser is strict wherever two implementations could differ, so a proxy before the server
+ * agrees where a request ends. A line ends with CR LF. A colon directly follows a header name. A
+ * request has one Host header and either one length or the coding "chunked". All else is 400. */
 #ifndef IO_HTTP_HEAD_H
 #define IO_HTTP_HEAD_H
 #include "base/str.h"

@@ -3,8 +3,7 @@
  *
  * The server has its own loop, so that pages are served even if the process's main loop hangs.
  * Everything on the server's loop is opened before the thread starts and closed by the thread at
- * its end. Other threads change routes and channels under the lock and wake the thread with a
- * post. */
+ * its end. Other threads change routes and channels under the lock and post to wake it. */
 #include "io/http_internal.h"
 #include "io/real_internal.h"
 

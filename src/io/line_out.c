@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes whole lines to a file, pipe or socket without blocking. Invariant: a line that was begun
- * is completed before the next one, or, if a full disk cut the line, ended with a line end. One
- * thread at a time. */
+ * is completed before the next, or gets a line end if a full disk cut it. One thread at a time. */
 #include "io/line_out.h"
 
 #include <errno.h>

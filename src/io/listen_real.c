@@ -3,8 +3,7 @@
  *
  * The socket is created here and only polled by libuv, for two reasons. A connection over the limit
  * is closed before anything is allocated for it. When the process is out of descriptors, accepting
- * stops for a moment: otherwise the connection stays in the kernel's queue and wakes the loop again
- * and again. */
+ * stops for a moment: otherwise the connection in the kernel's queue would keep waking the loop. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 

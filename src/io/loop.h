@@ -36,9 +36,8 @@ struct timer {
 enum { LOOP_TIMERS_MAX = 4 * 1024 * 1024 };
 enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn);
 void timer_deinit(struct timer *timer); /* stops the timer; accepts a zeroed struct */
-/* Starts a one-shot timer, or moves a running timer. A due time in the past means now. A timer
- * started while timers fire waits for the next turn, so a timer that restarts itself cannot block
- * the loop. */
+/* Starts a one-shot timer or moves a running one. A due time in the past means now. A timer started
+ * while timers fire waits for the next turn, so a self-restarting timer cannot block the loop. */
 void timer_start(struct timer *timer, mono_time due);
 void timer_start_in(struct timer *timer, uint64_t delay_ms);
 void timer_stop(struct timer *timer); /* no effect on a stopped timer */

@@ -5,8 +5,7 @@
 #include "io/worker.h"
 
 /* Rounds of tasks per turn. A few are usual. More may be work that a peer keeps causing (it reads
- * as fast as this process writes); the rest waits for the next turn, so that other events are
- * handled. */
+ * as fast as this process writes); the rest waits for the next turn, behind other events. */
 enum { LOOP_ROUNDS_MAX = 16 };
 
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock)

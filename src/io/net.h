@@ -48,8 +48,7 @@ struct listen_options {
      * stream_close at once. */
     void (*on_accept)(void *owner, struct stream *own_stream);
     /* A TLS handshake failed; `why` and the note as in on_closed (io/tls.h). For logs and metrics
-     * only: the connection is closed. May be NULL. Never called by the simulator, which has no
-     * TLS. */
+     * only: the connection is closed. May be NULL. Never called in the simulator (no TLS). */
     void (*on_refused)(void *owner, const char *peer_address, enum err why,
                        const struct note *note);
     void *owner;
@@ -180,8 +179,7 @@ static inline const char *stream_alpn(const struct stream *stream)
     return stream->alpn;
 }
 
-/* Splits an address. ERR_INVALID with a note. Returns views into `address`; for unix: addresses,
- * host is the path. */
+/* Splits an address into views of it; for unix:, host is the path. ERR_INVALID with a note. */
 struct address_parts {
     bool is_unix;
     struct str host;

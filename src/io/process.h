@@ -9,8 +9,7 @@
 #include "io/loop.h"
 
 struct process;
-/* Output is read for at most this long after the process ended, in case a descendant keeps stdout
- * or stderr open. */
+/* Reads at most this long after the process ended: a descendant may hold stdout or stderr open. */
 enum { PROCESS_OUTPUT_GRACE_MS = 2000 };
 struct process_exit {
     bool signalled;

@@ -16,9 +16,8 @@ struct process_name {
 };
 /* ERR_NOT_FOUND: no such process, or it has ended and is a zombie. ERR_UNSUPPORTED: no /proc. */
 enum err process_name_of(int pid, struct process_name *ret_name);
-/* Returns a pidfd of exactly this process, which becomes readable when the process ends; close()
- * it. ERR_NOT_FOUND: the process is gone, even if its pid is in use again. ERR_FULL,
- * ERR_UNSUPPORTED. */
+/* Returns a pidfd of exactly this process, readable once it ends; close() it. ERR_NOT_FOUND: it is
+ * gone, even if its pid is in use again. ERR_FULL, ERR_UNSUPPORTED. */
 enum err process_watch(const struct process_name *name, int *ret_pidfd);
 bool process_watch_ended(int pidfd);
 /* True if the process has ended, is our child, and was not waited for yet. */

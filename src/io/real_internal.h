@@ -3,8 +3,7 @@
  *
  * Every libuv callback begins with real_enter, which opens the turn (time, watchdog) at the first
  * delivered event, because libuv has no hook between wake-up and its first callback. Output is
- * gathered: a stream with output is in `unsent`, and is flushed after the turn's tasks and
- * hooks. */
+ * gathered: a stream with output is in `unsent` and flushed after the turn's tasks and hooks. */
 #ifndef IO_REAL_INTERNAL_H
 #define IO_REAL_INTERNAL_H
 #include <pthread.h>

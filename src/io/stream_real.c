@@ -349,9 +349,8 @@ void real_flush_streams(struct real_io *real)
         flush(CONTAINER_OF(node, struct real_stream, in_unsent));
 }
 
-/* Gives a large write to the kernel without a copy if nothing is pending. The part the kernel does
- * not accept is copied to space reserved before, which keeps "all or none". Returns how much the
- * kernel accepted. */
+/* Gives a large write to the kernel without a copy if nothing is pending. The rest is copied to
+ * space reserved before, which keeps "all or none". Returns how much the kernel accepted. */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];

@@ -100,9 +100,8 @@ size_t tls_plain_output_max(size_t output_max);
 typedef enum err net_dial_fn(struct net *net, const struct dial_options *options,
                              const struct stream_events *events, void *owner,
                              struct stream **ret_stream, struct note *note);
-/* Dials with TLS: calls `dial_plain` once, with tls cleared and the output bound of
- * tls_plain_output_max, and wraps the stream. Time-out and defaults come from `options`. Errors of
- * net_dial. */
+/* Calls `dial_plain` once, with tls cleared and the output bound of tls_plain_output_max, and wraps
+ * the stream in TLS. `options` has time-out and defaults. net_dial's errors. */
 enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
                   const struct dial_options *options, const struct stream_events *events,
                   void *owner, struct stream **ret_stream, struct note *note);

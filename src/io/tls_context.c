@@ -61,8 +61,7 @@ static bool is_in_time(const X509 *certificate)
 }
 
 /* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would then
- * take the first root of that name and find the signature wrong. Here the signature decides among
- * them. */
+ * take the first root of that name and find the signature wrong. Here the signature decides. */
 static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certificate)
 {
     STACK_OF(X509) *named = X509_STORE_CTX_get1_certs(verify, X509_get_issuer_name(certificate));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals of a TLS context, which only tls_context.c changes. For the TLS files only; other code
- * uses io/tls.h. */
+/* Internals of a TLS context, which only tls_context.c changes. Outside TLS files use io/tls.h. */
 #ifndef IO_TLS_CONTEXT_H
 #define IO_TLS_CONTEXT_H
 #include <openssl/ssl.h>

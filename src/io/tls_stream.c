@@ -70,9 +70,8 @@ static size_t tls_stream_unsent(const struct tls_stream *t)
 
 static void tls_push_records(struct tls_stream *t);
 
-/* Stores the reason for on_closed. Waits a moment before closing so that the alert arrives: closing
- * at once with unread bytes would make the kernel reset the connection, and the peer would never
- * learn the reason. */
+/* Stores the reason for on_closed. Waits before closing so that the alert arrives: closing at once
+ * with unread bytes would reset the connection, and the peer would never learn the reason. */
 static void tls_fail(struct tls_stream *t, enum err why, const struct note *note)
 {
     bool has_alert;

@@ -136,8 +136,7 @@ static void thread_close(struct loop_worker *worker)
 static const struct worker_ops thread_ops = {.submit = thread_submit, .close = thread_close};
 
 /* Blocks signals in other threads, because a handler on a worker would interrupt its system calls.
- * Signals for a thread's own faults stay unblocked: blocked, they would end the process
- * silently. */
+ * Signals for a thread's own faults stay unblocked, or they would end the process silently. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};

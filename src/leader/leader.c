@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests between the server, the log and the service. A request is in its leader's list, sorted
- * by age, or in a list of the service once the service keeps it. Everything runs on the loop's
- * thread. */
+ * by age, or in a list of the service once the service keeps it. Loop's thread only. */
 #include "leader/leader.h"
 
 #include <stdarg.h>

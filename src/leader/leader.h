@@ -11,8 +11,7 @@
  * answer says that it may or may not have been applied.
  *
  * The service decides what its methods mean and what they cost; nothing of that is here. Calls are
- * forwarded to the leader by rpc/forward.h, before they reach this code. Everything runs on the
- * loop's thread. */
+ * forwarded to the leader by rpc/forward.h, before they reach this code. Loop's thread only. */
 #ifndef LEADER_LEADER_H
 #define LEADER_LEADER_H
 #include "io/io.h"
@@ -168,8 +167,7 @@ void request_reply(struct leader_request *request, struct str message);
 void request_reply_packed(struct leader_request *request, const struct pack *pack);
 #define request_fail(request, status, ...) request_end(request, status, false, __VA_ARGS__)
 /* Nothing was applied and the caller may retry: the header x-muster-applied says so. If the request
- * has acted, the answer is UNAVAILABLE without that header, because the request may have been
- * applied. */
+ * has acted, the answer is UNAVAILABLE without the header: the request may have been applied. */
 #define request_refuse(request, status, ...) request_end(request, status, true, __VA_ARGS__)
 void request_end(struct leader_request *request, enum grpc_status status, bool applied_no,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));

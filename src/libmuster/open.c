@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps URLs to stores. Only this file knows all stores. Any thread.
  *
- * mem: and file: are part of the library; the other stores are found on first use
- * (store_library.h). */
+ * mem: and file: are part of the library; others are found on first use (store_library.h). */
 #include <stdio.h>
 
 #include "libmuster/store_library.h"

@@ -6,9 +6,8 @@
  *   loaded.c   in libmuster.so: loads muster-1/NAME.so when a URL names the store
  *   linked.c   in libmuster.a and muster's programs: finds the linked library (libmuster-NAME.a)
  *
- * Each store library has its own copy of prim's helpers, which keep no state, and exports only
- * its openers. Both sides must have the same version because they share the structs of
- * prim/backend.h. */
+ * Each store library has its own copy of prim's helpers, which keep no state, and exports only its
+ * openers. Both sides share the structs of prim/backend.h, so their versions must be equal. */
 #ifndef LIBMUSTER_STORE_LIBRARY_H
 #define LIBMUSTER_STORE_LIBRARY_H
 #include "prim/backend.h"

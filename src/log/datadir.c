@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes FORMAT, which names the replica and cluster of a directory, and the small files
- * with the same syntax. A change writes a whole new file, which is durable before the call returns.
- * Blocks. */
+/* Reads and writes FORMAT, which names a directory's replica and cluster, and small files of the
+ * same syntax. A change writes a new file, which is durable when the call returns. Blocks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

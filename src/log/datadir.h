@@ -51,9 +51,8 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
 enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint64_t unique,
                        struct note *note);
 
-/* Small files beside FORMAT with the same syntax. Write replaces the file and is durable when it
- * returns ERR_OK. Read returns ERR_NOT_FOUND, ERR_CORRUPT or ERR_VERSION. Remove accepts a missing
- * file. */
+/* Small files beside FORMAT with the same syntax. Write replaces the file, durably if ERR_OK. Read
+ * returns ERR_NOT_FOUND, ERR_CORRUPT or ERR_VERSION. Remove accepts a missing file. */
 #define DATADIR_BOOTSTRAP "BOOTSTRAP"
 #define DATADIR_PROMISE   "PROMISE"
 #define DATADIR_CONFLICT  "CONFLICT"

@@ -10,9 +10,8 @@
  *     datadir_scan.c    compare the content of log and snapshot
  *
  * FORMAT.new is the intent record of a change in several steps. It holds the next FORMAT, is
- * durable before the first step, and is renamed to FORMAT by the last step. FORMAT.new without
- * FORMAT means a half-made directory. FORMAT.new beside FORMAT means that an offline tool was
- * interrupted. */
+ * durable before the first step, and is renamed to FORMAT by the last step. Without FORMAT it means
+ * a half-made directory, beside FORMAT an interrupted offline tool. */
 #ifndef LOG_DATADIR_INTERNAL_H
 #define LOG_DATADIR_INTERNAL_H
 #include "log/datadir.h"
@@ -70,10 +69,9 @@ struct datadir_first {
     struct str configuration;
 };
 enum err datadir_write_first(const struct datadir_first *first, struct note *note);
-/* Begins the change of an offline tool: reads FORMAT.new if the same tool was interrupted, else
- * writes `next` there. FORMAT.new is durable either way. ERR_NOT_READY: a different tool was
- * interrupted (a rejoin changes the replica's identity, force-config does not). datadir_may_begin
- * only checks. */
+/* Begins an offline tool's change: reads FORMAT.new if the same tool was interrupted, else writes
+ * `next`. FORMAT.new is durable either way. ERR_NOT_READY: a different tool was interrupted (a
+ * rejoin changes the identity, force-config does not). datadir_may_begin only checks. */
 enum err datadir_may_begin(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
                            struct note *note);
 enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now,

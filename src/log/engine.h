@@ -70,8 +70,7 @@ struct engine_effects {
     size_t entry_count;
     struct snapshot_mark install; /* with ENGINE_INSTALL: the snapshot announced by engine_offer */
     /* With ENGINE_MESSAGES. server_id is the receiver; server_address is unused. An append contains
-     * prev_log_index and n_entries; the driver adds the entries. The driver also adds the content
-     * of an install. */
+     * prev_log_index and n_entries; the driver adds the entries, and the content of an install. */
     const struct raft_message *messages;
     size_t message_count;
 };
@@ -83,9 +82,8 @@ void engine_close(struct engine *engine); /* NULL is fine */
 /* -- events. `now` never decreases. ERR_NOMEM, ERR_INTERNAL and ERR_CORRUPT (a peer's log differs
  * from ours below the commit index) are fatal: the process ends and must not call the engine again.
  * After any other error listed below, the engine is unchanged. -- */
-/* The first call, exactly once. ERR_CORRUPT also for an impossible log (no configuration at its
- * start). A single voter becomes leader at once, in a new term (guard 17), with the effects of any
- * other call. */
+/* The first call, exactly once. ERR_CORRUPT also for a log without a configuration at its start. A
+ * single voter becomes leader at once, in a new term (guard 17), with effects like other calls. */
 enum err engine_begin(struct engine *engine, mono_time now, const struct engine_start *start,
                       struct engine_effects *ret_effects);
 enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effects *ret_effects);
@@ -104,8 +102,7 @@ enum err engine_receive(struct engine *engine, mono_time now, const struct raft_
                         struct engine_effects *ret_effects);
 /* A whole, verified snapshot of a peer is on our disk under a temporary name. If the effects
  * contain ENGINE_INSTALL, rename the file, drop the log up to the snapshot, then call
- * engine_installed. Without ENGINE_INSTALL the snapshot is not needed: remove the file.
- * ERR_INVALID. */
+ * engine_installed. Otherwise the snapshot is not needed: remove the file. ERR_INVALID. */
 enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint64_t term,
                       const struct snapshot_mark *mark, struct engine_effects *ret_effects);
 enum err engine_installed(struct engine *engine, mono_time now, const struct snapshot_mark *mark,

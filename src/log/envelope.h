@@ -3,8 +3,7 @@
  * replicated clock advances. docs/formats/log.md has the bytes.
  *
  * Little-endian: a fixed head, then actor, request id and command. A decoder refuses unknown
- * versions, because a newer envelope means a cluster level above what this program understands.
- * Pure. */
+ * versions, because a newer envelope means a cluster level unknown to this program. Pure. */
 #ifndef LOG_ENVELOPE_H
 #define LOG_ENVELOPE_H
 #include "base/buf.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each guard has a comment with the defect of libraft 0.22.1, its smallest trigger and the remedy.
- * docs/raft-guards.md has details and tests; the planted bug of the same number removes the
- * guard. */
+ * docs/raft-guards.md has details and tests; the planted bug of that number removes the guard. */
 #include "log/guards.h"
 
 /* -- queries of the library -- */
@@ -103,9 +102,8 @@ unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries 
     unsigned skip = trim_compacted(raft, append);
 
     append->n_entries -= skip;
-    /* Defect 18: the commit index is set to the last index of the append, even if that is lower
-     * than before: a late heartbeat moves it back. Guard: limit leader_commit to what the append
-     * proves. */
+    /* Defect 18: the commit index is set to the append's last index, even if lower than before: a
+     * late heartbeat moves it back. Guard: limit leader_commit to what the append proves. */
     append->leader_commit =
         min_u64(append->leader_commit, append->prev_log_index + append->n_entries);
     return skip;
@@ -138,9 +136,8 @@ bool guards_settles_change(const struct raft *raft, const struct raft_append_ent
 }
 
 /* Defect 4: a rejection that is older than the follower's latest acknowledgement sets the next
- * index below the match index. Guard: drop the rejection. Guard 1 rejects messages of an older term
- * with index UINT64_MAX: an old leader learns the new term from it, and a replica that leads again
- * must ignore it. */
+ * index below the match index. Guard: drop it. Guard 1 rejects messages of an older term with index
+ * UINT64_MAX: an old leader learns the new term from it; one that leads again must ignore it. */
 static bool admit_result(const struct raft *raft, uint64_t from,
                          const struct raft_append_entries_result *result)
 {
@@ -193,8 +190,7 @@ bool guards_admit_install(const struct raft *raft)
 
 /* Defect 21: the library checks by its term whether entry 1 still exists, and a snapshot at index 1
  * has that term. Such a leader sends a new member neither entry 1 nor the snapshot, but empty
- * appends for ever. Guard: take no snapshot of the first configuration alone; it would save
- * nothing. */
+ * appends for ever. Guard: no snapshot of the first configuration alone; it would save nothing. */
 bool guards_admit_snapshot(uint64_t index)
 {
     return index > 1;

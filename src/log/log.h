@@ -267,11 +267,10 @@ struct member_change { /* owned by the caller again when done() begins */
     uint64_t index;
 };
 /* Changes one member. Only one change runs at a time, under the rules of design.md section 5
- * (log/members.h). done() gets ERR_OK (committed); ERR_NOT_LEADER; ERR_NOT_READY with a note that
- * names the unmet rule (retry later); ERR_BUSY (another change runs); ERR_EXISTS, ERR_NOT_FOUND,
- * ERR_INVALID, ERR_FULL; ERR_VERSION (the new member understands less than the cluster level);
- * ERR_UNKNOWN. Removing the leader first transfers leadership and returns ERR_NOT_LEADER: ask the
- * new leader. */
+ * (log/members.h). done() gets ERR_OK (committed); ERR_NOT_LEADER; ERR_NOT_READY, its note names
+ * the unmet rule (retry later); ERR_BUSY (another change runs); ERR_EXISTS, ERR_NOT_FOUND,
+ * ERR_INVALID, ERR_FULL; ERR_VERSION (the new member lacks the cluster level); ERR_UNKNOWN.
+ * Removing the leader first transfers leadership and returns ERR_NOT_LEADER: ask the new leader. */
 void replica_change(struct replica *replica, struct member_change *change);
 struct transfer {
     uint64_t to; /* 0: the responsive voter with the highest match index */

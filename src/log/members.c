@@ -49,8 +49,7 @@ static enum err about(struct note *note, enum err err, uint64_t id, const char *
 }
 
 /* R2 without the count of voters. Only one change at a time, and none before this leader has
- * committed an entry of its own term; otherwise the changes of two leaders could both take
- * effect. */
+ * committed an entry of its own term, else the changes of two leaders could both take effect. */
 static enum err may_change_now(const struct members_view *view, struct note *note)
 {
     if (view->handing_over)
@@ -159,8 +158,7 @@ static enum err promote(const struct members_view *view, size_t at, struct membe
                          (unsigned long long)view->commit);
     /* R2b: if the new voter were lost now, the others could still decide. In a cluster of three
      * with one dead member the dead one must be removed first. A step from one voter to two cannot
-     * satisfy this, and is allowed because a cluster that began with one voter must be able to
-     * grow. */
+     * satisfy this, and is allowed so that a cluster that began with one voter can grow. */
     if (after > 2 && !is_majority(sound, after))
         return note_fail(
             note, ERR_NOT_READY,

@@ -85,8 +85,7 @@ enum err peers_set(struct peers *peers, const struct peer_where *where, size_t c
 enum err peers_send(struct peers *peers, uint64_t to, const struct peer_frame *frame);
 /* Sends an append with `count` entries after frame->u.append.prev_index, split into frames of about
  * FRAME_APPEND_BYTES. `next` returns the entries in order; if it returns false, the call ends with
- * ERR_NOT_FOUND. *ret_sent: the number of entries sent, which may be above 0 also after an
- * error. */
+ * ERR_NOT_FOUND. *ret_sent: the number of entries sent, maybe above 0 after an error. */
 typedef bool peers_entry_fn(void *context, uint64_t index, struct entry *ret_entry);
 enum err peers_send_append(struct peers *peers, uint64_t to, const struct peer_frame *frame,
                            uint32_t count, peers_entry_fn *next, void *context, uint32_t *ret_sent);

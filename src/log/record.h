@@ -40,8 +40,7 @@ void record_write(const struct log_record *record, uint64_t salt, void *room);
 enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_record,
                      size_t *ret_size);
 /* Decodes the head only; `bytes` in *ret_record is empty. The head has its own checksum, so its
- * values are valid even if the record's bytes are torn or damaged. ERR_CORRUPT, ERR_TOO_LARGE as
- * above. */
+ * values are valid even if the record is torn or damaged. ERR_CORRUPT, ERR_TOO_LARGE as above. */
 enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *ret_record,
                           size_t *ret_size);
 

@@ -266,8 +266,7 @@ static mono_time spare_due(const struct replica *replica)
 }
 
 /* Checks free space once a second, and earlier after many writes that could use up the reserve,
- * because a replica that hits a full disk stops, while a replica that refuses proposals does
- * not. */
+ * because a replica stops on a full disk, but not when it refuses proposals. */
 static bool look_due(const struct replica *replica, mono_time now)
 {
     const struct replica_disk *disk = &replica->disk;

@@ -312,8 +312,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
     uint64_t free_bytes = replica->disk.free_bytes;
 
     /* The same sender began again, or there is a newer leader. The current transfer is then
-     * cancelled first. A completely received snapshot is kept, because it is worth more than a new
-     * transfer. */
+     * cancelled. A completely received snapshot is kept: it is worth more than a new transfer. */
     if (in->state == REPLICA_INSTALL_TAKING &&
         (in->doomed || begin->term > in->begin.term || (from == in->from && !in->ended))) {
         if (!in->doomed) doom(in, ERR_OK, NULL);

@@ -34,8 +34,7 @@
  * calls its callers' files: it only queues work for disk, peers, apply and install.
  *
  * After replica_fail the replica is stopped: may_step stays false, and pumps return at once.
- * Functions with a parameter `owner`, a struct replica, are events of the peers and then do
- * nothing. */
+ * Functions with a parameter `owner`, a struct replica, are events of peers and then do nothing. */
 #ifndef LOG_REPLICA_INTERNAL_H
 #define LOG_REPLICA_INTERNAL_H
 #include "base/list.h"
@@ -333,9 +332,8 @@ void replica_disk_vote(struct replica *replica, struct vote vote);
 /* Entries from `from` on were replaced. */
 void replica_disk_replaced(struct replica *replica, uint64_t from);
 /* Empties the log in memory, which continues after `index`: calls entries_reset and forgets entries
- * that are queued for the disk. The caller then sends wal_reset to the disk worker, whose jobs run
- * in order, and adds no entry before wal_reset is done. The engine ensures that until
- * engine_installed. */
+ * queued for the disk. The caller then sends wal_reset to the disk worker, whose jobs run in order,
+ * and adds no entry before wal_reset is done. The engine ensures it until engine_installed. */
 void replica_disk_reset(struct replica *replica, uint64_t index);
 /* Frees segments without live entries. Call it after a compaction (entries_forget_to). */
 void replica_disk_release(struct replica *replica);

@@ -286,8 +286,7 @@ static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *re
 }
 
 /* After the current segment there may only be spares. A segment with a record was in use, so the
- * record that named it is damaged. A check reads all of each spare; a start reads only its first
- * record. */
+ * record that named it is damaged. A check reads whole spares; a start reads the first record. */
 static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offset)
 {
     struct wal *wal = r->wal;

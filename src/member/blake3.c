@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* BLAKE3, written from the specification. Chunks of 1,024 bytes are hashed block by block. Their
- * chaining values are joined in pairs into a tree whose left half is always the larger power of
- * two. */
+ * chaining values are joined in pairs into a tree whose left half is the larger power of two. */
 #include "member/blake3.h"
 
 #include "base/bytes.h"

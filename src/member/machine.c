@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects the core of membership with the replicated log. Invariant: every command has a reply,
- * and replicas that applied the same entries have the same state. Runs inside apply, on the loop
- * thread. */
+/* Connects membership's core with the replicated log. Invariant: every command has a reply, and
+ * replicas that applied the same entries have the same state. Runs in apply, on the loop thread. */
 #include "member/machine.h"
 
 #include <stdlib.h>

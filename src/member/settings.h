@@ -5,8 +5,7 @@
 #include "conf/conf.h"
 #include "member/service.h"
 
-/* Writes the settings of a conf that member_config_read() accepted. Without a [transport] section
- * these are the defaults. Fields that the caller owns (I/O, log, names, run, events, ledger) are
- * not changed. */
+/* Writes the settings of a conf that member_config_read() accepted. Without [transport] these are
+ * the defaults. The caller's fields (I/O, log, names, run, events, ledger) are not changed. */
 void member_settings_read(const struct conf *conf, struct member_service_options *service);
 #endif

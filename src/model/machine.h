@@ -14,8 +14,7 @@
  * no action of ours is in flight for the machine, the report is accepted, because rejecting it
  * would leave a dead machine counted as supply. machine_edge() classifies such transitions.
  *
- * struct machine is a plain struct of views, used at interfaces. The shard stores compact
- * records. */
+ * struct machine is a plain struct of views for interfaces. The shard stores compact records. */
 #ifndef MODEL_MACHINE_H
 #define MODEL_MACHINE_H
 #include "base/time.h"

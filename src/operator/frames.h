@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads the frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) for an
- * operator. Data from a shard is not trusted: a wrong frame is refused alone, with its field
- * named. */
+ * operator. A shard is not trusted: a wrong frame is refused alone, with its field named. */
 #ifndef OPERATOR_FRAMES_H
 #define OPERATOR_FRAMES_H
 #include "operator/core/demand.h"

@@ -25,8 +25,7 @@ struct member_transport {
 
 enum config_sink { CONFIG_SINK_STDOUT, CONFIG_SINK_FILE, CONFIG_SINK_NONE };
 
-/* Settings of resources that are opened beside the service. The service's own settings are in
- * member/settings.h. */
+/* Settings of resources opened beside the service. The service's own are in member/settings.h. */
 struct member_config {
     bool enabled;       /* there is a [transport] section; if false, nothing below is set */
     struct ulid run_id; /* canonical; print the id with ulid_text() */

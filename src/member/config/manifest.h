@@ -2,8 +2,7 @@
 /* Reads a plugin's manifest: flat TOML as rollout writes it (workers.md § 18).
  *
  * Checks the manifest by itself; the worker loads the plugin. Unknown keys are ignored, because
- * other programs may read them. A pyo3 manifest is read like the others; the loader refuses that
- * mode. */
+ * other programs may read them. A pyo3 manifest is read too; the loader refuses that mode. */
 #ifndef MEMBER_CONFIG_MANIFEST_H
 #define MEMBER_CONFIG_MANIFEST_H
 #include "base/buf.h"

@@ -295,8 +295,7 @@ void detect_release(struct detect *d)
 
 /* -- scans -- */
 
-/* Checks one worker. Writes up to two verdicts, and inserts the worker into the heap again unless
- * it has failed. */
+/* Checks one worker. Writes up to two verdicts, and puts it back into the heap unless it failed. */
 static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
                            struct failure_verdict *out)
 {

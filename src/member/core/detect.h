@@ -70,9 +70,8 @@ enum err detect_open(const struct detect_options *options, uint64_t now_ns,
 enum err detect_reload(struct detect *detect, const struct detect_options *options);
 void detect_close(struct detect *detect); /* NULL is allowed; all workers are forgotten */
 
-/* Watches the worker from now on as if it had just sent a heartbeat, and forgets its past. For a
- * new worker, for a new incarnation, and for every worker when a leader takes over. lease 0: two
- * intervals. */
+/* Watches the worker as if it had just sent a heartbeat, and forgets its past. For a new worker or
+ * incarnation, and for every worker when a leader takes over. lease 0: two intervals. */
 void detect_watch(struct detect *detect, struct watched *w, uint64_t lease_ns, uint64_t now_ns);
 /* Stops watching the worker. Allowed for a worker that is not watched. */
 void detect_forget(struct detect *detect, struct watched *w);

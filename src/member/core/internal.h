@@ -170,8 +170,7 @@ void *member_must(void *memory);
 /* Replaces a text that a row owns (NULL: none) with a copy of `text`, and counts its bytes. */
 void member_text(struct membership *m, char **held, uint32_t *held_len, struct str text);
 /* Removes everything due by now from the heap and sorts it with `compare`, which gets pointers to
- * heap nodes. The order depends on the rows only, not on the heap's history. The caller frees the
- * list. */
+ * heap nodes. The order depends on the rows, not the heap's history. The caller frees the list. */
 size_t member_take_due(struct membership *m, struct heap *heap,
                        int (*compare)(const void *a, const void *b), struct heap_node ***ret_due);
 

@@ -109,9 +109,8 @@ bool member_local_judged(const struct member_local *local, struct str worker);
 /* -- proposals -- */
 /* Adds the suspected workers to a batch. Every batch of a leader must begin with them. */
 enum err member_local_context(struct member_local *local, struct buf *batch);
-/* Appends the operations that follow from time and heartbeats. `clock_ns`: T of an entry proposed
- * now. *ret_ops: number of operations added. *ret_more: the batch is full, propose it and call
- * again. ERR_NOMEM. */
+/* Appends operations that follow from time and heartbeats. `clock_ns`: T of an entry proposed now.
+ * *ret_ops: their number. *ret_more: batch full, propose it and call again. ERR_NOMEM. */
 enum err member_local_scan(struct member_local *local, uint64_t now_ns, uint64_t clock_ns,
                            int64_t wall_ms, struct buf *batch, size_t *ret_ops, bool *ret_more);
 uint64_t member_local_cadence_ns(const struct member_local *local);

@@ -71,8 +71,7 @@ bool worker_eligible(const struct membership *m, const struct worker *worker)
 }
 
 /* Sets the retention end of a dead worker, and of a tombstone unless a partition still names it.
- * Derived from the rows alone, so a replica restored from a snapshot has the same retention
- * ends. */
+ * Derived from the rows alone, so a replica restored from a snapshot has the same ends. */
 void worker_end_set(struct membership *m, struct worker *worker)
 {
     uint64_t keep_ms = worker->standing == MEMBER_DEAD ? m->head.rules.dead_retention_ms

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop's thread keeps the newest row of each key and builds the file's content from the rows. A
- * separate thread reads the file once, and then replaces it. Keys are `workers/<id>` and
- * `heartbeats/<id>`. */
+/* The loop's thread keeps each key's newest row and builds the file's content from them. A separate
+ * thread reads the file once, then replaces it. Keys are `workers/<id>` and `heartbeats/<id>`. */
 #include "member/ledger/ledger.h"
 
 #include <stdio.h>

@@ -65,8 +65,7 @@ enum err reclaims_order(struct reclaims *reclaims, struct str id, struct str mac
                         struct note *note);
 /* Adds an order from disk, marked `resumed`, in the phase it had. Errors as reclaims_order(). */
 enum err reclaims_put(struct reclaims *reclaims, const struct reclaim *order, struct note *note);
-/* Returns the number of the newest change that must be on disk. reclaims_saved() reports which
- * change is on disk. */
+/* Number of the newest change that must be on disk. reclaims_saved() reports which change is. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
 void reclaims_session(struct reclaims *reclaims); /* a new session: acknowledge again */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs calls of the API server on a few threads and repeats each until it succeeds.
  *
- * A chore belongs to one object and brings the object to its wanted state. A chore that is wanted
- * twice before it runs runs once. A chore that is wanted while it runs runs once more. So there are
- * never more chores than objects, and the newest state wins. After a failure a chore pauses, longer
- * each time. */
+ * A chore belongs to one object and brings the object to its wanted state. A chore wanted twice
+ * before it runs runs once. A chore wanted while it runs runs once more. So chores never outnumber
+ * objects, and the newest state wins. After a failure a chore pauses, longer each time. */
 #ifndef OPERATOR_KUBE_CHORES_H
 #define OPERATOR_KUBE_CHORES_H
 #include "io/io.h"
