@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bootstrap template, read again when its file changes, and the blobs rendered from it. On the
- * loop's thread. */
+/* The bootstrap template, reread when its file changes, and blobs rendered from it. Loop thread. */
 #include "operator/operator_internal.h"
 
 static enum err blob_read_template(struct operator_host *host, struct str text, struct note *note)

@@ -147,9 +147,8 @@ void operator_reclaims_step(struct operator_host *host)
 
 /* -- messages of shard and source -- */
 
-/* Stores a reclaim order, which names one machine on the wire. More than one machine is treated as
- * several orders, the first with the id of the instruction. An order without a machine is
- * ignored. */
+/* Stores a reclaim order, which names one machine on the wire. Several machines are treated as
+ * several orders, the first with the id of the instruction. No machine: the order is ignored. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note)

@@ -73,9 +73,8 @@ static void stream_want_rollup(struct operator_host *host)
     loop_defer(host->io->loop, &host->uplink.pump);
 }
 
-/* Schedules a roll-up. Several changes are sent together, and only after the previous roll-up was
- * answered, so that a slow shard is not overloaded. Without an answer, the regular interval sends
- * the change. */
+/* Schedules a roll-up. Changes are sent together, and only after the previous roll-up was answered,
+ * so that a slow shard is not overloaded. Without an answer, the regular interval sends them. */
 void operator_demand_changed(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand) || host->awaiting) return;

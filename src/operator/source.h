@@ -73,8 +73,7 @@ struct available {
  * be NULL" are optional. */
 struct source_ops {
     const char *name; /* name in the log, for example "file" */
-    /* Begins. An error ends the process with the note, so a condition that may pass later must not
-     * be an error. */
+    /* Begins. An error ends the process with the note, so no temporary condition may be one. */
     enum err (*start)(struct demand_source *source, const struct operator_around *around,
                       struct note *note);
     /* The machine changed in the table or left it: nodes_find() now returns a different result. */

@@ -47,9 +47,8 @@ bool prim_kernel_boot_id(coord_id *ret_id); /* id of this boot of this kernel; f
  * namespace. Zeros: unknown; two unknown ids never count as equal. */
 coord_id prim_boot_id(void);
 
-/* What a backend may report to the store. Any backend thread may report at any time, also under
- * a backend lock, because the store calls no backend under its own lock. Valid until close()
- * returns. */
+/* What a backend may report to the store. Any backend thread may report at any time until close()
+ * returns, also under a backend lock, because the store calls no backend under its own lock. */
 struct prim_host {
     /* The authority reports that this lease, or one of its keys, is gone: EXPIRED reasons only. */
     void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes envelopes and group records (envelope.h). Pure: no clock, no I/O, any thread.
  *
- * Invariant: an envelope with an unknown flag, a wrong length or checksum is corrupt, never a
- * value. */
+ * Invariant: an envelope with unknown flag, wrong length or checksum is corrupt, no value. */
 #include "prim/envelope.h"
 
 #include "base/bytes.h"

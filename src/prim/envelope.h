@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stored form of an entry in etcd, Kubernetes and NATS: the caller's value with owner, lease,
- * request id and revision. Because all are in one value, checking ownership and recognising the own
- * request need no second key. Layout: docs/formats/envelope.md (little endian, CRC-32C, magic
- * CRD1). */
+ * request id and revision. With all in one value, checks of ownership and of the own request need
+ * no second key. Layout: docs/formats/envelope.md (little endian, CRC-32C, magic CRD1). */
 #ifndef PRIM_ENVELOPE_H
 #define PRIM_ENVELOPE_H
 #include <muster/coord.h>

@@ -4,8 +4,7 @@
  * A backend describes the group that it read: prim_group_begin, then one call per slot that is not
  * free. prim_group_choose then returns what the acquire must do. The group may have changed since
  * the read, so the backend applies the choice with one atomic step on the chosen slot. If another
- * client was faster, the backend describes the group again, or marks the slot as taken and asks
- * again. */
+ * client was faster, the backend describes the group again, or marks the slot taken and repeats. */
 #ifndef PRIM_GROUP_H
 #define PRIM_GROUP_H
 #include "prim/backend.h"

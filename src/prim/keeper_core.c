@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The decisions of the keeper (keeper_core.h). Pure: state, event and time in, effects out.
  *
- * Invariants: time never decreases. Nothing is renewed at or after safe_until. A lost lease stays
- * lost. */
+ * Invariants: time never decreases. No renewal at or after safe_until. A lost lease stays lost. */
 #include "prim/keeper_core.h"
 
 #include "prim/names.h"

@@ -395,8 +395,7 @@ coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coo
     return result;
 }
 
-/* Releases the live leases one by one. All releases share one time limit; leases not released
- * within it expire. */
+/* Releases the live leases one by one within one time limit; leases not released in time expire. */
 static void release_all(coord_store *store)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + PRIM_CLOSE_RELEASE_MS * PRIM_NS_PER_MS;

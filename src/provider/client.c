@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections, calls, and the queue of waiting calls. A call is sent when a connection has room for
- * it. A sent call ends once, by its answer or by the end of its connection. All on the loop's
- * thread. */
+ * it. A sent call ends once, with its answer or its connection. All on the loop's thread. */
 #include "provider/client.h"
 
 #include <stdlib.h>
@@ -317,8 +316,7 @@ static struct call_lane *choose(struct provider *p)
 }
 
 /* Returns why a waiting call must end without being sent; NULL: it continues to wait. A call can
- * also be late because there is no room for it: a peer that accepts no streams, or long-running
- * calls. */
+ * also be late for lack of room: a peer that accepts no streams, or long calls. */
 static const char *call_given_up(const struct call *call)
 {
     const struct provider *p = call->provider;

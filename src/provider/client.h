@@ -121,8 +121,7 @@ enum err provider_call(struct provider *provider, const struct provider_request 
  * static. Calls that were sent continue, and Get and List are still sent. This cannot be undone. */
 void provider_stop_mutating(struct provider *provider, const char *why);
 /* Reads the epoch from the text of a FENCED answer. `muster provider` writes "token (1, 5) is not
- * newer than (41, 7)", whose epoch is 41. False: the text names no epoch, as other providers' texts
- * may. */
+ * newer than (41, 7)", whose epoch is 41. False: the text names no epoch (other providers). */
 bool provider_fence_epoch(struct str text, int64_t *ret_epoch);
 
 /* -- List: one answer, delivered in chunks as they arrive -- */

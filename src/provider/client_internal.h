@@ -35,8 +35,7 @@ struct provider {
 };
 
 /* Replaces the connection of a request that was sent at `sent` and has timed out, if nothing was
- * received since. The peer may be unreachable, which the kernel reports only after a quarter of an
- * hour. */
+ * received since. The kernel reports an unreachable peer only after a quarter of an hour. */
 void provider_doubt(struct rpc_channel *channel, mono_time sent, mono_time now, mono_time *alive);
 /* Maps an outcome to its end. `mutates`: the call carried a token. */
 enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates);

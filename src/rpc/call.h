@@ -68,9 +68,8 @@ struct buf rpc_take_message(struct rpc_call *call);
 struct arena *rpc_call_arena(struct rpc_call *call);
 void rpc_call_set_data(struct rpc_call *call, void *data); /* a pointer for the handler's use */
 void *rpc_call_data(const struct rpc_call *call);
-/* Marks a stage for the slow-request log, for example "proposed" or "applied". At most
- * RPC_STAGES_MAX marks are kept, including the server's own "received" and "decoded". The names
- * must be static. */
+/* Marks a stage for the slow-request log, such as "proposed" or "applied". At most RPC_STAGES_MAX
+ * are kept, including the server's own "received" and "decoded". Names must be static. */
 void rpc_call_mark(struct rpc_call *call, const char *stage);
 /* Call inside an event: later events of the call go to this handler instead of the method's. */
 void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service);
@@ -102,8 +101,7 @@ void rpc_reply_bytes(struct rpc_call *call, struct str message);
 /* Like rpc_reply for a long message that is given in pieces, over any number of turns. `total` is
  * the size of the message; its last byte ends the call with OK. After an error the handler must end
  * the call with a status: ERR_CLOSED (the call is over), ERR_TOO_LARGE (more than response_max),
- * ERR_FULL (the limits), ERR_NOMEM. A client that gets a partial message and then a status discards
- * the part. */
+ * ERR_FULL (the limits), ERR_NOMEM. A client that gets a part and then a status drops the part. */
 enum err rpc_reply_begin(struct rpc_call *call, size_t total);
 enum err rpc_reply_more(struct rpc_call *call, struct str piece);
 /* True while some of the bytes sent so far wait for the peer to read. on_writable is called when

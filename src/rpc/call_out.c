@@ -4,9 +4,8 @@
  * A message goes directly into the stream's queue if it fits. A message that can never fit, and the
  * response of rpc_reply, wait in the call's outbox and are sent in pieces as the peer reads; the
  * status follows. While the outboxes of a connection hold more than output_max, the connection is
- * choked: its requests are not read. A peer that does not read responses therefore cannot cause
- * more. Each call counts with at most SHARE_MAX, so that one large response does not block many
- * small ones. */
+ * choked: its requests are not read. So a peer that does not read responses cannot cause more. Each
+ * call counts with at most SHARE_MAX, so that one large response does not block many small ones. */
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
 

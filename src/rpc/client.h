@@ -123,13 +123,11 @@ struct rpc_call_options {  /* all values are copied */
     uint64_t timeout_ms;   /* 0: none; the remaining time is sent and also enforced here */
     struct str request_id; /* sent as x-request-id; does not by itself allow a retry */
     /* The method's state machine recognises a repeat by request_id and gives the first answer
-     * again, so a retry is safe. A property of the method, never of a header that another client
-     * sent. */
+     * again, so a retry is safe. A property of the method, never of a client's header. */
     bool dedups_by_request_id;
     bool idempotent; /* a read, or a write that may be repeated: retry without an id */
     /* Wait for a connection without a limit. Otherwise the call waits only for a dial in progress.
-     * It fails with ERR_UNAVAILABLE as soon as every address has failed, and during the following
-     * back-off. */
+     * It fails with ERR_UNAVAILABLE once every address has failed, and during the back-off. */
     bool wait_for_ready;
     const struct h2_header *metadata; /* names in lower case; values of -bin names are raw */
     size_t metadata_count;

@@ -4,8 +4,7 @@
  * The gate decides at the first event of a call and redirects the call to the service's own handler
  * or to passing_handler. A `passing` exists from that event until both calls have ended: on_done of
  * the server's call and on_end of the client's. At most one request message waits here while the
- * leader does not accept it; responses wait in the server's call. Meanwhile the other side is
- * paused. */
+ * leader does not accept it; responses wait in the server's call. The other side is paused. */
 #include "rpc/forward.h"
 
 #include <stdlib.h>

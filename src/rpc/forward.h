@@ -17,9 +17,8 @@
  * Two rules may surprise. A call is forwarded only once: it carries x-muster-hops, and a replica
  * that gets such a call without being the leader answers "not leader". Two replicas that believe
  * each other to be the leader therefore do not forward in a loop. And the leader authorises the
- * original caller, not the forwarding replica: x-muster-caller-bin names the caller. The header is
- * accepted only from a replica (muster://replica/...); a call with it from any other peer is
- * refused. */
+ * original caller, not the forwarding replica: x-muster-caller-bin names the caller. A call with
+ * this header is refused unless it comes from a replica (muster://replica/...). */
 #ifndef RPC_FORWARD_H
 #define RPC_FORWARD_H
 #include "rpc/call.h"
@@ -45,8 +44,7 @@ void rpc_forwarder_close(struct rpc_forwarder *forwarder, void (*done)(void *own
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *address);
 const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" if unknown */
 /* For the replica's own calls, which need RPC_HOPS_HEADER and, under TLS, RPC_CALLER_HEADER. NULL:
- * the leader is unknown. The calls end when another leader is set. The channel is valid only during
- * the turn. */
+ * the leader is unknown. Calls end when another leader is set. The channel is valid this turn. */
 struct rpc_channel *rpc_forwarder_channel(const struct rpc_forwarder *forwarder);
 size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 

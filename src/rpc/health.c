@@ -2,9 +2,8 @@
 /* grpc.health.v1: Check answers at once; Watch sends the current state and every change. Runs on
  * the loop's thread.
  *
- * A watcher that does not read may miss intermediate states but never the last one: the watcher
- * keeps the state it was last sent, and is compared with the current state when it is writable
- * again. */
+ * A watcher that does not read may miss intermediate states but never the last one: it keeps the
+ * state it was last sent, which is compared with the current state when it is writable again. */
 #include "rpc/health.h"
 
 #include <stdlib.h>

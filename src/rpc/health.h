@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The health service, grpc.health.v1: tells whether a service is ready.
  *
- * The empty name stands for the whole server. For a name that was never set, Check returns
- * NOT_FOUND and Watch SERVICE_UNKNOWN. While the server drains, every name is NOT_SERVING, and
- * watches end. */
+ * The empty name means the whole server. For a name never set, Check returns NOT_FOUND and
+ * Watch SERVICE_UNKNOWN. While the server drains, every name is NOT_SERVING, and watches end. */
 #ifndef RPC_HEALTH_H
 #define RPC_HEALTH_H
 #include "rpc/server.h"

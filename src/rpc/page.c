@@ -9,8 +9,7 @@
  * Any other request that is not gRPC, for example of a browser or an HTTP/2 conformance test,
  * becomes a call without a method. Its response contains a text, because such a peer ignores
  * trailers; a gRPC client also finds its status. The response waits for the end of the request, so
- * that h2 still checks the rest of the request. The wait is bounded in bytes and by the header
- * timeout. */
+ * that h2 checks all of it. The wait is bounded in bytes and by the header timeout. */
 #include <stdio.h>
 #include <string.h>
 

@@ -3,8 +3,7 @@
  * writes its parts one after the other. No I/O; runs on the state's thread.
  *
  * Invariant: a row has the section's stamp if and only if the open view has written it or has a
- * copy of it, or the row was created after the view was opened. Such rows are kept at the end of
- * their list. */
+ * copy of it, or the row is newer than the view. Such rows are kept at the end of their list. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes effects on the loop: messages to operators, audit, log. Provider calls are made in
- * cycle.c.
+/* Executes effects on the loop: messages to operators, audit, log. Provider calls: cycle.c.
  *
  * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
  * effect reports the end of its action. From then on the blob waits in the provider's client. The
@@ -155,8 +154,7 @@ static void log_effect(struct shard *shard, const struct effect *effect)
 
 /* -- all effects -- */
 
-/* Without memory the effect is dropped. Operators learn the state from the next change, or in their
- * next session. */
+/* Without memory the effect is dropped. The next change or session sends operators the state. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
     if (effect->kind != EFFECT_NODE_STATE ||

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends jobs in batches to the decide thread, and their effects back to the loop. The thread owns a
- * batch while it runs; otherwise the loop owns it. Effects are executed in the order of the
- * jobs. */
+ * running batch; otherwise the loop owns it. Effects are executed in job order. */
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>

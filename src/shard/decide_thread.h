@@ -6,8 +6,7 @@
  * forty thousand calls do not block the loop. The jobs of a batch are done only after all effects
  * of the batch were executed.
  *
- * No data is shared: from decide_thread_submit() to done() a job and its bytes belong to the
- * thread. */
+ * No data is shared: from decide_thread_submit() to done() the thread owns a job and its bytes. */
 #ifndef SHARD_DECIDE_THREAD_H
 #define SHARD_DECIDE_THREAD_H
 #include "io/io.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The domains of a shard. The set consists of the text of its file and an index of the lines. A
- * change creates the new text, parses it, publishes it, and only then replaces the set. Loop's
- * thread. */
+ * change creates the new text, parses and publishes it, then replaces the set. Loop's thread. */
 #include "shard/domains.h"
 
 #include <stdio.h>

@@ -15,8 +15,7 @@ void shard_metrics_close(struct shard_metrics *m); /* NULL is fine */
 
 /* Copies the core's counters. Call after each batch of jobs. */
 void shard_metrics_take(struct shard_metrics *m, const struct core_counts *counts);
-/* Updates inventory and per-cluster metrics. Call after each cycle. Gauges of clusters that are
- * gone are removed. */
+/* After each cycle: updates inventory and per-cluster metrics, removes gauges of gone clusters. */
 void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *counts,
                              const struct cluster_counts *clusters, size_t count);
 /* Histograms in addition to enum core_histogram. */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converts demand: from the bytes of a roll-up to rows, and from rows to the frames of the
- * inspection.
+/* Converts demand: the bytes of a roll-up to rows, and rows to the frames of the inspection.
  *
  * A roll-up is accepted or refused as a whole. An error names the row and the field as on the wire
  * ("needs[3].aggregate_resources[cpu]: ..."). The roll-up is decoded row by row, so memory depends
- * on the rows and not on protobuf-c's form of 256 MiB. Runs on the thread that owns
- * `dimensions`. */
+ * on the rows, not on protobuf-c's form of 256 MiB. On the thread that owns `dimensions`. */
 #ifndef SHARD_NEED_WIRE_H
 #define SHARD_NEED_WIRE_H
 #include "model/need.h"
@@ -35,8 +33,7 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
                      struct note *note);
 
 /* Decodes a roll-up and passes it to the core. If either refuses it, returns the error and the last
- * good demand stays. The core counts and logs the error once. `ret_rows` is set as soon as decoding
- * succeeded. */
+ * good demand stays. The core counts and logs the error once. `ret_rows` is set once decoded. */
 enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
                       struct arena *scratch, mono_time now, enum rollup_verdict *ret_verdict,
                       struct rollup_rows *ret_rows, struct effects *out);

@@ -4,8 +4,7 @@
  * Frames leave in the order in which they were added, except for superseded ones. A frame with a
  * key replaces the waiting frame with the same key and is added at the end. Therefore two frames
  * with the same key are never swapped, and a machine's state never overtakes an earlier
- * instruction. Frames without a key are never dropped. No I/O; bounded by the limits of its
- * owner. */
+ * instruction. Frames without a key are never dropped. No I/O; its owner bounds it. */
 #ifndef SHARD_OUTBOX_H
 #define SHARD_OUTBOX_H
 #include "base/list.h"

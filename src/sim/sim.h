@@ -111,9 +111,8 @@ struct sim_process_ops {
     void (*stop)(void *state);    /* asks the process to end; called in a turn; may be NULL */
     void (*destroy)(void *state); /* see the top of this file */
 };
-/* Call in start() of a process that has threads (sim/threads) and can only be waited for. When such
- * a process is dead, its timers fire one after another, without time passing, until none is
- * left. */
+/* Call in start() of a process that has threads (sim/threads) and can only be waited for. When it
+ * is dead, its timers fire one after another, without time passing, until none is left. */
 void sim_process_drains(struct io *io);
 /* The io of the process whose turn or death is being run; NULL: none. */
 const struct io *sim_io_of_turn(void);

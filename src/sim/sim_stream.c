@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: the process's side of a connection. Events of the kernel's side are reported in a turn,
- * in the order open, drained, bytes, end, closed. The process's output is sent at the end of its
- * turn. */
+ * in the order open, drained, bytes, end, closed. The process's output is sent as its turn ends. */
 #include "sim/tcp.h"
 
 #include <stdlib.h>

@@ -2,8 +2,7 @@
 /* Workers without threads: a job runs at one moment of virtual time and is returned at a later one.
  *
  * The difference is the cost of its disk calls. A death before the first moment means that the job
- * never ran. A death between the two means that the job ran but its result was lost. Both cases
- * occur. */
+ * never ran. A death between the two means that it ran but its result was lost. Both occur. */
 #include "sim/world.h"
 
 #include <stdlib.h>

@@ -3,8 +3,7 @@
  *
  * A range is stored under the longest prefix that all of its keys share. A change therefore costs
  * one lookup for each length that such a prefix has, whatever the number of ranges. The callback of
- * a looker may have to compare the key again; interest_exact() tells when the comparison is not
- * needed. */
+ * a looker may have to compare the key again; interest_exact() says when it need not. */
 #ifndef STORE_INTEREST_H
 #define STORE_INTEREST_H
 #include "base/list.h"

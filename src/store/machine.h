@@ -67,8 +67,7 @@ struct store_machine_options {
     struct store_options store;
     /* Called on every replica during apply, after each command: first `event` for each event, then
      * `applied` for the changes. Each may be NULL. A command that takes many turns first ends
-     * leases; those changes are reported earlier, so every change that can be read has been
-     * reported. */
+     * leases; those changes are reported earlier, so no readable change is unreported. */
     void (*event)(void *owner, const struct store_event *event);
     void (*applied)(void *owner, struct key_changes changes);
     void (*restored)(void *owner); /* a snapshot replaced the state */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Helpers of the TOML grammar: positions, errors, memory, the index of keys. All memory is in the
- * document's arena. */
+/* Helpers of the TOML grammar: positions, errors, index of keys, memory (the document's arena). */
 #include "text/toml_impl.h"
 
 #include <stdarg.h>

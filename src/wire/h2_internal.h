@@ -120,8 +120,7 @@ struct h2_block {
     unsigned seen;
     uint64_t length; /* value of content-length, or H2_ANY_LENGTH */
 };
-/* h2_request.c: checks each field of a request or its trailers, then decides whether the request
- * may be reported. */
+/* h2_request.c: checks each field of a request or its trailers, then whether it is reportable. */
 void h2_request_field(struct h2_block *b, struct h2_header field);
 bool h2_request_is_whole(const struct h2_block *b);
 void h2_block_clear(struct h2_block *b);

@@ -204,8 +204,7 @@ void h2_remember_ended(struct h2 *h2, int32_t id)
 
 /* True for headers on a stream that the peer itself has ended: the peer has lost count of its
  * streams (RFC 9113, 5.1). Headers on a stream that this side reset may have been in transit, so
- * nghttp2 ignores them. The same rule holds for data, but nghttp2 drops late data without a
- * callback. */
+ * nghttp2 ignores them. The same holds for data, but nghttp2 drops late data silently. */
 static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *head)
 {
     if (head->type != NGHTTP2_HEADERS || head->stream_id == 0) return false;

@@ -4,8 +4,7 @@
  * nghttp2's own check cannot be used, because it includes :authority, and etcd clients send values
  * there that are no host: "http://h:2379", "#initially=[h:2379]" (coordination.md C1). So a
  * server's session disables nghttp2's check, and this file checks order and number of pseudo-header
- * fields, names and values, connection-specific fields, and that the body has its declared
- * length. */
+ * fields, names and values, connection-specific fields, and the body's declared length. */
 #include "wire/h2_internal.h"
 
 enum pseudo { METHOD = BIT(0), SCHEME = BIT(1), AUTHORITY = BIT(2), PATH = BIT(3) };

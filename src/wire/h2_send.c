@@ -2,8 +2,7 @@
 /* Opening and answering streams, pending output, and gathering output.
  *
  * The send calls only queue. While h2_take_output gathers, nghttp2 asks for a stream's bytes
- * (read_output) as far as the peer's windows allow. Trailers wait in the stream until its last byte
- * was read. */
+ * (read_output) as far as the peer's windows allow. Trailers wait until its last byte was read. */
 #include "wire/h2_internal.h"
 
 enum { KEPT_TURNS = 32 }; /* turns of output after which kept blocks are freed */
@@ -306,8 +305,7 @@ static enum err gather(struct h2 *h2, size_t max, struct buf *into)
     return ERR_OK;
 }
 
-/* Calls on_writable once for each blocked stream. A stream that fills up again is moved to the end
- * for the next time. */
+/* Calls on_writable once for each blocked stream. A stream that fills up again moves to the end. */
 void h2_report_writable(struct h2 *h2)
 {
     struct list waiting, *node;

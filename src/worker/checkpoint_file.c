@@ -4,10 +4,9 @@
  *
  * A version is written to a temporary file, synced, and then named by link(2), which fails if the
  * name exists. Of two writers that saw the same version one wins, and neither waits for the other.
- * A lock would also work, but a worker stopped while it holds the lock would block its successor.
- * The two versions before the newest are kept. A damaged newest version is skipped, and the next
- * version still gets a higher number. A temporary file (".*.tmp") left by a killed worker is never
- * read. */
+ * A lock would also work, but a worker stopped while holding it would block its successor. The two
+ * versions before the newest are kept. A damaged newest version is skipped, and the next version
+ * still gets a higher number. A temporary file (".*.tmp") left by a killed worker is never read. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -233,8 +233,7 @@ static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms
 }
 
 /* The service believes that we are registered, so leave, unless work of an earlier registration may
- * still be running. In that case stay silent under the old instance until its fence time has
- * passed. */
+ * still be running. Then stay silent under the old instance until its fence time has passed. */
 static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
 {
     bool worked = h->life.registered || h->job_runs;

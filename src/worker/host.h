@@ -44,8 +44,7 @@ struct worker_host_options {
  * thread), with a note. */
 enum err worker_host_open(const struct worker_host_options *options, struct worker_host **ret_host,
                           struct note *note);
-/* Takes no new work, writes the work in progress, gives back all partitions, leaves, and then calls
- * on_drained. */
+/* Takes no new work, writes work in progress, returns all partitions, leaves, calls on_drained. */
 void worker_host_drain(struct worker_host *host);
 void worker_host_plugins_changed(struct worker_host *host); /* if plugins_ready may have changed */
 /* Waits for the running job, then calls done(). No other callback follows. NULL is fine. */

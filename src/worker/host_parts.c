@@ -2,8 +2,7 @@
 /* The partitions that a worker holds, the acknowledgements to the service (partitions given back,
  * and checkpoint rounds), and the job. One job runs at a time, for one partition.
  *
- * A job runs on the processing thread and owns its partition while it runs. Everything else runs on
- * the loop's thread. */
+ * A job runs on the processing thread and owns its partition meanwhile. All else is on the loop. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

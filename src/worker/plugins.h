@@ -3,8 +3,7 @@
  *
  * Everything runs on the loop's thread, except plugins_call, which runs on the processing thread.
  * The two do not overlap: while a job that calls plugins runs (plugins_busy), no plugin is
- * reloaded. The reload waits for the end of the job, and the next job waits for the new instance
- * (plugins_ready). */
+ * reloaded. The reload waits for the job, and the next job for the new instance (plugins_ready). */
 #ifndef WORKER_PLUGINS_H
 #define WORKER_PLUGINS_H
 #include "base/buf.h"

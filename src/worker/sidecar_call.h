@@ -3,8 +3,7 @@
  *
  * A frame is a length of four bytes, big-endian, followed by JSON: {"method":...,"payload":...}.
  * The connection is kept between calls. If it broke, a call reconnects once, so a restarted sidecar
- * is found again. The same record may therefore be mapped twice, which plugins must tolerate
- * anyway. */
+ * is found again. So a record may be mapped twice, which plugins must tolerate anyway. */
 #ifndef WORKER_SIDECAR_CALL_H
 #define WORKER_SIDECAR_CALL_H
 #include "base/buf.h"

@@ -50,9 +50,8 @@ struct capacity_view { /* a CapacityRequest; views into the document */
 };
 enum err capacity_view_read(const struct json *object, struct capacity_view *ret_view,
                             struct note *note);
-/* Reads the demand of a CapacityRequest; lists and texts are in the arena. ERR_INVALID and
- * ERR_PARSE name the field; ERR_UNSUPPORTED: an operator that matches no machine (Gt, Lt);
- * ERR_NOMEM. */
+/* Reads the demand of a CapacityRequest; lists and texts are in the arena. ERR_INVALID, ERR_PARSE:
+ * name the field. ERR_UNSUPPORTED: operator that matches no machine (Gt, Lt). ERR_NOMEM. */
 enum err capacity_read(const struct json *object, struct arena *arena,
                        struct capacity_request *ret_request, struct note *note);
 /* Writes the same object with a phase ("Acknowledged", "Rejected") and a message in its status. */
@@ -76,8 +75,7 @@ enum err shown_write(const char *kind, const char *name, struct str version,
 
 bool kube_is_name(struct str id); /* true if an object can have this name */
 /* Writes the node as unschedulable, with an annotation that names its machine, so that the node is
- * found again after a restart. *ret_already: the node already is unschedulable and has the
- * annotation. */
+ * found again after a restart. *ret_already: the node already has both. */
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out);
 /* Returns the machine annotation of the node; empty: none. */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pods and their CapacityRequests: every pod that wants a machine has one request for its whole
- * life.
+/* Pods and their CapacityRequests: a pod that wants a machine has one request for its whole life.
  *
  * A place is one namespace and name, with the pod and the request of that name as the API server
  * last reported them. The chore `make` creates, replaces or deletes the request until it agrees
  * with the pod. The chore `report` writes the result into the status of the request. All state
- * belongs to the loop's thread; a chore's run() reads the key and the data that prepare()
- * copied. */
+ * belongs to the loop's thread; a chore's run() reads the key and the data copied by prepare(). */
 #include <stdio.h>
 #include <stdlib.h>
 

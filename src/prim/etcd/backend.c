@@ -2,8 +2,7 @@
 /* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities.
  * Runs on the caller's thread.
  *
- * Invariant: an open store has seen a cluster id and a read that needed a leader and
- * permissions. */
+ * Invariant: an open store has seen a cluster id and a read that needed leader and permissions. */
 #include <stdio.h>
 #include <stdlib.h>
 

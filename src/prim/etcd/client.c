@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gRPC thread to etcd and the headers of every request. `hasleader` makes a member without a
- * majority refuse the call instead of letting it wait. The token of Authenticate is added if the
- * URL has a user. */
+/* The gRPC thread to etcd and the headers of every request. With `hasleader`, a member without a
+ * majority refuses the call at once. The token of Authenticate is added if the URL has a user. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -109,8 +108,7 @@ static void authenticate_for(struct grpc_thread_op *op)
     authenticate(op->grpc_thread);
 }
 
-/* Returns true if the server forgot the token, or users changed since it was issued. The call was
- * not applied then. */
+/* True if the server forgot the token, or users changed since. The call was not applied then. */
 static bool token_is_stale(const struct rpc_outcome *outcome)
 {
     char text[128];

@@ -5,9 +5,8 @@
  * holds the bucket lock exclusively. So no write loses a race, except on a network file system,
  * which has no locks: there the link to a new name decides.
  *
- * Invariants: a lease record is written before the head that names it. Before another holder
- * gets an entry, the old lease is marked dead or its lost count is raised. Runs on the caller's
- * thread. */
+ * Invariants: a lease record is written before the head that names it. Before another holder gets
+ * an entry, the old lease is marked dead or its lost count is raised. Caller's thread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -8,9 +8,8 @@
  * of shared callers cannot starve it. Byte 2 is the gate: held shared while a key lock is being
  * taken, and exclusively while a key lock is being recovered.
  *
- * Recovery is needed for one case only: a child made by a bare clone() keeps a key lock after
- * its parent died. A lock of a stopped process, or of a process not provably dead, is never
- * recovered. */
+ * Recovery is needed for one case only: a child made by a bare clone() keeps a key lock after its
+ * parent died. A lock of a process that is not provably dead, such as a stopped one, is kept. */
 #ifndef PRIM_FILE_LOCKS_H
 #define PRIM_FILE_LOCKS_H
 #include "prim/file/store.h"

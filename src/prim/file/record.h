@@ -121,8 +121,7 @@ enum {
     LAYOUT_TEMP_CAP = 80,
 };
 /* Encodes a bucket or a last key segment as one file name. Bytes outside A-Za-z0-9_- become %XX.
- * The empty bucket is "~". A name longer than 180 bytes becomes "~" and 40 hex digits of its
- * SHA-256. */
+ * The empty bucket is "~". A name over 180 bytes becomes "~" and 40 hex digits of its SHA-256. */
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
 bool layout_lease_id(const char *name, coord_id *ret_id); /* of s/<lease id>; false: none */
 

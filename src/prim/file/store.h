@@ -208,9 +208,8 @@ coord_result admission_clock(void);
 
 /* -- epoch.c: FORMAT, the epoch of this boot, the revision floor --
  *
- * A revision is at least epoch << 40, and the epoch grows with each boot of the host. For this
- * reason leased entries need no sync: writes lost in a power cut used revisions of an epoch that is
- * never used again. */
+ * A revision is at least epoch << 40, and the epoch grows with each boot of the host. So leased
+ * entries need no sync: writes lost in a power cut used an epoch that never returns. */
 
 /* Makes or opens the store below store->root, under meta/recover.lk. Sets id, epoch, the
  * directories and `damaged`. A create-only store has neither that lock nor epochs. UNAVAILABLE,

@@ -2,8 +2,7 @@
 /* The common part of stores behind a gRPC server: the servers that a URL names, and one thread with
  * an event loop and a channel to the servers. Other threads submit calls to this thread and wait.
  *
- * The code is independent of the store. The store defines requests, answers, and when to switch to
- * another server. */
+ * The code fits any store. The store defines requests, answers, and when to switch servers. */
 #ifndef PRIM_GRPC_THREAD_GRPC_THREAD_H
 #define PRIM_GRPC_THREAD_GRPC_THREAD_H
 #include "io/real.h"

@@ -2,9 +2,8 @@
 /* A watch of one bucket or key: a list as the snapshot, then the server's stream from that
  * list's version, and the expiries that this store observes.
  *
- * The stream is only a hint for expiry, because it may lag behind the store. Before a holder
- * counts as gone, its object is read from the store and must still be the pair that was seen all
- * the time. */
+ * The stream is only a hint for expiry, because it may lag behind the store. Before a holder counts
+ * as gone, its object is read from the store and must still be the pair seen all the time. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,7 @@
  *
  * `memory_shared` is the data, one per name; `memory` is one open store object. The thread starts
  * with the first watch. Without a watch it is not needed, because each call first ends the expired
- * leases. Events are sent while the mutex is held, so each reader gets them in the order of the
- * changes. */
+ * leases. Events are sent under the mutex, so each reader gets them in the order of the changes. */
 #include <stdlib.h>
 
 #include "prim/answer.h"

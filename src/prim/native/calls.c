@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls on entries, leases and slots.
  *
- * The server recognises each change by its request, so it answers a repeat from its table. The
- * server batches renewals and keeps the queue of callers that wait for a slot. Runs on the caller's
- * thread. */
+ * The server recognises each change by its request, so it answers a repeat from its table. It
+ * batches renewals and keeps the queue of callers that wait for a slot. Caller's thread. */
 #include "prim/native/internal.h"
 
 enum { LEFT_ERROR_MS = 50, ANSWER_MS = 500, HEARD_MS = 100 };

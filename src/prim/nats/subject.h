@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes keys as NATS subjects. '/' becomes '.', and bytes other than A-Z a-z 0-9 - _ become =XX.
- * So no key contains a wildcard and no two keys share a subject. A token such as "=probe" is never
- * a key. */
+ * So no key has a wildcard and no two keys share a subject. A token such as "=probe" is no key. */
 #ifndef PRIM_NATS_SUBJECT_H
 #define PRIM_NATS_SUBJECT_H
 #include "base/str.h"

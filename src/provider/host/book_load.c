@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads the book from the changes of a journal, then links the machines by revision. An item is
- * kept under its number until all changes are read, because later changes refer to the number.
- * Pure. */
+/* Loads the book from the changes of a journal, then links the machines by revision. An item keeps
+ * its number until all changes are read, because later changes refer to it. Pure. */
 #include <stdlib.h>
 
 #include "provider/host/book_internal.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The book as changes: the record of one machine, and the whole book for a new journal, slot by
  * slot. Changes made meanwhile go into both journals. A change contains the whole record of its
- * machine, so the last change of a machine counts, whether its slot was written before or after.
- * Pure. */
+ * machine, so its last change counts, whether its slot was written before or after. Pure. */
 #include "provider/host/book_internal.h"
 
 void change_of(const struct book_entry *e, struct change_of *ret_change)

@@ -5,9 +5,8 @@
  * the sync that covers it, and all answers of a turn share one sync. The backend gets an operation
  * only after that sync. So a crash at any time loses nothing that was answered.
  *
- * A separate thread writes the state file. A file that has grown to several times the size of its
- * content is rewritten beside the old file, in small pieces. If the disk fails, the provider ends
- * (on_failed). */
+ * A separate thread writes the state file. A file grown to several times the size of its content is
+ * rewritten beside it, in small pieces. If the disk fails, the provider ends (on_failed). */
 #ifndef PROVIDER_HOST_HOST_H
 #define PROVIDER_HOST_HOST_H
 #include "io/io.h"

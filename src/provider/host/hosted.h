@@ -35,8 +35,7 @@ bool hosted_runs(const struct hosted *hosted);
 /* Sends the signal to the whole process group. */
 void hosted_signal(const struct hosted *hosted, int signal);
 /* True when the process and everything it started are gone; *hosted is then hosted_none. When the
- * process has ended, kills what it left behind. `how` is written as soon as the process has
- * ended. */
+ * process has ended, writes `how` and kills what the process left behind. */
 bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted *hosted,
                  char how[PROCESS_END_CAP]);
 /* Releases the handle; the process keeps running. hosted_none is allowed. */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts that many machines share, stored once: offers, bindings, ids of shards.
  *
- * Half a million machines have a few thousand offers and a few thousand bindings. An item is freed
- * when its last reference is dropped. Its number is never reused, so a file may refer to an item by
- * its number. Pure. */
+ * Half a million machines have a few thousand offers and bindings. An item is freed when its last
+ * reference is dropped. Its number is never reused, so a file may refer to an item by it. Pure. */
 #ifndef PROVIDER_HOST_POOL_H
 #define PROVIDER_HOST_POOL_H
 #include "base/map.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process backend: a unit is a machine that has, or had, a process. A timer checks all units:
- * frequently while an operation is under way, rarely while processes run. All on the loop's
- * thread. */
+ * often while an operation is under way, rarely while processes run. Loop thread. */
 #include "provider/host/process.h"
 
 #include <ftw.h>
@@ -156,8 +155,7 @@ static void unit_put_environment(const struct local *l, const struct unit *unit,
     environment_put(env, "MUSTER_METADATA_FILE", str_from(path));
 }
 
-/* Starts the process of a role. A process that already runs is the right one: the provider died
- * after starting it. */
+/* Starts the process of a role. A running process is right: the provider died after starting it. */
 static void unit_start_process(struct local *l, struct unit *unit, enum role role,
                                const struct backend_machine *machine)
 {

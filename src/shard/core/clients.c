@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Clusters: created with their first session or roll-up, and forgotten an hour after their last
- * activity. A new session is sent the state of every machine bound to its cluster. Decide
- * thread. */
+ * activity. A new session is sent the states of its cluster's machines. Decide thread. */
 #include "shard/core/clients.h"
 
 #include <stdlib.h>

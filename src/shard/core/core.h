@@ -65,9 +65,8 @@ struct core_options {
     uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* provider calls, blobs; 0: 30 s each */
     /* How long a drain waits for an operator whose session has ended. 0: 2 min. */
     uint64_t operator_return_ms;
-    /* Calls of an earlier process of this shard may still be executed. Therefore no action begins
-     * until execute_timeout_ms after the start have passed and a List that began after that is
-     * complete. */
+    /* Calls of an earlier process of this shard may still be executed. So no action begins until
+     * execute_timeout_ms after the start have passed and a List begun after that is complete. */
     bool restarted;
     /* An operator reported its drains to an earlier process. Until operator_return_ms after the
      * start, drains of every cluster wait for the operator to return. */
@@ -76,9 +75,8 @@ struct core_options {
     uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the default of the capacity type */
     uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
-    /* A machine that stays in a passing state for longer than this is queried by Get, then its call
-     * is repeated. 0: 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period
-     * (Draining). */
+    /* After this long in a passing state a machine is queried by Get, then its call is repeated. 0:
+     * 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period (Draining). */
     uint64_t stuck_ms;
     /* A full List that would remove more than this share of the machines (and at least 10) is held
      * until three Lists in a row agree. 0: 0.1 */
@@ -219,8 +217,7 @@ bool core_blob_waits(const struct core *core, uint64_t action);
 enum err core_scope(struct core *core, bool given, const struct label *domains, size_t count,
                     mono_time now, struct effects *out);
 /* Counts the machines of this domain that are in none of our domains but are still in use: they
- * serve a cluster, or have a running action. *ret_more: the count is a lower bound. ERR_NOMEM:
- * unknown. */
+ * serve a cluster, or have a running action. *ret_more: a lower bound. ERR_NOMEM: unknown. */
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,
                       bool *ret_more);
 

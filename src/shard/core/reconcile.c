@@ -155,8 +155,7 @@ struct record { /* a record as the provider sent it */
     bool got; /* from a Get, which is sent at the end of a back-off */
 };
 
-/* True for states that make a machine available. An available machine in back-off would be refused
- * again at once. */
+/* True for states that make a machine available. In back-off it would be refused again at once. */
 static bool reconcile_is_free(enum machine_state state)
 {
     return state == MACHINE_IDLE || state == MACHINE_SPECULATIVE;

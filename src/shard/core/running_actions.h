@@ -113,9 +113,8 @@ bool task_machine(struct core *core, struct machine_task *task, struct machine *
 /* If the machine's domain was taken away after the decision, the machine belongs to another shard.
  * Then ends the task and returns false. */
 bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine);
-/* Changes the machine without a provider's record. On failure ends the task and returns false. If
- * `asked` is set, the provider has already received a call, so the machine's state is then in
- * doubt. */
+/* Changes the machine without a provider's record. On failure ends the task and returns false. With
+ * `asked`, the provider already received a call, so the machine's state is then in doubt. */
 bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked);
 /* Copies the fields that the provider owns from `said`. */
 void machine_take(struct machine *machine, const struct machine *said);

@@ -81,8 +81,7 @@ void call_begin(struct core *core, struct machine_task *task)
 /* The stamp is set before the provider is called, so that the next decision counts the machine for
  * its Need, and a lost answer does not lose the protection. Until the blob arrives, the provider is
  * not called, and a rollback to Idle leaves nothing on the machine. The task uses no slot while it
- * waits for the blob (STEP_BLOB). With the blob it waits in `ready` for a slot, and then calls the
- * provider. */
+ * waits for the blob (STEP_BLOB). Then it waits in `ready` for one and calls the provider. */
 
 static bool steps_blob_ask(struct core *core, struct machine_task *task)
 {

@@ -578,8 +578,7 @@ static int compare_since(const void *left, const void *right)
 
 /* A List that takes long provides no news in the meantime, but a provider that answers before the
  * operation is done reports the end by List only. So machines in a passing state are queried by
- * Get, the longest first, so that created machines can serve. Without memory the List is
- * awaited. */
+ * Get, the longest first, so that created machines can serve. Without memory, await the List. */
 static void works_get_instead_of_list(struct core *core)
 {
     struct running_actions *h = core->running;

@@ -37,8 +37,7 @@ static const struct key *assign_untouched_key(const struct decider *e, const str
     return rooms_held(&e->inventory->key_slots, slot);
 }
 
-/* If the Need just took all of its own machines and lacks nothing, it will do so again until those
- * machines change. */
+/* A Need that just took all its own machines and lacks nothing does so again until they change. */
 static void assign_remember(struct row_memory *m, const struct want *w, const struct key *key)
 {
     m->machines = m->configured = 0;

@@ -409,8 +409,7 @@ static inline bool shape_covers(const struct decider *e, uint32_t slot,
 void normalise(struct decider *e); /* makes e->rows */
 /* Returns the row's state; valid until the next call. NULL if memory ran out. */
 struct row_state *row_state_of(struct decider *e, struct demand *demand);
-/* Returns the row's cached facts, updated to the present inventory; valid until the next call. NULL
- * if memory ran out. */
+/* The row's cached facts for the present inventory, valid until the next call. NULL: no memory. */
 struct row_memory *memory_of(struct decider *e, struct demand *demand);
 /* Initialises a want with the row's objects in the inventory. */
 void want_find(struct decider *e, struct want *w, struct demand *demand);
@@ -441,8 +440,7 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 void replay_start(struct decider *e);
 /* marks a cohort that changed since the last decision */
 void replay_note(struct decider *e, const struct cohort_change *change);
-/* True if the row has the same own machines as in the last decision, and no other input of its turn
- * needs a check. */
+/* True if the row has the own machines of the last decision, and its other inputs need no check. */
 bool replay_expects(const struct decider *e, const struct row_state *state);
 /* Part A: takes what the row took last time. False: the row must be decided in full. */
 bool replay_own(struct decider *e, uint32_t row, struct row_state *state);

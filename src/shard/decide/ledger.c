@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shortfalls by fingerprint. Each decision builds a new page, which replaces the old page only when
- * it is complete. */
+/* Shortfalls by fingerprint. Each decision builds a page, which replaces the old once complete. */
 #include "shard/decide/ledger.h"
 
 #include <stdlib.h>

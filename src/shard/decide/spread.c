@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict spread takes one machine at a time, into a domain that is allowed relative to the
- * emptiest domain.
+/* A strict spread takes one machine at a time, into a domain allowed relative to the emptiest one.
  *
  * The machines of one order in one domain form a *strand*. A heap orders the strands by the machine
  * each would supply next. If the domain of a strand may not grow, the strand is set aside until the
@@ -9,8 +8,7 @@
  *
  * In Phase 1 strands are the chains of the price lists (chains.h). They are opened only as needed:
  * those that could supply the next machine, and enough to know the emptiest domain. While a domain
- * with no machine is known, no domain can be emptier. When there is no such domain, all chains must
- * be opened. */
+ * with no machine is known, no domain can be emptier. Otherwise all chains must be opened. */
 #include "base/sift.h"
 #include "shard/decide/chains.h"
 

@@ -24,8 +24,7 @@ void cohort_remove(struct inventory *inv, struct cohort *cohort, struct machine_
 /* Replaces `old` by `row`, which has the same id. */
 void cohort_replace(struct cohort *cohort, struct machine_row *old, struct machine_row *row);
 
-/* Returns the bag of this kind that contains the cohort; NULL if there is none. Also used by the
- * invariant check. */
+/* The bag of this kind that contains the cohort, or NULL. Also used by the invariant check. */
 struct bag *cohort_bag_of(const struct inventory *inv, const struct cohort *cohort,
                           enum cohort_bag kind);
 uint32_t *cohort_place(struct cohort *cohort, enum cohort_bag kind); /* index in that bag */

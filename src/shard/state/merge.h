@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns the rows of one roll-up into demands, gangs and folds: the part of normalising that depends
- * on the rows alone. */
+/* Turns the rows of a roll-up into demands, gangs, folds: the normalising that needs only rows. */
 #ifndef SHARD_STATE_MERGE_H
 #define SHARD_STATE_MERGE_H
 #include "shard/state/demand.h"

@@ -67,8 +67,7 @@ void needs_keep(struct needs *needs)
     needs->kept = needs->version;
 }
 
-/* Allocates the record for a set that is replaced while still read. NULL with ERR_OK: the set is
- * not read any more. */
+/* Allocates the record for a set replaced while still read. NULL with ERR_OK: no longer read. */
 static enum err retired_make(struct needs *needs, const struct demand_set *set,
                              struct retired **ret_retired)
 {

@@ -3,8 +3,7 @@
  *
  * Invariants: slots[i].lease is set exactly while the key of slot i exists. live <= slot_count,
  * except for slots that a shrink has left over. I8 of store.h holds. A slot whose holder expired
- * may be in cool-down ("rest"); the group is then in `rests`, ordered by its first cool-down that
- * ends. */
+ * may be in cool-down ("rest"); its group is in `rests`, ordered by its first cool-down to end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -662,8 +662,7 @@ static void row_drop(struct keys *keys, struct key_row *row)
 }
 
 /* No read sees versions older than a change before the compaction point, nor a deletion there
- * without a later version. A deletion with a later version is removed with that version's
- * change. */
+ * without a later version. A deletion with a later version goes with that version's change. */
 static void change_prune(struct keys *keys, const struct change *change)
 {
     struct key_row *row = change->row;

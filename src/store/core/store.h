@@ -14,8 +14,7 @@
  * (STORE_NO_SPACE); deletes, releases, renewals and compactions always work. A retry, recognised by
  * (client, sequence), gets the earlier answer. A request that was answered UNAVAILABLE is decided
  * again when it is retried, and so is a request that a full store refused for another reason. When
- * answers of a client were forgotten to make room, its requests up to the last forgotten one are
- * refused.
+ * answers of a client were forgotten to make room, its requests up to the last one are refused.
  *
  * A plain lease (STORE_LEASE_GRANT) has any number of plain keys; keys.h maintains the list. A
  * claim never belongs to a plain lease. The guarantees of A7 therefore do not depend on a lease

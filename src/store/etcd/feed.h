@@ -45,8 +45,7 @@ struct feed_stream { /* in the caller's storage */
 void feed_stream_init(struct feed *feed, struct feed_stream *stream);
 void feed_stream_deinit(struct feed_stream *stream); /* frees all watches in one turn */
 /* Frees the watches in slices of FEED_FREES_PER_TURN per turn. No more responses are sent.
- * freed(stream) is called once, when no watch is left; if they are few, before this function
- * returns. */
+ * freed(stream) is called once, when no watch is left; with few watches, before this returns. */
 enum { FEED_FREES_PER_TURN = 256 };
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream));
 

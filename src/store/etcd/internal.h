@@ -49,8 +49,7 @@ struct etcd_method { /* a unary method */
      * alone, before `check`. */
     bool (*serializable)(const ProtobufCMessage *message);
     /* The newest revision that a serializable request names. A replica that has not applied this
-     * revision forwards the request instead of answering that the revision is in the future. NULL:
-     * none. */
+     * revision forwards the request instead of calling the revision a future one. NULL: none. */
     int64_t (*newest)(const ProtobufCMessage *message);
     /* For Lock and Election: etcd is its own client there, so errors lose their codes. */
     bool inner;

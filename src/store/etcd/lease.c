@@ -3,8 +3,7 @@
  *
  * Leases use the replicated clock, so a change of leaders does not change their remaining time.
  * Keep-alives of all streams are batched into log entries, together with the renewals of muster.v1
- * (service_renew.c). A response is sent after its entry is applied, so TTL n in a response counts
- * from that moment. */
+ * (service_renew.c). A response is sent after its entry is applied; its TTL counts from then. */
 #include <muster/coord.h>
 #include <stdlib.h>
 

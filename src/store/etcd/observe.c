@@ -4,8 +4,7 @@
  *
  * An observer watches the leader's key or, while there is no leader, all keys of the election. It
  * begins when this replica has caught up with the leader of the log. Then it is sent the changes as
- * they are applied. An observer that does not read is sent only the newest value when it reads
- * again. */
+ * they are applied. An observer that did not read is sent only the newest value. */
 #include <stdlib.h>
 
 #include "store/etcd/leader_call.h"

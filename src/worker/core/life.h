@@ -92,8 +92,7 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
  * effect only after registering again. True: the worker must register again with the interval. */
 bool life_advised(struct worker_life *life, uint64_t interval_ms);
 /* The fence time that the coordinators use now, from the answer to a heartbeat. A shorter fence
- * takes effect at once. True: it differs from the fence at registration, so the worker must
- * register again. */
+ * takes effect at once. True: it differs from that at registration; the worker must re-register. */
 bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
 /* Delays the next heartbeat by a growing pause (returned): another process has our worker id. */
@@ -102,8 +101,7 @@ uint64_t life_refused(struct worker_life *life);
 /* -- registration -- */
 /* The fence that results from these terms: the minimum of both sides. */
 uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms);
-/* True if the worker can keep the terms. It must send heartbeats, and stop, before the service
- * declares it dead. */
+/* True if the worker can keep the terms: send heartbeats, and stop, before it is declared dead. */
 bool life_terms_fit(const struct worker_life *life, const struct life_terms *terms);
 /* `interval_ms` is the interval sent with the registration; the terms must fit. A shorter fence
  * also shortens the time granted by earlier answers. */
