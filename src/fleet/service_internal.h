@@ -231,7 +231,7 @@ void service_domain_given_up(struct fleet_service *service, const struct fleet_l
 /* The shard accepted the instruction. No effect unless it is about a leaving domain. */
 void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,
                                const struct instruction *instruction);
-/* The shard refused the instruction. True: the instruction stays pending, and *ret_first tells
+/* The shard refused the instruction. True: the instruction stays pending, and *ret_first says
  * whether this is its first refusal. */
 bool service_take_unassign_refusal(struct fleet_service *service,
                                    const struct reported_shard *shard,

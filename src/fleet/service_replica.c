@@ -19,7 +19,7 @@
 
 #define REPLICA_ID_HEADER "x-muster-replica"
 enum {
-    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller is told what is missing */
+    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the answer names what is missing */
     ANSWER_MARGIN_MS = 500,        /* "not yet" is sent this long before the caller's deadline */
     SERVICE_REPLICA_AGAIN_MS = 50, /* retry interval of a step that is "not yet" possible */
     HEX_LEN = 16,

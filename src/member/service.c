@@ -22,7 +22,7 @@ static void look_for_leader(struct member_service *service)
 }
 
 /* Keeps a stream on this replica if there is no leader, and answers UNAVAILABLE here. "Not the
- * leader" would tell a worker that its incarnation is over. */
+ * leader" would inform a worker that its incarnation is over. */
 static bool stream_stays(void *owner, struct rpc_call *call)
 {
     const struct member_service *service = owner;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 enum {
-    VALUE = '\1',   /* stands for the placeholder that follows a text */
+    VALUE = '\1',   /* is in place of the placeholder that follows a text */
     HERES_MAX = 64, /* here-documents per template whose end words are stored */
     HERE_WORD_MAX = 64,
 };
@@ -182,7 +182,7 @@ static void add_here(struct heres *heres, struct str rest, size_t line)
 
     *here = (struct here){.line = line};
     if (heres->count < HERES_MAX) heres->count++;
-    /* the last entry stands for all further here-documents */
+    /* the last entry is used for all further here-documents */
     if (heres->count < HERES_MAX) read_here(rest, here);
 }
 

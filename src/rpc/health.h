@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The health service, grpc.health.v1: tells whether a service is ready.
+/* The health service, grpc.health.v1: reports whether a service is ready.
  *
  * The empty name means the whole server. For a name never set, Check returns NOT_FOUND and
  * Watch SERVICE_UNKNOWN. While the server drains, every name is NOT_SERVING, and watches end. */

@@ -54,7 +54,7 @@ struct retry_verdict retry_decide(const struct retry_facts *facts);
 
 /* The error for a status that means "not applied". */
 enum err retry_err_from_status(enum grpc_status status);
-/* True if the status alone does not tell whether the call was applied. */
+/* True if the status alone does not show whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);
 
 /* Full jitter: 0 to min(max, first * 2^(failures - 1)), by `random`; 0 without failures. */

@@ -325,7 +325,7 @@ uint64_t keys_work(const struct keys *keys)
     return keys->work;
 }
 
-/* Updates the sizes after the newest version of a row changed from `before` to `now`. 0 stands for
+/* Updates the sizes after the newest version of a row changed from `before` to `now`. 0 means
  * a key that does not exist. */
 static void newest_changed(struct keys *keys, const struct key_row *row,
                            const struct version *before, const struct version *now)
@@ -534,7 +534,7 @@ static uint64_t step_rank(const struct keys *keys, struct str key)
 }
 
 /* Counts the keys that existed at `revision`, starting from the current keys and undoing later
- * changes. A key's first later change tells its earlier state. */
+ * changes. A key's first later change shows its earlier state. */
 static uint64_t count_back(const struct keys *keys, struct key_range range, uint64_t revision,
                            uint64_t first)
 {

@@ -179,7 +179,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
 {
-    if (lease->lost_reason) return; /* the holder is told the first loss */
+    if (lease->lost_reason) return; /* the holder gets the first loss */
     section_row_keep(&store->section, &lease->row);
     lease_toggle(store, lease);
     lease->lost_reason = reason;

@@ -388,7 +388,7 @@ static struct store_result apply_release(struct store *store, const struct store
 }
 
 /* The waiting client is gone. Frees its place in the queue, or the slot that it was granted but
- * never told of. Also forgets the answer, so that a retry does not find the ended grant. */
+ * not notified of. Also forgets the answer, so that a retry does not find the ended grant. */
 static struct store_result apply_cancel_wait(struct store *store,
                                              const struct store_command *command)
 {

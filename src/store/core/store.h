@@ -6,7 +6,7 @@
  * is a leader. Random numbers come from the caller. Before each command, leases whose deadline T
  * has reached are ended in the order (deadline, id). At most STORE_EXPIRE_MAX leases and keys of
  * leases are ended before a command. Each end deletes the lease's keys in key order at one
- * revision. Further leases are due at once; store_next_due() tells the leader when to propose a
+ * revision. Further leases are due at once; store_next_due() shows the leader when to propose a
  * tick. A lease of more than STORE_SWEEP_KEYS keys is ended in parts, by a command of its own. All
  * other bulk work is bounded in the same way: ended cool-downs, forgotten clients, pruned history.
  *

@@ -41,7 +41,7 @@ struct etcd_options {
     uint32_t election_ms; /* election timeout of the replica; 0: 250 */
     /* Fills in the members with their client addresses. NULL: member lists are empty. */
     size_t (*members)(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX]);
-    const char *version; /* version of etcd that clients are told; NULL: ETCD_VERSION; static */
+    const char *version; /* version of etcd that clients see; NULL: ETCD_VERSION; static */
 };
 /* ERR_NOMEM, ERR_FULL (timers). */
 enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api);
