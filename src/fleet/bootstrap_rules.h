@@ -16,7 +16,7 @@
  * Two bootstraps would need two promises of one replica. A promise ends in two ways: the replica
  * belongs to a cluster, and then answers "has a log"; or an administrator replaces the promise
  * (musterctl replica bootstrap). Neither time nor the founder's name ends a promise. A replaced
- * founder and a second process with the same name cannot be distinguished here, and the first founder
+ * founder and a second process with the same name cannot be distinguished, and the first founder
  * may have bootstrapped and serve clients that the promising replica cannot see.
  *
  *   founder crashes before it bootstraps    reads BOOTSTRAP and asks again; promises are renewed
