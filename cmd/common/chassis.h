@@ -59,7 +59,7 @@ struct chassis_hooks {
     const char *ready_check, *ready_reason; /* of role_open_ready */
     unsigned tls;                           /* of role_open_tls */
     bool locks_data_dir;                    /* the role does it itself */
-    bool knows_callers;      /* HTTPS asks for the identity of callers: a certificate of tls.ca-file, or none */
+    bool knows_callers;      /* HTTPS asks callers for a certificate of tls.ca-file, or none */
     bool second_signal_ends; /* SIGTERM or SIGINT while it stops: 143 or 130, at once */
     /* Checks the contents of the files that the settings name, before a directory is made or a port is
      * bound; that they can be opened was checked (common/files.h). */
