@@ -188,7 +188,7 @@ static enum err check_operator_files(const struct conf *conf, struct fs *fs, str
     struct fs_info info;
     enum err err = demand ? check_demand(fs, demand, note) : ERR_OK;
 
-    /* With a data directory the demand may be bad: the last good one is kept there. */
+    /* With a data directory an invalid file is accepted: the last valid demand is stored there. */
     if (err && !fs_stat(fs, conf_text(conf, "data-dir"), &info)) {
         *note = (struct note){""};
         err = ERR_OK;

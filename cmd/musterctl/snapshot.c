@@ -102,7 +102,7 @@ static enum err snapshot_save(struct ctl *ctl)
 
 /* -- restoring -- */
 
-/* As the original: what is in the directory goes, unasked. */
+/* Replaces the contents of the data directory without asking, as BigFleet's command does. */
 static enum err snapshot_restore(struct ctl *ctl)
 {
     return restore_archive(ctl->conf, conf_text(ctl->conf, "node-id"), true, ctl->json, &ctl->out,

@@ -380,7 +380,7 @@ static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options
         (void)snprintf(report.why, sizeof report.why, "%s", fault ? fault : "");
     }
     if (!err && !request) {
-        /* The old leaf's lifetime, unless the end of its root had shortened that. */
+        /* The old leaf's lifetime; the usual one if the old leaf expired with its root. */
         wall_time root_until = cert_not_after(state.authority.roots[state.signer]);
         life_s = report.not_after.ms == root_until.ms
                      ? (int64_t)CERT_LEAF_DAYS * CERT_DAY_S

@@ -62,8 +62,8 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 
     /* Retried at the shard's next report, whose response has the reason. */
     if (err)
-        LOG_WARN(&service->log, "a shard's reports cannot be recorded: too many shards",
-                 log_str("shard", shard), log_err("err", err));
+        LOG_WARN(&service->log, "a shard's reports cannot be recorded", log_str("shard", shard),
+                 log_err("err", err));
 }
 
 static void shard_added(struct fleet_service *service, const struct machine_entry *entry,

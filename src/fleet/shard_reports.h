@@ -113,7 +113,7 @@ void reports_close(struct shard_reports *reports);         /* NULL is fine */
 void reports_begin(struct shard_reports *reports, uint64_t term);
 
 /* -- shards -- */
-/* Adds a shard of the tables to measure its silence. No effect if known. ERR_FULL, ERR_NOMEM. */
+/* Starts to measure how long a shard sends no report. No effect if known. ERR_FULL, ERR_NOMEM. */
 enum err reports_add(struct shard_reports *reports, struct str shard, mono_time now);
 /* also removes its reports and instructions */
 void reports_remove(struct shard_reports *reports, struct str shard);

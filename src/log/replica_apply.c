@@ -125,9 +125,8 @@ static void replica_apply_recover(struct replica *replica, uint64_t index, struc
         const struct state_machine *machine = &replica->machines[id];
         if (machine->ops && machine->ops->recover) machine->ops->recover(machine->state, &recovery);
     }
-    LOG_INFO(&replica->log,
-             "applied the recovery entry of force-config; numbers continue above the floor",
-             log_u64("index", index), log_u64("floor", recovery.floor));
+    LOG_INFO(&replica->log, "applied the recovery entry of force-config", log_u64("index", index),
+             log_u64("floor", recovery.floor));
 }
 
 /* A level above what this program understands stops the replica here, not at the first entry that

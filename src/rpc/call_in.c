@@ -545,8 +545,8 @@ static void request_read_inbox(struct rpc_call *call)
     limits_refund(call, before - bytes.len);
     buf_consume(&call->inbox, before - bytes.len);
     if (call->inbox.len == 0) buf_deinit(&call->inbox);
-    /* A handler that resumed the call may write nothing, and a message larger than the window is
-     * completed only after a window update, so a flush is scheduled. */
+    /* Schedules a flush for the window update. Without the update the peer cannot complete a message
+     * larger than the window, and the handler may write nothing. */
     if (bytes.len < before) connection_mark_dirty(call->connection);
 }
 

@@ -68,7 +68,7 @@ struct book_request {
     /* DRAIN only */
     uint64_t grace_ms;
 };
-/* Also the values of a metric's label. */
+/* The outcome of a request. Its name is a label value of the provider's request counter. */
 enum book_outcome {
     BOOK_ACCEPTED,
     BOOK_REPEATED,

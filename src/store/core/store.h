@@ -54,11 +54,11 @@ enum {
     STORE_PRUNE_CHANGES = 1024,
     STORE_SWEEP_KEYS = 1024, /* keys deleted by one part of a DELETE_RANGE */
 };
-/* From this cluster level on, tokens are checked, and a forgotten answer raises its client's floor.
- * Entries of a lower level are applied as older releases apply them. */
+/* From this cluster level on, tokens are checked, and dropping a stored answer raises the lowest
+ * sequence accepted from its client. Entries of a lower level apply as in older releases. */
 #define STORE_TOKENS_LEVEL 4u
 #define STORE_CLAIMS       "muster/" /* prefix of Coordination's keys */
-/* Of T: after this time without requests a client's answers are forgotten. */
+/* The answers of a client that sent no request for this time are dropped. */
 #define STORE_CLIENT_SILENT_NS (600ull * 1000 * 1000 * 1000)
 
 struct store_id {
