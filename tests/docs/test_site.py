@@ -11,7 +11,7 @@ import tempfile
 
 sys.path += [os.path.join(os.path.dirname(os.path.abspath(__file__)), each) for each in ("../integration/dash", "../packaging")]
 from browser import Browser, find  # noqa: E402
-from tap import judge, ok  # noqa: E402
+from tap import judge, ok, skip  # noqa: E402
 
 SOURCE = os.path.abspath(sys.argv[1])
 # Words of somebody who searches, and the page that must be first.
@@ -59,7 +59,7 @@ def main():
         pages[planted] = Page(planted)
         ok(len(list(dead_links(pages, planted))) == 1, "a dead link is noticed")
         if not find():
-            print("ok - search # SKIP no chromium")
+            skip("search", "no chromium")
             return
         with tempfile.TemporaryDirectory(prefix="muster-site-browser-") as home, Browser(home) as browser:
             page = browser.page(1280, 900)
@@ -75,5 +75,4 @@ def main():
             ok(page.run("list.textContent") == 'Nothing found for "zzqqy".', "a search without a result says so")
 
 
-main()
-judge()
+judge(main)

@@ -16,20 +16,13 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+from cases import Skip, run_tests, same, test  # noqa: E402
+
 MUSTER, MUSTERCTL, SCRIPTS = sys.argv[1:4]
 ONLY = sys.argv[4] if len(sys.argv) > 4 else ""
 PATIENCE = 60
 PATH = f"{os.path.dirname(MUSTER)}:{os.path.dirname(MUSTERCTL)}:/usr/bin:/bin"
-TESTS = []
-
-
-class Skip(Exception):
-    pass
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def need(program):
@@ -40,10 +33,6 @@ def need(program):
 def run(*words, **kwargs):
     return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL,
                           env={"PATH": PATH, "HOME": HOME, "LANG": "C.UTF-8", "TERM": "dumb"}, **kwargs)
-
-
-def same(why, got, want):
-    assert got == want, f"{why}:\n  wanted {want!r}\n  got    {got!r}"
 
 
 # What is typed, and what may follow: of both programs, a group, a command with an argument before its option, a choice
@@ -188,22 +177,5 @@ def a_page_says_what_help_says():
     same("no such page", (done.returncode, done.stdout), (5, ""))
 
 
-def main():
-    failed = 0
-    chosen = [function for function in TESTS if ONLY in function.__name__]
-    print(f"1..{len(chosen)}")
-    for number, function in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Skip as why:
-            print(f"ok {number} - {function.__name__} # SKIP {why}", flush=True)
-        except Exception as error:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("\n".join("# " + line for line in f"{type(error).__name__}: {error}".splitlines()), flush=True)
-    return failed
-
-
 with tempfile.TemporaryDirectory() as HOME:
-    sys.exit(1 if main() else 0)
+    run_tests(ONLY)

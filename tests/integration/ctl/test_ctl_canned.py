@@ -22,6 +22,7 @@ from in_time import in_time
 try:
     import grpc
     from fleet_contracts import COORDINATOR, FLEET, Canned, load, says
+    from cases import run_tests, same, test
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
     sys.exit(0)
@@ -29,20 +30,9 @@ except ImportError as missing:
 MUSTERCTL, READER, PROTOC, PROTO_ROOT = os.path.abspath(sys.argv[1]), *sys.argv[2:5]
 ONLY = sys.argv[5] if len(sys.argv) > 5 else ""
 DEADLINE = 60
-TESTS = []
 message, METHODS = load(PROTOC, PROTO_ROOT)
 NOON = 1780315200 * 10**9  # 2026-06-01T12:00:00Z
 ZERO_TIME = -6795364578871345152  # how the original writes "never"
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def same(why, got, want):
-    if got != want:
-        raise AssertionError(f"{why}:\n  wanted {want!r}\n  got    {got!r}")
 
 
 def has(why, text, part):
@@ -745,19 +735,4 @@ def under_the_name_bigfleetctl_it_takes_that_programs_command_lines():
         same("no command is one", run(program=program).returncode, 1)
 
 
-def main():
-    chosen = [function for function in TESTS if ONLY in function.__name__]
-    print(f"1..{len(chosen)}")
-    failed = 0
-    for number, function in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception as error:  # a test that breaks is a test that failed
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("\n".join("# " + line for line in f"{type(error).__name__}: {error}".splitlines()), flush=True)
-    return 1 if failed else 0
-
-
-sys.exit(main())
+run_tests(ONLY)

@@ -16,6 +16,7 @@ from dead import dead_address
 try:
     import grpc
     from fleet_contracts import Canned, contracts, says
+    from cases import run_tests, same, test
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
     sys.exit(0)
@@ -31,16 +32,6 @@ SHARDS, NEEDS = "/bigfleet.v1alpha1.Coordinator/ListShards", "/bigfleet.v1alpha1
 STATUS, MACHINE = "/muster.v1.ShardView/Status", "/muster.v1.ShardView/Machine"
 MEMBERS = "/muster.v1.Membership/"
 NOON = 1780315200
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def same(why, got, want):
-    assert got == want, f"{why}:\n  wanted {want!r}\n  got    {got!r}"
 
 
 def canned(answers):
@@ -278,19 +269,4 @@ def nobody_to_ask():
         assert "no coordinator answers" in done.stderr, done.stderr
 
 
-def main():
-    failed = 0
-    chosen = [function for function in TESTS if ONLY in function.__name__]
-    print(f"1..{len(chosen)}")
-    for number, function in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception as error:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("\n".join("# " + line for line in f"{type(error).__name__}: {error}".splitlines()), flush=True)
-    sys.exit(1 if failed else 0)
-
-
-main()
+run_tests(ONLY)

@@ -16,6 +16,7 @@ from dead import dead_address
 try:
     import grpc
     from fleet_contracts import Canned, contracts, says
+    from cases import run_tests, same, test
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
     sys.exit(0)
@@ -29,16 +30,6 @@ METHODS = {"/" + path: (MESSAGE(method.input_type), MESSAGE(method.output_type))
 A, B = "01JFEAVS7C5DE5XEAEAB91EBT6", "01JFEAVS7C5DE5XEAEAB91EBT7"
 NOON = 1780315200000
 DASH = "\u2014"
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def same(why, got, want):
-    assert got == want, f"{why}:\n  wanted {want!r}\n  got    {got!r}"
 
 
 def path_of(name):
@@ -217,19 +208,4 @@ def what_a_person_may_do():
         same("unknown", ctl(server, "evict", A).returncode, 5)
 
 
-def main():
-    chosen = [function for function in TESTS if ONLY in function.__name__]
-    print(f"1..{len(chosen)}")
-    failed = 0
-    for number, function in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception as error:  # a test that breaks is a test that failed
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("\n".join("# " + line for line in f"{type(error).__name__}: {error}".splitlines()), flush=True)
-    return 1 if failed else 0
-
-
-sys.exit(main())
+run_tests(ONLY)

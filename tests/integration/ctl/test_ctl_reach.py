@@ -23,6 +23,7 @@ from dead import dead_address
 
 try:
     from fleet_contracts import Canned, contracts, says
+    from cases import run_tests, same, test
     import grpc
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
@@ -39,16 +40,6 @@ METHODS = {"/" + path: (MESSAGE(method.input_type), MESSAGE(method.output_type))
 SHARDS, NEEDS = "/bigfleet.v1alpha1.Coordinator/ListShards", "/bigfleet.v1alpha1.ShardRead/InspectNeeds"
 STATUS, MACHINE = "/muster.v1.ShardView/Status", "/muster.v1.ShardView/Machine"
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def same(why, got, want):
-    assert got == want, f"{why}:\n  wanted {want!r}\n  got    {got!r}"
 
 
 def run(*words, cwd=None):
@@ -347,19 +338,4 @@ def a_long_save_shows_its_progress_to_a_person_alone():
         assert "received" not in run(*words).stderr
 
 
-def main():
-    failed = 0
-    chosen = [function for function in TESTS if ONLY in function.__name__]
-    print(f"1..{len(chosen)}")
-    for number, function in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception as error:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("\n".join("# " + line for line in f"{type(error).__name__}: {error}".splitlines()), flush=True)
-    sys.exit(1 if failed else 0)
-
-
-main()
+run_tests(ONLY)

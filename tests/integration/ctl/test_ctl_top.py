@@ -23,6 +23,7 @@ from dead import dead_address
 try:
     import grpc
     from fleet_contracts import Canned, contracts, says
+    from cases import run_tests, same, test
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
     sys.exit(0)
@@ -36,16 +37,6 @@ METHODS = {"/" + path: (MESSAGE(method.input_type), MESSAGE(method.output_type))
            for path, method in contracts.methods_of(FILES).items()}
 FLEET, COORDINATOR = "/muster.v1.Fleet/", "/bigfleet.v1alpha1.Coordinator/"
 MEMBERS, STORE, SHARD = "/muster.v1.Membership/", "/muster.v1.Coordination/", "/muster.v1.ShardView/Status"
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def same(why, got, want):
-    assert got == want, f"{why}:\n  wanted {want!r}\n  got    {got!r}"
 
 
 def canned(answers):
@@ -327,19 +318,4 @@ def shards_are_shown_when_the_coordinators_are_gone():
         same("q leaves", terminal.ended(), 0)
 
 
-def main():
-    failed = 0
-    chosen = [function for function in TESTS if ONLY in function.__name__]
-    print(f"1..{len(chosen)}")
-    for number, function in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception as error:  # pylint: disable=broad-except
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("\n".join("# " + line for line in f"{type(error).__name__}: {error}".splitlines()), flush=True)
-    sys.exit(1 if failed else 0)
-
-
-main()
+run_tests(ONLY)

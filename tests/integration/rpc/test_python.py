@@ -22,6 +22,7 @@ try:
     import grpc
     from google.protobuf import descriptor_pb2
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+    from cases import run_tests, same, test
     from contracts import load
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
@@ -33,21 +34,11 @@ DEADLINE = 60
 LIMIT = 4 << 20  # the server's default for requests and answers
 ECHO = "/muster.test.v1.Echo/"
 HEALTH = "/grpc.health.v1.Health/"
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def check(why, holds, got=None):
     if not holds:
         raise AssertionError(why if got is None else f"{why}: got {got!r}")
-
-
-def same(why, got, want):
-    check(f"{why}: wanted {want!r}", got == want, got)
 
 
 # -- messages --
@@ -621,20 +612,4 @@ def mtls_matrix():
                 same("a stream through TLS", [a.sequence for a in answers], list(range(500)))
 
 
-def main():
-    chosen = [function for function in TESTS if ONLY in function.__name__]
-    bad = 0
-    for number, function in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception as error:  # a test must not hide those after it
-            bad += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("# " + f"{type(error).__name__}: {error}".replace("\n", "\n# "), flush=True)
-    print(f"1..{len(chosen)}")
-    sys.exit(bool(bad))
-
-
-if __name__ == "__main__":
-    main()
+run_tests(ONLY)

@@ -15,6 +15,7 @@ import threading
 try:
     import grpc
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../lib"))
+    from cases import run_tests, same, test
     from cluster_operator import Contract, Operator, inspect
 except ImportError as missing:
     print(f"1..0 # SKIP {missing}")
@@ -23,17 +24,6 @@ except ImportError as missing:
 SERVER, MUSTERCTL, PROTOC, PROTO_ROOT = sys.argv[1:5]
 ONLY = sys.argv[5] if len(sys.argv) > 5 else ""
 CODE = grpc.StatusCode
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def same(why, got, want):
-    if got != want:
-        raise AssertionError(f"{why}: got {got!r}, wanted {want!r}")
 
 
 class Server:
@@ -228,20 +218,4 @@ def the_certificate_is_the_cluster():
             same("only a's was opened", {line for line in s.lines if line.startswith("open")}, {"open a"})
 
 
-def main():
-    chosen = [function for function in TESTS if ONLY in function.__name__]
-    print(f"1..{len(chosen)}", flush=True)
-    failed = 0
-    for number, function in enumerate(chosen, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception as error:  # noqa: BLE001: whatever it is, the others still run
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("\n".join("# " + line for line in repr(error).splitlines()), flush=True)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+run_tests(ONLY)
