@@ -10,7 +10,7 @@ static bool tasks_check(const struct core *core, struct note *note)
     uint32_t waiting = 0, live = 0, held = 0, blobs = 0;
 
     for (uint32_t i = 0; i < h->slots.used; i++) {
-        const struct machine_task *task = rooms_get(&h->slots, i);
+        const struct machine_task *task = slot_map_get(&h->slots, i);
         if (!task) continue;
         live++;
         waiting += task->step == STEP_WAITING;

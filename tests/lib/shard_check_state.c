@@ -83,7 +83,7 @@ static bool cohorts_check(const struct inventory *inv, struct note *note)
         struct cohort *cohort = CONTAINER_OF(link, struct cohort, link);
         if (!members_check(inv, cohort, note)) return false;
         if (cohort->link.refs == 0) FAULT("a cohort of nobody");
-        if (rooms_get(&inv->cohort_slots, cohort->slot) != cohort) FAULT("slot of a cohort");
+        if (slot_map_get(&inv->cohort_slots, cohort->slot) != cohort) FAULT("slot of a cohort");
         members += cohort->count;
         for (int kind = 0; kind < BAG_COUNT; kind++) {
             const struct bag *bag = cohort_bag_of(inv, cohort, (enum cohort_bag)kind);
@@ -314,7 +314,7 @@ enum err needs_snapshot(const struct needs *needs, struct arena *arena, struct n
 
     if (!items || !rows) return ERR_NOMEM;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        const struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        const struct demand_cluster *cluster = slot_map_get(&needs->cluster_slots, i);
         for (uint32_t k = 0; cluster && k < cluster->set.row_count; k++) {
             items[count++] = (struct snapshot_item){&cluster->set.rows[k], cluster, k};
         }
@@ -333,7 +333,7 @@ bool needs_check(const struct needs *needs, struct note *note)
     uint64_t refs = 0;
 
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        const struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        const struct demand_cluster *cluster = slot_map_get(&needs->cluster_slots, i);
         if (!cluster) continue;
         clusters++;
         rows += cluster->set.row_count;
@@ -341,7 +341,7 @@ bool needs_check(const struct needs *needs, struct note *note)
         reported += cluster->reported;
     }
     for (uint32_t i = 0; i < needs->kind_slots.used; i++) {
-        const struct kind *kind = rooms_get(&needs->kind_slots, i);
+        const struct kind *kind = slot_map_get(&needs->kind_slots, i);
         if (!kind) continue;
         refs += kind->link.refs;
         if (kind->stripped) refs--;

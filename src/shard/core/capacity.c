@@ -137,7 +137,7 @@ static enum err hint_update(struct hints_round *s, struct cluster_client *client
     enum err err;
 
     if (a->confidence && !hint_due(s, hint, a)) return ERR_OK;
-    kind = rooms_get(&s->core->needs->kind_slots, hint->kind_slot);
+    kind = slot_map_get(&s->core->needs->kind_slots, hint->kind_slot);
     /* the profile is not in any demand any more */
     if (!kind || kind->birth != hint->kind_birth) return ERR_OK;
     if (!a->confidence) *a = offer_find(s->core, &kind->profile);
@@ -232,7 +232,7 @@ static void clients_trim(struct hints_round *s)
     struct needs *needs = s->core->needs;
 
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        const struct demand_cluster *demand = rooms_get(&needs->cluster_slots, i);
+        const struct demand_cluster *demand = slot_map_get(&needs->cluster_slots, i);
         struct hints *hints = s->anew[i] ? &s->anew[i]->hints : NULL;
         struct map_entry *entry;
         size_t cursor = 0;

@@ -137,7 +137,7 @@ static void core_check(const struct core *core)
     const struct core_counts *c = &core->counts;
     uint64_t tasks = (uint64_t)c->queued + c->inflight + c->drains_waiting + c->blobs_waiting;
     uint32_t slot = (uint32_t)c->cycles % (h->slots.used + 1);
-    const struct machine_task *task = slot < h->slots.used ? rooms_get(&h->slots, slot) : NULL;
+    const struct machine_task *task = slot < h->slots.used ? slot_map_get(&h->slots, slot) : NULL;
 
     assert(tasks <= h->works.count && tasks <= h->slots.used);                             /* I1 */
     assert(!task || (task->work->task == task && task_find(core, task->machine) == task)); /* I1 */

@@ -125,7 +125,7 @@ void waits_over(struct core *core, const struct machine *machine)
     /* Folded gangs: the machine was bought for their profile without Same. */
     while ((entry = map_next(&client->waits, &cursor))) {
         struct latency_wait *wait = entry->value;
-        const struct kind *gang = rooms_get(&core->needs->kind_slots, wait->kind_slot);
+        const struct kind *gang = slot_map_get(&core->needs->kind_slots, wait->kind_slot);
         if (gang && gang->birth == wait->kind_birth && gang->stripped == kind) wait_end(core, wait);
     }
 }

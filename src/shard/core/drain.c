@@ -215,11 +215,11 @@ static void operator_is_back(struct core *core, struct machine_task *task, enum 
 void drains_session(struct core *core, struct str cluster, enum operator_link link)
 {
     mono_time until = mono_after(core->now, core->options.operator_return_ms);
-    const struct rooms *slots = &core->running->slots;
+    const struct slot_map *slots = &core->running->slots;
     size_t held = 0;
 
     for (uint32_t i = 0; core->counts.drains_waiting && i < slots->used; i++) {
-        struct machine_task *task = rooms_get(slots, i);
+        struct machine_task *task = slot_map_get(slots, i);
         if (!task || task->step != STEP_OPERATOR || !str_equal(task->cluster, cluster)) continue;
         held++;
         if (link != OPERATOR_AWAY)

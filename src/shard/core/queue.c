@@ -100,7 +100,7 @@ void running_close(struct core *core)
         }
     heap_deinit(&h->due);
     table_deinit(&h->works, &h->bytes);
-    rooms_deinit(&h->slots, &h->bytes);
+    slot_map_deinit(&h->slots, &h->bytes);
     assert(h->bytes == 0);
     free(h);
     core->running = NULL;
@@ -117,9 +117,9 @@ struct machine_task *task_find(const struct core *core, struct str machine)
 
 struct machine_task *task_numbered(const struct core *core, uint64_t number)
 {
-    const struct rooms *slots = &core->running->slots;
+    const struct slot_map *slots = &core->running->slots;
     uint32_t slot = (uint32_t)number;
-    struct machine_task *task = slot < slots->used ? rooms_get(slots, slot) : NULL;
+    struct machine_task *task = slot < slots->used ? slot_map_get(slots, slot) : NULL;
 
     return task && task->number == number ? task : NULL;
 }
@@ -201,7 +201,7 @@ enum err task_open(struct core *core, const struct action *action, const struct 
     if (!task) goto no_task;
     task->work = work;
     if (profile) err = kind_hold(core->needs, profile, &task->kind);
-    if (!err) err = rooms_take(&h->slots, task, &slot, &h->bytes);
+    if (!err) err = slot_map_take(&h->slots, task, &slot, &h->bytes);
     if (err) goto no_number;
     work->task = task;
     h->serial += h->serial == UINT32_MAX ? 2 : 1; /* never 0, because 0 means no action */
@@ -293,7 +293,7 @@ void task_close(struct core *core, struct machine_task *task)
     struct machine_work *w = task->work;
 
     work_unplan(core, w);
-    rooms_give(&h->slots, (uint32_t)task->number);
+    slot_map_give(&h->slots, (uint32_t)task->number);
     task_wait_end(core, task);
     list_remove(&task->place);
     task_free(core, task);

@@ -252,8 +252,8 @@ void works_run(struct core *core);
 
 struct running_actions {
     uint64_t bytes;
-    struct rooms slots; /* tasks by the low half of their number */
-    struct list ended;  /* work whose task ended while the current List was being read */
+    struct slot_map slots; /* tasks by the low half of their number */
+    struct list ended;     /* work whose task ended while the current List was being read */
     struct list waiting;
     struct list ready; /* held tasks that may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */

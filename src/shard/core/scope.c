@@ -72,10 +72,10 @@ void scope_note(struct core *core, struct str id, bool inside)
 static enum err outside_find(const struct core *core, const struct scope *scope,
                              struct map *outside)
 {
-    const struct rooms *cohorts = &core->inventory->cohort_slots;
+    const struct slot_map *cohorts = &core->inventory->cohort_slots;
 
     for (uint32_t i = 0; scope->given && i < cohorts->used; i++) {
-        const struct cohort *cohort = rooms_get(cohorts, i);
+        const struct cohort *cohort = slot_map_get(cohorts, i);
         struct member_place place;
         const struct machine_row *row;
         if (!cohort || look_inside(scope, cohort->traits.look)) continue;

@@ -206,7 +206,7 @@ enum err core_summary(const struct core *core, struct arena *arena,
 
 static struct str posting_name(const struct inventory *inv, uint32_t slot)
 {
-    const struct posting *p = slot == SLOT_NONE ? NULL : rooms_held(&inv->posting_slots, slot);
+    const struct posting *p = slot == SLOT_NONE ? NULL : slot_map_held(&inv->posting_slots, slot);
 
     return p ? str_of(p->value, p->value_len) : STR_EMPTY;
 }
@@ -252,7 +252,7 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
     rows = arena_calloc(arena, cohorts, sizeof *rows);
     if (!rows) return ERR_NOMEM;
     for (uint32_t slot = 0; slot < cohorts; slot++) {
-        const struct cohort *c = rooms_get(&inv->cohort_slots, slot);
+        const struct cohort *c = slot_map_get(&inv->cohort_slots, slot);
         const struct look_brief *look = c ? &inv->look_briefs[c->traits.look->slot] : NULL;
 
         if (!c || c->count == 0) continue;

@@ -34,7 +34,7 @@ static const struct key *assign_untouched_key(const struct decider *e, const str
     uint32_t slot = want_memory(e, w)->key;
 
     if (slot == KEY_NONE || key_touched(e, slot)) return NULL;
-    return rooms_held(&e->inventory->key_slots, slot);
+    return slot_map_held(&e->inventory->key_slots, slot);
 }
 
 /* A Need that just took all its own machines and lacks nothing does so again until they change. */

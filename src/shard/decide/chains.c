@@ -27,7 +27,7 @@ static void ties_order(const struct decider *e, const struct price_order *order,
 {
     assert(tied && end > from);
     for (uint32_t i = from; i < end; i++) {
-        const struct cohort *c = rooms_held(&e->inventory->cohort_slots, order->at[i].cohort);
+        const struct cohort *c = slot_map_held(&e->inventory->cohort_slots, order->at[i].cohort);
         struct member_place place = cohort_begin(c);
         tied[i - from] = (struct tied){row_id(cohort_next(&place)), i};
     }
@@ -38,7 +38,7 @@ static void ties_order(const struct decider *e, const struct price_order *order,
 static void chains_add(struct decider *e, const struct price_order *order, struct chains *c,
                        uint32_t entry)
 {
-    const struct look *look = rooms_held(&e->inventory->look_slots, order->at[entry].look);
+    const struct look *look = slot_map_held(&e->inventory->look_slots, order->at[entry].look);
     const struct posting *value = look_find(look, c->key);
     /* may be an index for another key; verified below */
     uint32_t known = value ? e->bucket_of[value->slot] : 0;

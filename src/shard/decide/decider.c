@@ -175,11 +175,11 @@ static void decider_start(struct decider *e, const struct decide_input *input)
     e->touched = decider_alloc(e, inv->cohort_slots.used / 64 + 1, sizeof *e->touched);
     if (e->err) return;
     for (uint32_t i = 0; i < inv->cluster_slots.used; i++) {
-        const struct cohort_cluster *cluster = rooms_get(&inv->cluster_slots, i);
+        const struct cohort_cluster *cluster = slot_map_get(&inv->cluster_slots, i);
         if (cluster) e->ready[i] = needs_reported(e->needs, cluster_text(cluster));
     }
     for (uint32_t i = 0; i < e->needs->cluster_slots.used; i++) {
-        const struct demand_cluster *cluster = rooms_get(&e->needs->cluster_slots, i);
+        const struct demand_cluster *cluster = slot_map_get(&e->needs->cluster_slots, i);
         if (cluster) e->cluster_of[i] = inventory_cluster(inv, cluster->name);
     }
 }

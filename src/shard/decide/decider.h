@@ -400,7 +400,7 @@ static inline uint32_t acquirable_left(const struct decider *e, const struct coh
 static inline bool shape_covers(const struct decider *e, uint32_t slot,
                                 const struct resources *wanted)
 {
-    const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, slot);
+    const struct machine_shape *shape = slot_map_held(&e->inventory->shape_slots, slot);
 
     return resources_covers(shape->alloc, wanted);
 }

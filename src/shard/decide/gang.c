@@ -423,7 +423,7 @@ static void gang_acquire(struct decider *e, struct want *w, const struct racks *
         for (uint32_t i = number == RACK_NONE ? RACK_NONE : racks->at[number].member;
              i != RACK_NONE; i = racks->members[i].next) {
             const struct cohort *c =
-                rooms_get(&e->inventory->cohort_slots, racks->members[i].cohort);
+                slot_map_get(&e->inventory->cohort_slots, racks->members[i].cohort);
             if (c->traits.state != state) continue;
             if (!set_matches(e, memory, c->traits.look->slot)) continue;
             pool_add_in_order(e, pool, (enum pool_kind)kind, w, source_of(e, c));

@@ -132,7 +132,7 @@ static bool look_accepted(const struct decider *e, const struct set_memory *m, u
         if (one != BRIEF_YES) all = one;
     }
     if (all != BRIEF_UNSURE) return all == BRIEF_YES;
-    look = rooms_held(&e->inventory->look_slots, slot);
+    look = slot_map_held(&e->inventory->look_slots, slot);
     for (uint32_t i = 0; i < count; i++) {
         if (!term_holds(m, &m->terms[i], look)) return false;
     }

@@ -23,8 +23,8 @@ struct folding {
 static void memory_refresh(struct decider *e, struct row_memory *m, const struct demand *d)
 {
     const struct inventory *inv = e->inventory;
-    const struct rooms *slots = d->gang ? &inv->key_slots : &inv->family_slots;
-    void *known = m->birth && m->slot < slots->used ? rooms_get(slots, m->slot) : NULL;
+    const struct slot_map *slots = d->gang ? &inv->key_slots : &inv->family_slots;
+    void *known = m->birth && m->slot < slots->used ? slot_map_get(slots, m->slot) : NULL;
     const struct key *key = d->gang ? known : NULL;
     const struct family *family = d->gang ? NULL : known;
     uint64_t birth = key ? key->birth : family ? family->birth : 0;
@@ -90,10 +90,10 @@ void want_find(struct decider *e, struct want *w, struct demand *demand)
                        .live = demand->aggregate.mask};
     if (!m || !m->birth) return;
     if (demand->gang) {
-        w->key = rooms_held(&e->inventory->key_slots, m->slot);
+        w->key = slot_map_held(&e->inventory->key_slots, m->slot);
         w->family = w->key->family;
     } else {
-        w->family = rooms_held(&e->inventory->family_slots, m->slot);
+        w->family = slot_map_held(&e->inventory->family_slots, m->slot);
     }
 }
 
@@ -103,11 +103,11 @@ void want_find(struct decider *e, struct want *w, struct demand *demand)
 static bool might_hold_whole(const struct decider *e, const struct demand *d,
                              const struct set_memory *memory)
 {
-    const struct rooms *outfits = &e->inventory->outfit_slots;
+    const struct slot_map *outfits = &e->inventory->outfit_slots;
 
     if (outfits->used > OUTFITS_MOST) return true; /* testing each outfit would not be cheaper */
     for (uint32_t i = 0; i < outfits->used; i++) {
-        const struct outfit *outfit = rooms_get(outfits, i);
+        const struct outfit *outfit = slot_map_get(outfits, i);
         if (outfit && set_names_type(memory, outfit->type) &&
             resources_covers(outfit->shape->alloc, d->gangs->fold->demand.unit)) {
             return true;

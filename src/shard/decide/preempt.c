@@ -31,10 +31,10 @@ static void tail_add(struct decider *e, const struct cohort *c, uint32_t type)
 
 static void tails_make(struct decider *e)
 {
-    const struct rooms *clusters = &e->inventory->cluster_slots;
+    const struct slot_map *clusters = &e->inventory->cluster_slots;
 
     for (uint32_t i = 0; i < clusters->used; i++) {
-        const struct cohort_cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = slot_map_get(clusters, i);
         if (!cluster || !e->ready[i]) continue;
         if (cluster->machines[MACHINE_CONFIGURED] == e->claimed[i]) continue; /* none are left */
         e->decision.excess += cluster->machines[MACHINE_CONFIGURED] - e->claimed[i];

@@ -63,7 +63,7 @@ static void price_lists_make(struct decider *e, enum pool_state state, struct pr
     if (!all->by_outfit) return;
     all->by_outfit_mask = size - 1;
     for (uint32_t i = 0; i < inv->look_slots.used; i++) {
-        const struct look *look = rooms_get(&inv->look_slots, i);
+        const struct look *look = slot_map_get(&inv->look_slots, i);
         for (uint32_t k = 0; look && k < look->pools[state].count; k++) {
             const struct bag_item *item = &look->pools[state].at[k];
             if (item->cohort->count) price_list_put(e, all, inv->look_briefs[i].type, item);
@@ -129,7 +129,8 @@ const struct posting *const *price_values(struct decider *e, struct price_list *
     if (values) values->at = decider_alloc(e, list->count, sizeof(struct posting *));
     if (!values || !values->at) return NULL;
     for (uint32_t i = 0; word && i < list->count; i++) {
-        values->at[i] = look_find(rooms_get(&e->inventory->look_slots, list->items[i].look), key);
+        values->at[i] =
+            look_find(slot_map_get(&e->inventory->look_slots, list->items[i].look), key);
     }
     values->key = word;
     values->next = list->values;
@@ -221,7 +222,7 @@ void price_lists_pull(struct decider *e, struct supply_pool *pool)
         if (pool->cursor_count > 1)
             sift_down(pool->cursors, sizeof *c, pool->cursor_count, 0, price_cursor_before, NULL);
         if (entry_used_up(e, entry) || !set_matches(e, pool->memory, entry->look)) continue;
-        pool_add(e, pool, source_of(e, rooms_get(&e->inventory->cohort_slots, entry->cohort)),
+        pool_add(e, pool, source_of(e, slot_map_get(&e->inventory->cohort_slots, entry->cohort)),
                  first, 0);
         return;
     }

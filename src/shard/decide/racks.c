@@ -148,7 +148,7 @@ static void rack_member_add(struct decider *e, struct racks *r, struct rack_memb
     } else if (decider_grow(e, &r->kept, r->kept_count, &r->kept_cap,
                             sizeof(struct supply_source *))) {
         r->kept[r->kept_count++] =
-            source_of(e, rooms_held(&e->inventory->cohort_slots, member.cohort));
+            source_of(e, slot_map_held(&e->inventory->cohort_slots, member.cohort));
     }
 }
 
@@ -206,7 +206,7 @@ static void racks_fill(struct decider *e, struct racks *r)
     for (uint32_t i = 0; i < r->count; i++) {
         for (uint32_t k = r->at[i].member; k != RACK_NONE; k = r->members[k].next) {
             const struct rack_member *m = &r->members[k];
-            rack_count(r, i, rooms_get(&e->inventory->shape_slots, m->shape), m->left);
+            rack_count(r, i, slot_map_get(&e->inventory->shape_slots, m->shape), m->left);
         }
         rack_classify(e, r, i);
     }

@@ -169,7 +169,7 @@ static void release_idle(struct decider *e)
     struct due due = {0};
 
     for (uint32_t i = 0; i < e->inventory->look_slots.used; i++) {
-        const struct look *look = rooms_get(&e->inventory->look_slots, i);
+        const struct look *look = slot_map_get(&e->inventory->look_slots, i);
         for (uint32_t k = 0; look && k < look->pools[POOL_IDLE].count; k++) {
             release_cohort(e, look->pools[POOL_IDLE].at[k].cohort, &due);
         }

@@ -34,7 +34,7 @@ static struct mark *mark_find(const struct decider *e, uint32_t cohort, uint32_t
 
 static const struct cohort *mark_cohort(const struct decider *e, uint32_t slot, uint32_t birth)
 {
-    const struct cohort *c = rooms_get(&e->inventory->cohort_slots, slot);
+    const struct cohort *c = slot_map_get(&e->inventory->cohort_slots, slot);
 
     return c && (uint32_t)c->birth == birth ? c : NULL;
 }
@@ -125,7 +125,7 @@ static void replay_account_turn(struct decider *e, const struct take *now, uint3
 /* Counts all machines of a key: those of now (`by` is 1) or of the last decision (`by` is -1). */
 static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
 {
-    const struct key *key = rooms_get(&e->inventory->key_slots, slot);
+    const struct key *key = slot_map_get(&e->inventory->key_slots, slot);
     const struct cluster_note *list = &e->clusters[cluster];
 
     for (uint32_t i = 0; key && i < key->cohorts.count; i++) {
@@ -164,7 +164,7 @@ static void take_add(struct decider *e, struct takes *takes, const struct take *
  * record must not be relied on. */
 static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
 {
-    const struct posting *value = rooms_held(&e->inventory->posting_slots, slot);
+    const struct posting *value = slot_map_held(&e->inventory->posting_slots, slot);
 
     take_add(e, &e->ties, &(struct take){slot, 0, 0});
     for (uint32_t i = 0; i < value->count * POOL_COUNT; i++) {
@@ -331,7 +331,7 @@ static void replay_want_resume(struct decider *e, const struct turn *turn)
     w->own_to = turn->own_to;
     for (uint32_t i = 0; i < c->own_count; i++) {
         const struct take *take = &e->takes.at[c->own_from + i];
-        const struct cohort *cohort = rooms_held(&e->inventory->cohort_slots, take->cohort);
+        const struct cohort *cohort = slot_map_held(&e->inventory->cohort_slots, take->cohort);
         want_take(w, cohort->traits.shape, take->count);
         w->claimed += take->count;
     }
@@ -438,7 +438,7 @@ static void ties_write(struct decider *e, const struct want *w, struct course *c
 static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];
-    const struct cohort *cohort = rooms_held(&e->inventory->cohort_slots, last->cohort);
+    const struct cohort *cohort = slot_map_held(&e->inventory->cohort_slots, last->cohort);
 
     c->types = set_recall(e, w->demand->kind->set)->type_bits;
     if (w->gang) { /* a gang read all machines */

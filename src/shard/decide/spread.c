@@ -155,7 +155,7 @@ static struct strand_entry strand_entry(struct decider *e, const struct want *w,
     out.first = entry->first;
     out.next = from->chains->next[number];
     if (!entry_used_up(e, entry) && set_matches(e, walk->memory, entry->look)) {
-        const struct cohort *c = rooms_held(&e->inventory->cohort_slots, entry->cohort);
+        const struct cohort *c = slot_map_held(&e->inventory->cohort_slots, entry->cohort);
         if (source_open(e, w, c)) out.source = source_of(e, c);
     }
     return out;

@@ -26,7 +26,7 @@ static void steady_end(struct decider *e, uint32_t key)
 /* A plain row is steady only while its family has one key, so a second key ends that. */
 static void steady_key_changed(struct decider *e, uint32_t slot)
 {
-    const struct key *key = rooms_get(&e->inventory->key_slots, slot);
+    const struct key *key = slot_map_get(&e->inventory->key_slots, slot);
 
     steady_end(e, slot);
     for (uint32_t i = 0; key && i < key->family->count; i++)
@@ -165,7 +165,7 @@ static void steady_keys_last(struct decider *e, uint32_t row)
 
     if (m->birth && e->rows[row]->gang) e->key_last[m->slot] = row + 1;
     if (!m->birth || e->rows[row]->gang) return;
-    family = rooms_held(&e->inventory->family_slots, m->slot);
+    family = slot_map_held(&e->inventory->family_slots, m->slot);
     for (uint32_t i = 0; i < family->count; i++) e->key_last[family->keys[i]->slot] = row + 1;
 }
 

@@ -24,11 +24,11 @@ void shortage_start(struct decider *e, struct want *w)
 static uint32_t verdict_count_configured(struct decider *e, const struct want *w,
                                          const struct set_memory *memory)
 {
-    const struct rooms *clusters = &e->inventory->cluster_slots;
+    const struct slot_map *clusters = &e->inventory->cluster_slots;
     uint64_t machines = 0;
 
     for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
-        const struct cohort_cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = slot_map_get(clusters, i);
         if (!cluster) continue;
         machines += type_bags_count(e, &cluster->configured, memory, w->demand->unit,
                                     VERDICT_COUNT_MOST - machines);

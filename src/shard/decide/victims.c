@@ -138,7 +138,7 @@ static const struct victim_entry *victim_list_at(struct victim_list *list, uint3
 /* Makes the lists of one instance type when the first Need asks for it. */
 static void victims_of_type(struct decider *e, uint32_t type)
 {
-    const struct rooms *clusters = &e->inventory->cluster_slots;
+    const struct slot_map *clusters = &e->inventory->cluster_slots;
     uint64_t *made = &e->victim_types[type == SLOT_NONE ? 0 : type + 1];
     uint32_t from = e->victim_lists.count, *by_shape;
 
@@ -146,7 +146,7 @@ static void victims_of_type(struct decider *e, uint32_t type)
     by_shape = decider_alloc(e, e->inventory->shape_slots.used, sizeof *by_shape);
     if (!by_shape) return;
     for (uint32_t i = 0; i < clusters->used; i++) {
-        const struct cohort_cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = slot_map_get(clusters, i);
         for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
             const struct type_bag *of_type = &cluster->configured.at[k];
             if (of_type->type != type) continue;
@@ -167,14 +167,14 @@ static void victims_of_type(struct decider *e, uint32_t type)
 /* Makes the lists of all types that the set names. */
 static void victims_make(struct decider *e, const struct set_memory *memory)
 {
-    const struct rooms *clusters = &e->inventory->cluster_slots;
+    const struct slot_map *clusters = &e->inventory->cluster_slots;
 
     if (memory->type_count != TYPES_ANY) {
         for (uint32_t i = 0; i < memory->type_count; i++) victims_of_type(e, memory->types[i]);
         return;
     }
     for (uint32_t i = 0; i < clusters->used; i++) {
-        const struct cohort_cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = slot_map_get(clusters, i);
         for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
             victims_of_type(e, cluster->configured.at[k].type);
         }

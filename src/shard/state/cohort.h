@@ -267,7 +267,7 @@ struct inventory {
     uint64_t label_bytes; /* of looks and postings; not included in `bytes` */
     struct table rows, words, origins, clusters, keys, families, stamps, promises, shapes, postings,
         looks, cohorts, outfits;
-    struct rooms origin_slots, cluster_slots, key_slots, family_slots, posting_slots, look_slots,
+    struct slot_map origin_slots, cluster_slots, key_slots, family_slots, posting_slots, look_slots,
         shape_slots, cohort_slots, outfit_slots;
     struct order_kind members_kind;
     struct inventory_counts counts;
@@ -299,11 +299,11 @@ struct inventory {
 struct machine_row *inventory_row(const struct inventory *inventory, struct str id);
 static inline struct cohort *row_cohort(const struct inventory *inv, const struct machine_row *r)
 {
-    return rooms_held(&inv->cohort_slots, r->cohort);
+    return slot_map_held(&inv->cohort_slots, r->cohort);
 }
 static inline struct cohort *row_actual(const struct inventory *inv, const struct machine_row *r)
 {
-    return rooms_held(&inv->cohort_slots, r->actual);
+    return slot_map_held(&inv->cohort_slots, r->actual);
 }
 const struct cohort_cluster *inventory_cluster(const struct inventory *inventory,
                                                struct str cluster);
@@ -319,7 +319,7 @@ const struct posting *inventory_posting(const struct inventory *inventory, struc
 static inline struct look *posting_look(const struct inventory *inv, const struct posting *p,
                                         uint32_t which)
 {
-    return rooms_held(&inv->look_slots, p->looks[which]);
+    return slot_map_held(&inv->look_slots, p->looks[which]);
 }
 /* Returns the attribute of a look under `key`, or NULL. Type and zone come first, then labels. */
 const struct posting *look_find(const struct look *look, struct str key);

@@ -30,7 +30,7 @@ struct bag *cohort_bag_of(const struct inventory *inv, const struct cohort *coho
 uint32_t *cohort_place(struct cohort *cohort, enum cohort_bag kind); /* index in that bag */
 static inline struct key *cohort_key(const struct inventory *inv, const struct cohort *cohort)
 {
-    return cohort->own == SLOT_NONE ? NULL : rooms_held(&inv->key_slots, cohort->own);
+    return cohort->own == SLOT_NONE ? NULL : slot_map_held(&inv->key_slots, cohort->own);
 }
 struct order_key row_order_key(const void *row);
 

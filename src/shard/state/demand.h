@@ -121,7 +121,7 @@ struct needs {
     struct needs_options options;
     uint64_t bytes, births, version;
     struct table clusters, kinds, sets, units;
-    struct rooms cluster_slots, kind_slots, set_slots;
+    struct slot_map cluster_slots, kind_slots, set_slots;
     uint32_t row_count, reported_count, filled_count;
     uint32_t held;           /* references to kinds that no row holds: kind_hold(), retired sets */
     struct retired *retired; /* replaced sets that are still read */

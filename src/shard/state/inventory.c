@@ -81,7 +81,7 @@ void inventory_close(struct inventory *inventory)
                               &inventory->stamps,   &inventory->promises, &inventory->shapes,
                               &inventory->postings, &inventory->looks,    &inventory->cohorts,
                               &inventory->outfits};
-    struct rooms *slots[] = {
+    struct slot_map *slots[] = {
         &inventory->origin_slots, &inventory->cluster_slots, &inventory->key_slots,
         &inventory->family_slots, &inventory->posting_slots, &inventory->look_slots,
         &inventory->shape_slots,  &inventory->cohort_slots,  &inventory->outfit_slots};
@@ -91,7 +91,7 @@ void inventory_close(struct inventory *inventory)
         assert(tables[i]->count == 0); /* no shared object may outlive its last user */
         table_deinit(tables[i], &inventory->bytes);
     }
-    for (size_t i = 0; i < ARRAY_LEN(slots); i++) rooms_deinit(slots[i], &inventory->bytes);
+    for (size_t i = 0; i < ARRAY_LEN(slots); i++) slot_map_deinit(slots[i], &inventory->bytes);
     array_free(inventory->nobodys.at, inventory->nobodys.cap, sizeof *inventory->nobodys.at,
                &inventory->bytes);
     array_free(inventory->look_briefs, inventory->look_briefs_cap, sizeof *inventory->look_briefs,

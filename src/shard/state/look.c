@@ -188,10 +188,10 @@ enum err look_take(struct inventory *inv, const struct attributes *attributes,
     memset(look, 0, look_size(count));
     look->attribute_count = count;
     for (uint32_t i = 0; i < count; i++) look_places(look)[i] = LOOK_HIDDEN;
-    err = rooms_take(&inv->look_slots, look, &look->slot, &inv->label_bytes);
+    err = slot_map_take(&inv->look_slots, look, &look->slot, &inv->label_bytes);
     if (!err) {
         err = look_fill(inv, attributes, look);
-        if (err) rooms_give(&inv->look_slots, look->slot);
+        if (err) slot_map_give(&inv->look_slots, look->slot);
     }
     if (err) {
         look_free(inv, look);
@@ -209,7 +209,7 @@ void look_give(struct inventory *inv, struct look *look)
 {
     if (!look || --look->link.refs) return;
     table_remove(&inv->looks, &look->link);
-    rooms_give(&inv->look_slots, look->slot);
+    slot_map_give(&inv->look_slots, look->slot);
     inv->looks_version++;
     for (int i = 0; i < POOL_COUNT; i++) {
         assert(look->pools[i].count == 0);

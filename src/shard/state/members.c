@@ -129,7 +129,8 @@ struct cohort_change cohort_change_of(const struct inventory *inv, const struct 
 {
     const struct key *own = cohort_key(inv, cohort);
     uint32_t slot = inv->look_briefs[cohort->traits.look->slot].type;
-    const struct posting *type = slot == SLOT_NONE ? NULL : rooms_held(&inv->posting_slots, slot);
+    const struct posting *type =
+        slot == SLOT_NONE ? NULL : slot_map_held(&inv->posting_slots, slot);
 
     assert(cohort->traits.cluster); /* the machine is bound to the cluster or was bought for it */
     return (struct cohort_change){

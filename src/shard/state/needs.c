@@ -133,7 +133,7 @@ void needs_close(struct needs *needs)
 {
     if (!needs) return;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        shared_give(needs, &demand_cluster_kind, rooms_get(&needs->cluster_slots, i));
+        shared_give(needs, &demand_cluster_kind, slot_map_get(&needs->cluster_slots, i));
     }
     needs_keep(needs);
     assert(needs->kinds.count == 0 && needs->sets.count == 0 && needs->units.count == 0);
@@ -141,9 +141,9 @@ void needs_close(struct needs *needs)
     table_deinit(&needs->kinds, &needs->bytes);
     table_deinit(&needs->sets, &needs->bytes);
     table_deinit(&needs->units, &needs->bytes);
-    rooms_deinit(&needs->cluster_slots, &needs->bytes);
-    rooms_deinit(&needs->kind_slots, &needs->bytes);
-    rooms_deinit(&needs->set_slots, &needs->bytes);
+    slot_map_deinit(&needs->cluster_slots, &needs->bytes);
+    slot_map_deinit(&needs->kind_slots, &needs->bytes);
+    slot_map_deinit(&needs->set_slots, &needs->bytes);
     array_free(needs->order, needs->order_cap, sizeof(struct demand *), &needs->bytes);
     array_free(needs->order_from, needs->order_from_cap, sizeof *needs->order_from, &needs->bytes);
     array_free(needs->folds, needs->folds_cap, sizeof(struct fold *), &needs->bytes);

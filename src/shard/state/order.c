@@ -68,7 +68,7 @@ static void order_number_gangs(struct needs *needs)
 {
     needs->gangs_count = needs->folds_count = 0;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        struct demand_cluster *cluster = slot_map_get(&needs->cluster_slots, i);
         struct demand_set *set = cluster ? &cluster->set : NULL;
         if (!set) continue;
         for (uint32_t k = 0; k < set->gangs_count; k++) set->gangs[k].number = needs->gangs_count++;
@@ -93,7 +93,7 @@ static void order_keep(struct needs *needs)
 
     for (uint32_t i = 0; i < needs->order_count; i++) {
         uint32_t from = needs->order_from[i];
-        if (!order_has(needs, rooms_get(&needs->cluster_slots, from))) continue;
+        if (!order_has(needs, slot_map_get(&needs->cluster_slots, from))) continue;
         needs->order[kept] = needs->order[i];
         needs->order_from[kept++] = from;
     }
@@ -105,7 +105,7 @@ static void order_collect(const struct needs *needs, struct demand **rows)
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        struct demand_cluster *cluster = slot_map_get(&needs->cluster_slots, i);
         if (!cluster || order_has(needs, cluster)) continue;
         for (uint32_t k = 0; k < cluster->set.demand_count; k++)
             rows[count++] = &cluster->set.demands[k];
@@ -133,7 +133,7 @@ enum err needs_order(struct needs *needs)
 
     if (needs->ordered == needs->version) return ERR_OK;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        struct demand_cluster *cluster = slot_map_get(&needs->cluster_slots, i);
         if (!cluster) continue;
         demands += cluster->set.demand_count;
         folds += cluster->set.fold_count;

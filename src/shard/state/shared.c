@@ -63,7 +63,7 @@ static enum err shared_make(void *owner, const struct shared_kind *kind, const v
                             struct str text, uint32_t hash, struct table_link **ret_link)
 {
     struct table *table = shared_at(owner, kind->table);
-    struct rooms *slots = kind->slots ? shared_at(owner, kind->slots) : NULL;
+    struct slot_map *slots = kind->slots ? shared_at(owner, kind->slots) : NULL;
     uint64_t *bytes = shared_at(owner, kind->bytes);
     enum err err = table_reserve(table, bytes);
     struct table_link *link = err ? NULL : memory_take(bytes, kind->size + text.len);
@@ -74,10 +74,10 @@ static enum err shared_make(void *owner, const struct shared_kind *kind, const v
     link->refs = 0;
     if (kind->text) memcpy(shared_at(link, kind->len), &len, sizeof len);
     if (len) memcpy(shared_at(link, kind->text), text.at, len);
-    if (slots) err = rooms_take(slots, link, shared_at(link, kind->slot), bytes);
+    if (slots) err = slot_map_take(slots, link, shared_at(link, kind->slot), bytes);
     if (!err && kind->born) {
         err = kind->born(owner, link);
-        if (err && slots) rooms_give(slots, *(uint32_t *)shared_at(link, kind->slot));
+        if (err && slots) slot_map_give(slots, *(uint32_t *)shared_at(link, kind->slot));
     }
     if (err) {
         memory_give(bytes, link, kind->size + len);
@@ -123,7 +123,7 @@ void shared_give(void *owner, const struct shared_kind *kind, void *object)
     if (kind->gone) kind->gone(owner, object);
     table_remove(shared_at(owner, kind->table), link);
     if (kind->slots)
-        rooms_give(shared_at(owner, kind->slots), *(uint32_t *)shared_at(object, kind->slot));
+        slot_map_give(shared_at(owner, kind->slots), *(uint32_t *)shared_at(object, kind->slot));
     shared_empty(owner, kind, object);
     memory_give(shared_at(owner, kind->bytes), link, kind->size + shared_len(kind, object));
 }

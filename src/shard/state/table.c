@@ -104,34 +104,34 @@ void array_free(void *items, uint32_t cap, size_t size, uint64_t *bytes)
     if (items) memory_give(bytes, items, cap * size);
 }
 
-enum err rooms_take(struct rooms *rooms, void *object, uint32_t *ret_slot, uint64_t *bytes)
+enum err slot_map_take(struct slot_map *map, void *object, uint32_t *ret_slot, uint64_t *bytes)
 {
-    uint32_t slot = rooms->first_free;
+    uint32_t slot = map->first_free;
     enum err err;
 
     if (slot) { /* a free slot contains the number of the next free slot, tagged as an odd value */
         slot--;
-        rooms->first_free = (uint32_t)((uintptr_t)rooms->at[slot] >> 1);
+        map->first_free = (uint32_t)((uintptr_t)map->at[slot] >> 1);
     } else {
-        err = array_reserve(&rooms->at, rooms->used, &rooms->cap, sizeof *rooms->at, bytes);
+        err = array_reserve(&map->at, map->used, &map->cap, sizeof *map->at, bytes);
         if (err) return err;
-        slot = rooms->used++;
+        slot = map->used++;
     }
-    rooms->at[slot] = object;
+    map->at[slot] = object;
     *ret_slot = slot;
     return ERR_OK;
 }
 
-void rooms_give(struct rooms *rooms, uint32_t slot)
+void slot_map_give(struct slot_map *map, uint32_t slot)
 {
-    uintptr_t chain = (uintptr_t)rooms->first_free << 1 | 1;
+    uintptr_t chain = (uintptr_t)map->first_free << 1 | 1;
 
-    memcpy(&rooms->at[slot], &chain, sizeof chain);
-    rooms->first_free = slot + 1;
+    memcpy(&map->at[slot], &chain, sizeof chain);
+    map->first_free = slot + 1;
 }
 
-void rooms_deinit(struct rooms *rooms, uint64_t *bytes)
+void slot_map_deinit(struct slot_map *map, uint64_t *bytes)
 {
-    array_free(rooms->at, rooms->cap, sizeof *rooms->at, bytes);
-    *rooms = (struct rooms){0};
+    array_free(map->at, map->cap, sizeof *map->at, bytes);
+    *map = (struct slot_map){0};
 }

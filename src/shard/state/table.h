@@ -34,24 +34,24 @@ static inline struct table_link *table_chain(const struct table *table, uint32_t
         if (link->hash == (wanted_hash))
 
 /* Slot numbers for objects: small and reused, for use as array indexes. All are below `used`. */
-struct rooms {                      /* zeroed: empty */
-    void **at;                      /* free slots form a chain, see rooms_get() */
+struct slot_map {                   /* zeroed: empty */
+    void **at;                      /* free slots form a chain, see slot_map_get() */
     uint32_t used, cap, first_free; /* head of the chain of free slots: slot + 1; 0: empty */
 };
 /* Returns the object in a slot below `used`; NULL if the slot is free (tagged by an odd value). */
-static inline void *rooms_get(const struct rooms *rooms, uint32_t slot)
+static inline void *slot_map_get(const struct slot_map *map, uint32_t slot)
 {
-    return (uintptr_t)rooms->at[slot] & 1 ? NULL : rooms->at[slot];
+    return (uintptr_t)map->at[slot] & 1 ? NULL : map->at[slot];
 }
 /* Returns the object in a slot whose user holds a reference, so the slot is not free. */
-static inline void *rooms_held(const struct rooms *rooms, uint32_t slot)
+static inline void *slot_map_held(const struct slot_map *map, uint32_t slot)
 {
-    assert(slot < rooms->used && !((uintptr_t)rooms->at[slot] & 1));
-    return rooms->at[slot];
+    assert(slot < map->used && !((uintptr_t)map->at[slot] & 1));
+    return map->at[slot];
 }
-enum err rooms_take(struct rooms *rooms, void *object, uint32_t *ret_slot, uint64_t *bytes);
-void rooms_give(struct rooms *rooms, uint32_t slot);
-void rooms_deinit(struct rooms *rooms, uint64_t *bytes);
+enum err slot_map_take(struct slot_map *map, void *object, uint32_t *ret_slot, uint64_t *bytes);
+void slot_map_give(struct slot_map *map, uint32_t slot);
+void slot_map_deinit(struct slot_map *map, uint64_t *bytes);
 
 /* Makes room for one more item of `size` bytes in *items_pointer, an array that doubles. */
 enum err array_reserve(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,

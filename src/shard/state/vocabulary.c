@@ -56,12 +56,12 @@ const struct origin *origin_at(const struct inventory *inv, uint32_t slot)
 {
     static const struct origin nothing;
 
-    return slot == SLOT_NONE ? &nothing : rooms_held(&inv->origin_slots, slot);
+    return slot == SLOT_NONE ? &nothing : slot_map_held(&inv->origin_slots, slot);
 }
 
 void origin_give(struct inventory *inv, uint32_t slot)
 {
-    if (slot != SLOT_NONE) shared_give(inv, &origin_kind, rooms_held(&inv->origin_slots, slot));
+    if (slot != SLOT_NONE) shared_give(inv, &origin_kind, slot_map_held(&inv->origin_slots, slot));
 }
 
 /* --- clusters --- */
