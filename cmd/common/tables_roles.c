@@ -307,7 +307,7 @@ TABLE(
     NUMBER("victim.reclamation-weight", DECIMAL, "0.1", 0, 1000000000,
            "how much its reclamation penalty counts"),
     NUMBER("victim.drain-estimate", DURATION, "30s", 0, DAY_MS,
-           "how long a drain is thought to take"),
+           "how long a drain is expected to take"),
     OPTIONS_ROLE_TLS(
         "shard-shard-0",
         "certificate of this shard, as `musterctl cert issue shard` makes it; with it every "

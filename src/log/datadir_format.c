@@ -27,7 +27,7 @@ static enum err datadir_format_make_room(struct fs *fs, const char *dir, const c
                     note);
 }
 
-enum err datadir_make_rooms(struct fs *fs, const char *dir, uint64_t unique, struct note *note)
+enum err datadir_make_subdirs(struct fs *fs, const char *dir, uint64_t unique, struct note *note)
 {
     enum err err = datadir_format_make_room(fs, dir, "log", STR("muster-log 1\n"), unique, note);
     return err ? err
@@ -53,7 +53,7 @@ static enum err left_in(struct fs *fs, const char *dir, const char *name, char p
     return err;
 }
 
-enum err datadir_empty_room(struct fs *fs, const char *dir, const char *name, struct note *note)
+enum err datadir_empty_subdir(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     char path[FS_PATH_CAP], file[FS_PATH_CAP];
     struct buf left;
@@ -68,8 +68,8 @@ enum err datadir_empty_room(struct fs *fs, const char *dir, const char *name, st
     return fs_noted(err, "empty", path, note);
 }
 
-static enum err room_must_be_empty(struct fs *fs, const char *dir, const char *name,
-                                   struct note *note)
+static enum err subdir_must_be_empty(struct fs *fs, const char *dir, const char *name,
+                                     struct note *note)
 {
     char path[FS_PATH_CAP];
     struct buf left;
@@ -94,7 +94,7 @@ static enum err must_be_free(struct fs *fs, const char *dir, struct note *note)
     if (!err) err = datadir_has(fs, dir, DATADIR_NEXT, &half_made, note);
     if (err) return err;
     enum err (*look)(struct fs *, const char *, const char *, struct note *) =
-        half_made ? datadir_empty_room : room_must_be_empty;
+        half_made ? datadir_empty_subdir : subdir_must_be_empty;
     err = look(fs, dir, "log", note);
     return err ? err : look(fs, dir, "snap", note);
 }
@@ -175,7 +175,7 @@ static enum err format_locked(const struct datadir_format_options *options,
     if (options->founders && (err = members_encode(&founders, &configuration)))
         note_set(note, "configuration: %s", err_text(err));
     if (!err) err = datadir_write_file(fs, dir, DATADIR_NEXT, &datadir, unique, note);
-    if (!err) err = datadir_make_rooms(fs, dir, unique, note);
+    if (!err) err = datadir_make_subdirs(fs, dir, unique, note);
     if (!err) {
         struct datadir_first first = {
             .fs = fs,

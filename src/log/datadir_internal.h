@@ -37,7 +37,7 @@ enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note
 /* The last step of a change: renames FORMAT.new to FORMAT, durably. */
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
 /* Creates log/ and snap/ with their FORMAT lines. Existing ones are kept. */
-enum err datadir_make_rooms(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
+enum err datadir_make_subdirs(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
 /* These functions note what failed and for which path. */
 enum err datadir_sync(struct fs *fs, const char *dir, struct note *note);
 enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note); /* removes temporaries */
@@ -57,7 +57,7 @@ static inline struct wal_options datadir_wal(struct fs *fs, struct entropy *entr
                                 .replica_id = datadir->replica_id};
 }
 /* Removes every file of log/ or snap/; a missing directory is fine. */
-enum err datadir_empty_room(struct fs *fs, const char *dir, const char *name, struct note *note);
+enum err datadir_empty_subdir(struct fs *fs, const char *dir, const char *name, struct note *note);
 /* Content of a new log: no entries, and a vote in term `term` for no candidate. With a
  * configuration, that configuration is the entry at index 1. */
 struct datadir_first {

@@ -19,7 +19,7 @@ static enum err put_aside(struct fs *fs, const char *dir, const char *aside, con
     if (!err) err = fs_path(aside, name, to, note);
     if (!err) err = datadir_has(fs, aside, name, &moved, note);
     if (err) return err;
-    if (moved) return datadir_empty_room(fs, dir, name, note);
+    if (moved) return datadir_empty_subdir(fs, dir, name, note);
     err = fs_rename(fs, from, to);
     if (err == ERR_NOT_FOUND) return ERR_OK; /* a missing directory is no loss here */
     if (!err) err = fs_sync_dir(fs, aside);
@@ -48,7 +48,7 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     if (!err) err = datadir_make(fs, aside, note);
     if (!err) err = put_aside(fs, dir, aside, "log", note);
     if (!err) err = put_aside(fs, dir, aside, "snap", note);
-    if (!err) err = datadir_make_rooms(fs, dir, unique, note);
+    if (!err) err = datadir_make_subdirs(fs, dir, unique, note);
     if (!err) {
         struct datadir_first first = {.fs = fs, .entropy = entropy, .dir = dir, .datadir = next};
         err = datadir_write_first(&first, note);

@@ -40,7 +40,7 @@ static enum err remove_one(struct datadir_restore_work *work, const char *dir, c
 
 static enum err remove_room(struct datadir_restore_work *work, const char *dir, const char *name)
 {
-    enum err err = datadir_empty_room(work->restore->fs, dir, name, work->note);
+    enum err err = datadir_empty_subdir(work->restore->fs, dir, name, work->note);
     return err ? err : remove_one(work, dir, name);
 }
 
@@ -128,7 +128,7 @@ static enum err build(struct datadir_restore_work *work)
     struct fs *fs = work->restore->fs;
     uint64_t unique = entropy_u64(work->restore->entropy);
     enum err err = datadir_make(fs, work->stage, work->note);
-    if (!err) err = datadir_make_rooms(fs, work->stage, unique, work->note);
+    if (!err) err = datadir_make_subdirs(fs, work->stage, unique, work->note);
     if (!err) err = write_snapshot(work);
     if (!err) err = datadir_restore_write_log(work);
     if (!err)

@@ -9,7 +9,7 @@
  *   interruption-penalty = 0.5        # dollars, or "pinned"; default: unspecified
  *   reclamation-penalty = 8
  *   instance-types = ["m5.large"]     # short for a requirement
- *   zones = ["a", "b"]                # likewise
+ *   zones = ["a", "b"]                # as types
  *   requirements = [{key = "disk", operator = "In", values = ["ssd"]}]
  *   spread = [{key = "topology.kubernetes.io/zone", max-skew = 1, when = "DoNotSchedule"}]
  *   co-locate = {key = "topology.kubernetes.io/zone", group = "training-7"}

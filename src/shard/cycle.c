@@ -62,7 +62,7 @@ struct cycles {
     struct decide_job begins, ends;
     /* Owned by the decide thread until `ends` is done. */
     struct provider_list *reading;
-    struct decide_context *context; /* set while a job runs; `out` likewise */
+    struct decide_context *context; /* set while a job runs, as `out` is */
     struct effects *out;
     bool given_up; /* the rest of this List is ignored */
     struct note why;

@@ -17,6 +17,7 @@ WORDS = {  # word: what to write instead
     "stands": "is, holds, remains", "stood": "was, held", "shelf": "the field's term", "shelves": "the field's term",
     "whoever": "the caller, the owner", "hence": "therefore", "thereby": "by this", "mend": "fix", "mends": "fixes",
     "errand": "request, call", "outcast": "removed replica", "thinker": "decide thread", "courier": "caller thread",
+    "rooms": "slots", "desk": "the field's term", "likewise": "also, the same", "thought": "expected, decision",
 }
 WORD = re.compile(r"(?<![A-Za-z])(%s)(?![A-Za-z])" % "|".join(WORDS), re.I)
 STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')

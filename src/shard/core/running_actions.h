@@ -26,7 +26,7 @@
 enum task_step {
     STEP_WAITING,
     STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Not running */
-    STEP_CREATE,   /* the provider was called and has not answered; the next steps likewise */
+    STEP_CREATE,   /* this and the next steps: the provider was called and has not answered */
     STEP_BLOB,     /* the operator was asked for a bootstrap blob. Not counted as running */
     STEP_CONFIGURE,
     STEP_DRAIN,

@@ -127,7 +127,7 @@ void action_add(struct decider *e, const struct action *action)
     }
 }
 
-bool kept_rooms(struct decider *e, const struct kept_array *arrays, size_t count)
+bool kept_arrays_reserve(struct decider *e, const struct kept_array *arrays, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct kept_array *a = &arrays[i];
@@ -152,7 +152,7 @@ static bool decider_start_kept(struct decider *e)
         {&e->sets, e->needs->set_slots.used, &e->set_cap, sizeof *e->sets},
     };
 
-    return kept_rooms(e, arrays, ARRAY_LEN(arrays));
+    return kept_arrays_reserve(e, arrays, ARRAY_LEN(arrays));
 }
 
 /* Discards all results of the last decision; caches stay valid. */

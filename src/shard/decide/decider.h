@@ -524,7 +524,7 @@ struct kept_array { /* the arguments of kept_room() */
     uint32_t count, *cap;
     size_t size;
 };
-bool kept_rooms(struct decider *e, const struct kept_array *arrays, size_t count);
+bool kept_arrays_reserve(struct decider *e, const struct kept_array *arrays, size_t count);
 
 /* want.c */
 /* Computes what the row lacks. Must be called before the functions below. */

@@ -256,7 +256,7 @@ void normalise(struct decider *e)
     f.fits = decider_alloc(e, needs->gangs_count, sizeof *f.fits);
     f.counts = decider_alloc(e, needs->folds_count, sizeof *f.counts);
     f.arrivals = decider_alloc(e, needs->folds_count, sizeof *f.arrivals);
-    if (!kept_rooms(e, arrays, ARRAY_LEN(arrays)) || e->err) return;
+    if (!kept_arrays_reserve(e, arrays, ARRAY_LEN(arrays)) || e->err) return;
     if (demand_changed) {
         if (e->folded) memset(e->folded, 0, e->folded_cap);
         gangs_find(e);

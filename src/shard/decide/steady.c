@@ -107,7 +107,7 @@ static void rows_read(struct decider *e)
     uint32_t cap = e->verdict_cap;
     bool known = false;
 
-    if (!kept_rooms(e, arrays, ARRAY_LEN(arrays))) return;
+    if (!kept_arrays_reserve(e, arrays, ARRAY_LEN(arrays))) return;
     rows_index(e);
     for (uint32_t i = 0; i < e->row_count; i++) {
         struct row_state *state = row_state_of(e, e->rows[i]);
