@@ -105,6 +105,7 @@ struct backend_ops {
     const char *name; /* for example "catalogue" */
     /* needs bootstrap_blob, also after a restart: the blob stays on disk until Configure is over */
     bool keeps_blobs;
+    bool ignores_offers; /* the offers of machines given to the backend are empty: saves time */
     /* Returns whether the backend would execute the operation: ERR_OK; ERR_UNSUPPORTED
      * (UNIMPLEMENTED on the wire: such a machine is never deleted), ERR_FULL (a quota:
      * RESOURCE_EXHAUSTED), ERR_UNAVAILABLE; never ERR_PRECONDITION or ERR_FENCED, which only the

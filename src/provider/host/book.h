@@ -43,6 +43,7 @@ struct book_options {
     const char *provider; /* HostRef.provider; borrowed */
     size_t machines_max;  /* 0: BOOK_MACHINES_MAX */
     bool keeps_blobs;
+    bool ignores_offers; /* as in struct backend_ops */
 };
 enum err book_open(const struct book_options *options, struct book **ret_book); /* ERR_NOMEM */
 void book_close(struct book *book); /* NULL is allowed */

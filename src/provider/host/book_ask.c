@@ -32,15 +32,16 @@ const char *book_outcome_name(enum book_outcome outcome)
 }
 
 /* Decodes a machine for the backend; its views are in the arena or in the entry. */
-static enum err entry_read(const struct book_entry *e, struct arena *arena,
+static enum err entry_read(const struct book *book, const struct book_entry *e, struct arena *arena,
                            struct backend_operation *operation)
 {
+    struct str offer = book->options.ignores_offers ? STR_EMPTY : pool_text(e->offer);
     char *room = arena_alloc(arena, ENTRY_HOST_CAP);
 
     if (!room) return ERR_NOMEM;
     operation->machine =
         (struct backend_machine){.id = entry_id(e), .state = e->state, .host = entry_host(e, room)};
-    return offer_read(pool_text(e->offer), pool_text(e->binding), arena, operation);
+    return offer_read(offer, pool_text(e->binding), arena, operation);
 }
 
 /* --- checks of the arguments --- */
@@ -157,7 +158,7 @@ static enum err book_check_backend(struct book *book, const struct book_request 
         return note_fail(note, ERR_FULL, "too many bootstrap blobs are under way");
     if (!backend || !backend->ops->check) return ERR_OK;
     arena_init(&arena, OFFER_ARENA_MAX);
-    err = entry_read(e, &arena, &operation);
+    err = entry_read(book, e, &arena, &operation);
     if (!err) err = backend->ops->check(backend, request->kind, &operation.machine, note);
     arena_deinit(&arena);
     assert(err != ERR_PRECONDITION && err != ERR_FENCED);
@@ -289,7 +290,7 @@ bool book_operation(struct book *book, struct operation_ticket ticket, struct ar
 
     *ret_err = ERR_OK;
     if (!e) return false;
-    *ret_err = entry_read(e, arena, &operation);
+    *ret_err = entry_read(book, e, arena, &operation);
     if (*ret_err) return false;
     operation.kind = operation_passing(e->state);
     if (operation.kind != OPERATION_CONFIGURE) operation.metadata_count = 0;
@@ -408,7 +409,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         /* also skips strangers, whose state is lower */
         if (e->state <= MACHINE_SPECULATIVE) continue;
         arena_reset(&arena);
-        err = entry_read(e, &arena, &operation);
+        err = entry_read(book, e, &arena, &operation);
         if (!err) err = each(context, &operation.machine, entry_ticket(e, entry_under_way(e)));
     }
     arena_deinit(&arena);

@@ -449,6 +449,7 @@ static void cloud_close(struct backend *backend)
 
 static const struct backend_ops cloud_ops = {
     .name = "catalogue",
+    .ignores_offers = true,
     .check = cloud_check,
     .start = cloud_start,
     .adopt = cloud_adopt,

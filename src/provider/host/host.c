@@ -382,6 +382,7 @@ enum err host_open(const struct host_options *options, struct host **ret_host, s
         .provider = options->name,
         .machines_max = options->machines_max,
         .keeps_blobs = options->own_backend->ops->keeps_blobs,
+        .ignores_offers = options->own_backend->ops->ignores_offers,
     };
     enum err err;
 
