@@ -77,8 +77,6 @@ static void assign_claim(struct decider *e, struct want *w, enum pool_kind kind)
  * for. Then claims Creating machines that have no destination. */
 void credit(struct decider *e, struct want *w)
 {
-    struct supply_pool *pool = &e->own_pool;
-
     if (w->live && w->cluster &&
         w->cluster->machines[MACHINE_CONFIGURED] > e->claimed[w->cluster->slot]) {
         keep_order_credit(e, w, KEEP_CONFIGURED);
@@ -86,10 +84,7 @@ void credit(struct decider *e, struct want *w)
     if (w->live && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
         keep_order_credit(e, w, KEEP_CONFIGURING);
     }
-    if (!w->live || !e->inventory->nobodys.count) return;
-    pool->count = pool->head = 0;
-    pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
-    pool_take_all(e, w, pool, want_claim);
+    if (e->inventory->nobodys.count) assign_claim(e, w, POOL_OF_CREATING);
 }
 
 static void assign_rest(struct decider *e, struct want *w)
@@ -142,17 +137,17 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
  * are decided in full. */
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
-    struct row_state *state = row_at(e, row);
+    struct course *c = &row_at(e, row)->course;
     struct want *w = &e->wants[row];
     uint32_t from = e->log.count;
-    bool again = replay_own(e, row, state);
+    bool again = replay_own(e, row, c);
 
-    if (!again && steady_takes(e, row, state)) {
-        replay_steady(e, row, state);
+    if (!again && steady_takes(e, row)) {
+        replay_steady(e, row, c);
         again = true;
     }
     if (again) {
-        if (state->course.again) assign_turn_add(e, row, from);
+        if (c->again) assign_turn_add(e, row, from);
         return;
     }
     want_begin(e, row);

@@ -48,12 +48,13 @@ void decider_close(struct decider *engine)
     arena_deinit(&engine->rows_arena);
     keep_orders_free(engine);
     void *const kept[] = {
-        engine->sources,      engine->keys,          engine->cohorts,  engine->clusters,
-        engine->family_marks, engine->sets,          engine->states,   engine->slots,
-        engine->verdicts,     engine->verdicts_next, engine->wants,    engine->levels,
-        engine->gang_rows,    engine->gang_places,   engine->victims,  engine->victim_types,
-        engine->rows,         engine->folded,        engine->takes.at, engine->before.at,
-        engine->ties.at,      engine->ties_before.at};
+        engine->sources,       engine->keys,       engine->cohorts,      engine->clusters,
+        engine->family_marks,  engine->sets,       engine->states,       engine->slots,
+        engine->steady,        engine->key_states, engine->memories,     engine->verdicts,
+        engine->verdicts_next, engine->wants,      engine->levels,       engine->gang_rows,
+        engine->gang_places,   engine->victims,    engine->victim_types, engine->rows,
+        engine->folded,        engine->takes.at,   engine->before.at,    engine->ties.at,
+        engine->ties_before.at};
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) free(kept[i]);
     free(engine);
 }
@@ -143,6 +144,7 @@ static bool decider_start_kept(struct decider *e)
     const struct kept_array arrays[] = {
         {&e->sources, inv->cohort_slots.used, &e->source_cap, sizeof *e->sources},
         {&e->cohorts, inv->cohort_slots.used, &e->cohort_cap, sizeof *e->cohorts},
+        {&e->key_states, inv->key_slots.used, &e->key_state_cap, sizeof *e->key_states},
         {&e->keys, inv->key_slots.used, &e->key_cap, sizeof *e->keys},
         {&e->family_marks, inv->family_slots.used, &e->family_cap, sizeof *e->family_marks},
         {&e->clusters, inv->cluster_slots.used, &e->cluster_cap, sizeof *e->clusters},

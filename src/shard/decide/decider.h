@@ -229,15 +229,15 @@ struct course {
     uint32_t tie_from, tie_count; /* gang, part B: supply of the want.ties domains, in e->ties */
 };
 
-/* Everything the engine knows about a row while its demand exists. Indexed by demand->memory. */
-struct row_state { /* fields that every turn reads come first */
-    struct steady steady;
+/* What the engine knows about a row while its demand exists is in three arrays indexed by
+ * demand->memory: steady, states, memories. The first is small, because every decision reads all of
+ * it. */
+struct row_state {
     bool has_verdict; /* the verdict at `place` is valid if the row is steady or replayed */
     bool parked;
     uint32_t place; /* index of the row in e->rows */
     uint64_t made;  /* value of e->rows_made when the row was last in e->rows */
     struct course course;
-    struct row_memory memory;
 };
 
 /* A cohort that differs, or may differ, from its state at the same turn of the last decision. */
@@ -260,7 +260,6 @@ struct keep_orders { /* of one cluster and state, by instance type; see keep_ord
  * slots. Fields named after a decision hold the decision's number; a smaller number means "not in
  * this decision". */
 struct key_note {
-    uint64_t state;      /* key_state() when machines of the key were last taken */
     uint32_t steady_row; /* the steady row that takes this key, if there is one */
     uint32_t marked;     /* decision in which a cohort of this key was last marked */
     uint32_t kept;       /* last decision that saw an Idle machine promised to this key */
@@ -288,18 +287,21 @@ struct decider {
 
     /* Kept between decisions; rebuilt where the input has changed. */
     struct supply_source *sources; /* by slot of the cohort */
+    uint64_t *key_states; /* by slot: key_state() when machines of the key were last taken */
     struct key_note *keys;
     struct cohort_note *cohorts;
     struct cluster_note *clusters;
     uint32_t *family_marks; /* by slot: decision in which a cohort of the family was last marked */
-    uint32_t source_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
+    uint32_t source_cap, key_state_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
     struct set_memory *sets;    /* by slot of the set */
     struct victims_at *victims; /* by slot of the look: Configured machines that are not excess */
     uint64_t *victim_types; /* by slot of the type's posting + 1: decision that made the lists */
     uint32_t victims_cap, victim_type_cap;
     uint32_t folded_cap;
-    struct row_state *states; /* by demand->memory */
-    uint32_t state_count, state_cap;
+    struct steady *steady; /* by demand->memory, like states and memories */
+    struct row_state *states;
+    struct row_memory *memories;
+    uint32_t state_count, steady_cap, state_cap, memory_cap;
     struct demand **rows; /* the normalised rows in the order of Needs */
     uint32_t row_count, row_cap, folded_rows;
     uint8_t *folded;         /* by place in the order of the needs table: the gang was folded */
@@ -311,7 +313,7 @@ struct decider {
 
     /* Indexed by the row's place, kept while the rows stay the same: steady.c. */
     uint64_t rows_read, changes_read; /* rows_made and inventory changes processed by steady.c */
-    uint32_t *slots, slot_cap;        /* by row: index of its state in `states` */
+    uint32_t *slots, slot_cap;        /* by row: its index in steady, states, memories */
     struct need_verdict *verdicts, *verdicts_next; /* verdicts_next: used when the rows change */
     uint32_t verdict_cap, verdict_next_cap;
     struct want *wants; /* an entry is valid if its row is decided in full */
@@ -369,12 +371,12 @@ static inline uint64_t key_state(const struct decider *e, bool all)
 }
 static inline bool key_all(const struct decider *e, uint32_t slot)
 {
-    return e->keys[slot].state == key_state(e, true);
+    return e->key_states[slot] == key_state(e, true);
 }
 /* some or all of its machines were taken */
 static inline bool key_touched(const struct decider *e, uint32_t slot)
 {
-    return e->keys[slot].state >= key_state(e, false);
+    return e->key_states[slot] >= key_state(e, false);
 }
 
 static inline uint32_t source_left(const struct decider *e, const struct supply_source *s)
@@ -418,13 +420,17 @@ void want_find(struct decider *e, struct want *w, struct demand *demand);
 /* Determines which rows are steady in the present inventory, and updates the other rows. */
 void steady_refresh(struct decider *e);
 /* The row's turn: if it is steady, it takes its key. False: the row must be decided in full. */
-bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state);
+bool steady_takes(struct decider *e, uint32_t row);
 /* Makes the row steady if it takes all of its own machines and lacks nothing. */
 void steady_begin(struct decider *e, uint32_t row);
 void want_begin(struct decider *e, uint32_t row); /* starts to decide a row in full */
 static inline struct row_state *row_at(const struct decider *e, uint32_t row)
 {
     return &e->states[e->slots[row]];
+}
+static inline struct steady *steady_at(const struct decider *e, uint32_t row)
+{
+    return &e->steady[e->slots[row]];
 }
 static inline void row_forget(struct row_state *state) /* forgets course and verdict */
 {
@@ -433,7 +439,7 @@ static inline void row_forget(struct row_state *state) /* forgets course and ver
 }
 static inline struct row_memory *want_memory(const struct decider *e, const struct want *w)
 {
-    return &row_at(e, (uint32_t)(w - e->wants))->memory;
+    return &e->memories[e->slots[w - e->wants]];
 }
 
 /* replay.c */
@@ -441,11 +447,11 @@ void replay_start(struct decider *e);
 /* marks a cohort that changed since the last decision */
 void replay_note(struct decider *e, const struct cohort_change *change);
 /* True if the row has the own machines of the last decision, and its other inputs need no check. */
-bool replay_expects(const struct decider *e, const struct row_state *state);
+bool replay_expects(const struct decider *e, const struct course *c);
 /* Part A: takes what the row took last time. False: the row must be decided in full. */
-bool replay_own(struct decider *e, uint32_t row, struct row_state *state);
+bool replay_own(struct decider *e, uint32_t row, struct course *c);
 /* Part A: record a row that was steady, and a row that was decided in full. */
-void replay_steady(struct decider *e, uint32_t row, struct row_state *state);
+void replay_steady(struct decider *e, uint32_t row, struct course *c);
 void replay_owned(struct decider *e, struct want *w);
 /* Part B: replays a turn, and records a row decided in full. If replay_rest() returns false, it has
  * initialised the want. */
@@ -492,7 +498,9 @@ struct type_walk {
     const struct type_bags *types;
     const struct set_memory *memory;
     const struct resources *wanted;
-    uint32_t type, item; /* position of the next item */
+    uint32_t type, item;               /* position of the next item */
+    const struct machine_shape *shape; /* of the last item; most items of a type have one shape */
+    bool covers;                       /* this shape covers the wanted amounts */
 };
 /* Returns the next cohort; NULL at the end. */
 const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk);
@@ -561,6 +569,8 @@ enum pool_kind {
     POOL_OF_SPECULATIVE, /* sorted by effective cost */
     POOL_OF_EXCESS,      /* sorted by price */
     POOL_OF_VICTIMS,     /* sorted by score */
+    POOL_OF_CREATING,    /* without a destination, in no order */
+    POOL_OF_DRAINING,    /* without a destination, in no order */
 };
 /* bucket of the orders in that pool */
 static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w)

@@ -163,11 +163,9 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
 
 /* Adds everything in e->own_pool to the buckets. */
 static void gang_add_pool(struct decider *e, const struct want *w, struct buckets *b,
-                          enum member member)
+                          const struct supply_pool *pool, enum member member)
 {
-    for (uint32_t i = 0; i < e->own_pool.count; i++) {
-        bucket_add(e, w, b, e->own_pool.at[i].source, member);
-    }
+    for (uint32_t i = 0; i < pool->count; i++) bucket_add(e, w, b, pool->at[i].source, member);
 }
 
 static const struct posting *gang_served_by(struct decider *e, const struct want *w,
@@ -180,7 +178,7 @@ static const struct posting *gang_served_by(struct decider *e, const struct want
     buckets_start(&b, w);
     e->own_pool.count = e->own_pool.head = 0;
     for (int i = 0; i < OWN_STATES; i++) own_add(e, w, own_states[i], &e->own_pool);
-    gang_add_pool(e, w, &b, member);
+    gang_add_pool(e, w, &b, &e->own_pool, member);
     for (uint32_t i = 0; i < b.count; i++) {
         struct bucket *bucket = &b.at[i];
         bucket_score(e, &b, bucket);
@@ -214,7 +212,7 @@ void gang_own_first(struct decider *e, struct want *w)
 static void gang_add_bags(struct decider *e, const struct want *w, const struct set_memory *memory,
                           struct buckets *b, const struct type_bags *types)
 {
-    struct type_walk walk = {types, memory, w->demand->unit, 0, 0};
+    struct type_walk walk = {.types = types, .memory = memory, .wanted = w->demand->unit};
     const struct bag_item *item;
 
     while ((item = type_walk_next(e, &walk))) {
@@ -231,11 +229,9 @@ static void gang_add_creating(struct decider *e, const struct want *w, struct bu
 
     pool->count = pool->head = 0;
     own_add(e, w, MACHINE_CREATING, pool);
-    gang_add_pool(e, w, b, MEMBER_OWN);
-    if (!e->inventory->nobodys.count) return;
-    pool->count = 0;
-    pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
-    gang_add_pool(e, w, b, MEMBER_CREDITABLE);
+    gang_add_pool(e, w, b, pool, MEMBER_OWN);
+    pool = e->inventory->nobodys.count ? pool_of(e, POOL_OF_CREATING, w) : NULL;
+    if (pool) gang_add_pool(e, w, b, pool, MEMBER_CREDITABLE);
 }
 
 /* Subtracts the machines of one look from the racks that contain them. */

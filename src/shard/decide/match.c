@@ -151,10 +151,11 @@ const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
         if (!set_names_type(walk->memory, of_type->type)) continue;
         while (walk->item < of_type->bag.count) {
             const struct bag_item *item = &of_type->bag.at[walk->item++];
-            if (shape_covers(e, item->shape, walk->wanted) &&
-                set_matches(e, walk->memory, item->look)) {
-                return item;
-            }
+            const struct machine_shape *shape =
+                slot_map_held(&e->inventory->shape_slots, item->shape);
+            if (shape != walk->shape) walk->covers = resources_covers(shape->alloc, walk->wanted);
+            walk->shape = shape;
+            if (walk->covers && set_matches(e, walk->memory, item->look)) return item;
         }
     }
     return NULL;
@@ -164,7 +165,7 @@ uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
                          const struct set_memory *memory, const struct resources *wanted,
                          uint64_t most)
 {
-    struct type_walk walk = {types, memory, wanted, 0, 0};
+    struct type_walk walk = {.types = types, .memory = memory, .wanted = wanted};
     const struct bag_item *item;
     uint64_t machines = 0;
 

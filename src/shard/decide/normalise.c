@@ -52,25 +52,29 @@ static void memory_refresh(struct decider *e, struct row_memory *m, const struct
 
 struct row_state *row_state_of(struct decider *e, struct demand *d)
 {
-    struct row_state *s = d->memory < e->state_count ? &e->states[d->memory] : NULL;
+    uint32_t count = e->state_count + 1;
+    const struct kept_array arrays[] = {
+        {&e->steady, count, &e->steady_cap, sizeof *e->steady},
+        {&e->states, count, &e->state_cap, sizeof *e->states},
+        {&e->memories, count, &e->memory_cap, sizeof *e->memories},
+    };
 
-    if (s && s->memory.row == d->birth) return s;
-    if (!kept_room(e, &e->states, e->state_count + 1, &e->state_cap, sizeof *s)) return NULL;
-    d->memory = e->state_count++;
-    s = &e->states[d->memory];
-    *s = (struct row_state){
-        .memory = {.row = d->birth, .key = KEY_NONE, .version = UINT64_MAX /* forces a look-up */},
-        .steady.key = KEY_NONE,
-        .made = UINT64_MAX};
-    return s;
+    if (d->memory >= e->state_count || e->memories[d->memory].row != d->birth) {
+        if (!kept_arrays_reserve(e, arrays, ARRAY_LEN(arrays))) return NULL;
+        d->memory = e->state_count++;
+        e->steady[d->memory].key = KEY_NONE;
+        e->states[d->memory] = (struct row_state){.made = UINT64_MAX};
+        e->memories[d->memory] = (struct row_memory){
+            .row = d->birth, .key = KEY_NONE, .version = UINT64_MAX /* forces a look-up */};
+    }
+    return &e->states[d->memory];
 }
 
 struct row_memory *memory_of(struct decider *e, struct demand *d)
 {
-    struct row_state *s = row_state_of(e, d);
-
-    if (s) memory_refresh(e, &s->memory, d);
-    return s ? &s->memory : NULL;
+    if (!row_state_of(e, d)) return NULL;
+    memory_refresh(e, &e->memories[d->memory], d);
+    return &e->memories[d->memory];
 }
 
 /* States of removed rows stay allocated. When most states are of removed rows, all are dropped. */
@@ -249,7 +253,7 @@ void normalise(struct decider *e)
     const struct kept_array arrays[] = {
         {&e->folded, needs->order_count, &e->folded_cap, sizeof *e->folded},
         {&e->gang_places, needs->order_count, &e->gang_place_cap, sizeof *e->gang_places},
-        {&e->states, 1, &e->state_cap, sizeof *e->states},
+        {&e->memories, 1, &e->memory_cap, sizeof *e->memories},
     };
     struct folding f = {.changed = demand_changed};
 

@@ -205,6 +205,10 @@ static void pool_fill(struct decider *e, struct supply_pool *pool, enum pool_kin
         tails_add(e, w, pool->memory, pool);
     else if (kind == POOL_OF_VICTIMS)
         victims_open(e, w, pool);
+    else if (kind == POOL_OF_CREATING)
+        pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
+    else if (kind == POOL_OF_DRAINING)
+        pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_DRAINING, pool);
     else
         price_lists_open(e, kind, w, pool);
     pool_sort(pool, 0);
@@ -213,9 +217,9 @@ static void pool_fill(struct decider *e, struct supply_pool *pool, enum pool_kin
 struct supply_pool *pool_of(struct decider *e, enum pool_kind kind, const struct want *w)
 {
     struct set_memory *memory = set_recall(e, w->demand->kind->set);
-    uint32_t extra = kind == POOL_OF_VICTIMS  ? (uint32_t)w->demand->profile->priority
-                     : kind == POOL_OF_EXCESS ? 0
-                                              : pool_bucket(kind, w);
+    uint32_t extra = kind == POOL_OF_VICTIMS       ? (uint32_t)w->demand->profile->priority
+                     : kind == POOL_OF_SPECULATIVE ? pool_bucket(kind, w)
+                                                   : 0;
     struct kept_pool *kept;
 
     if (memory->pools_of != e->number) memory->pools = NULL;

@@ -84,9 +84,8 @@ static void preempt_coming_back(struct decider *e, struct want *w)
     own_add(e, w, MACHINE_DRAINING, pool);
     preempt_take(e, w, pool);
     if (!w->live || !e->inventory->nobodys.count) return;
-    pool->count = pool->head = 0;
-    pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_DRAINING, pool);
-    preempt_take(e, w, pool);
+    pool = pool_of(e, POOL_OF_DRAINING, w);
+    if (pool) preempt_take(e, w, pool);
 }
 
 /* The pool of a gang contains only machines of its domain and is used for this gang only. */

@@ -213,10 +213,8 @@ static bool replay_own_is_marked(const struct decider *e, const struct course *c
     return (c->gang ? e->keys[c->own].marked : e->family_marks[c->own]) == (uint32_t)e->number;
 }
 
-bool replay_expects(const struct decider *e, const struct row_state *state)
+bool replay_expects(const struct decider *e, const struct course *c)
 {
-    const struct course *c = &state->course;
-
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     return c->own == SLOT_NONE ? e->keys_same : !replay_own_is_marked(e, c);
 }
@@ -229,17 +227,16 @@ static uint32_t mark_first(const struct decider *e, const struct course *c)
 }
 
 /* True if the turn in part A can be replayed: it reads the row's own machines. */
-static bool replay_own_holds(struct decider *e, const struct row_state *state)
+static bool replay_own_holds(struct decider *e, uint32_t row, const struct course *c)
 {
-    const struct course *c = &state->course;
-    const struct row_memory *m = &state->memory;
+    const struct row_memory *m;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     if (c->gang && c->rest_count) { /* also reads machines to acquire or without destination */
-        return replay_expects(e, state) && !e->nobodys_creating && !state->parked;
+        return replay_expects(e, c) && !e->nobodys_creating && !row_at(e, row)->parked;
     }
-    if (replay_expects(e, state)) return true;
-    /* the row has another family or key now */
+    if (replay_expects(e, c)) return true;
+    m = &e->memories[e->slots[row]]; /* the row may have another family or key now */
     if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false;
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
@@ -303,19 +300,19 @@ static void replay_own_write(struct course *c, const struct row_memory *m)
     c->key = m->key;
 }
 
-bool replay_own(struct decider *e, uint32_t row, struct row_state *state)
+bool replay_own(struct decider *e, uint32_t row, struct course *c)
 {
-    struct course *c = &state->course;
-
-    if (!replay_own_holds(e, state)) return false;
+    if (!replay_own_holds(e, row, c)) return false;
     /* keys may have appeared or disappeared */
-    if (c->own == SLOT_NONE || replay_own_is_marked(e, c)) { replay_own_write(c, &state->memory); }
+    if (c->own == SLOT_NONE || replay_own_is_marked(e, c)) {
+        replay_own_write(c, &e->memories[e->slots[row]]);
+    }
     replay_take(e, row, &c->own_from, c->own_count);
     if (c->own_configured) e->claimed[c->cluster] += c->own_configured;
     c->known = true;
     c->again = c->rest_count > 0;
     if (!c->again) e->decision.claimed += c->claimed;
-    assert(state->has_verdict);
+    assert(row_at(e, row)->has_verdict);
     return true;
 }
 
@@ -377,10 +374,10 @@ static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, ui
     *ret_count = e->takes.count - *ret_from;
 }
 
-void replay_steady(struct decider *e, uint32_t row, struct row_state *state)
+void replay_steady(struct decider *e, uint32_t row, struct course *c)
 {
-    const struct steady *s = &state->steady;
-    struct course *c = &state->course, then;
+    const struct steady *s = steady_at(e, row);
+    struct course then;
 
     if (c->kind == COURSE_STEADY && c->key == s->key) return;
     if (c->kind == COURSE_NONE) c->own_count = c->rest_count = 0;
@@ -475,8 +472,8 @@ void replay_rested(struct decider *e, struct want *w)
     if (!c->settled) return;
     if (c->rest_count) replay_stop_write(e, w, c);
     if (c->rest_count || !m->takes_all || c->claimed != m->machines) return;
-    if (row_at(e, row)->steady.key == KEY_NONE) steady_begin(e, row);
-    if (row_at(e, row)->steady.key == KEY_NONE) return;
+    if (steady_at(e, row)->key == KEY_NONE) steady_begin(e, row);
+    if (steady_at(e, row)->key == KEY_NONE) return;
     c->kind = COURSE_STEADY;
     c->own_count = 0;
 }

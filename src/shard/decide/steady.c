@@ -15,12 +15,12 @@ static bool steady_is_on(const struct decider *e, uint32_t key)
 {
     uint32_t row = e->keys[key].steady_row; /* may be outdated; verified below */
 
-    return row < e->row_count && row_at(e, row)->steady.key == key;
+    return row < e->row_count && steady_at(e, row)->key == key;
 }
 
 static void steady_end(struct decider *e, uint32_t key)
 {
-    if (steady_is_on(e, key)) row_at(e, e->keys[key].steady_row)->steady.key = KEY_NONE;
+    if (steady_is_on(e, key)) steady_at(e, e->keys[key].steady_row)->key = KEY_NONE;
 }
 
 /* A plain row is steady only while its family has one key, so a second key ends that. */
@@ -38,7 +38,7 @@ static void steady_read_changes(struct decider *e)
     const struct inventory *inv = e->inventory;
     bool all = inv->changes - e->changes_read > CHANGES_KEPT;
 
-    for (uint32_t i = 0; all && i < e->row_count; i++) row_at(e, i)->steady.key = KEY_NONE;
+    for (uint32_t i = 0; all && i < e->row_count; i++) steady_at(e, i)->key = KEY_NONE;
     if (all) replay_forget(e);
     for (uint64_t i = e->changes_read; !all && i < inv->changes; i++) {
         const struct cohort_change *change = &inv->changed[i % CHANGES_KEPT];
@@ -64,12 +64,12 @@ static void rows_index(struct decider *e)
 
 /* Initialises a row that was not in the last decision. The set of its cluster's rows has changed,
  * so what these rows took last time is no longer valid. */
-static void row_new(struct decider *e, struct row_state *state, const struct demand *demand)
+static void row_new(struct decider *e, struct row_state *state, uint32_t row)
 {
-    const struct cohort_cluster *cluster = e->cluster_of[demand->cluster->slot];
+    const struct cohort_cluster *cluster = e->cluster_of[e->rows[row]->cluster->slot];
 
     if (cluster) e->clusters[cluster->slot].others = (uint32_t)e->number;
-    state->steady.key = KEY_NONE;
+    steady_at(e, row)->key = KEY_NONE;
     state->parked = false;
     row_forget(state);
 }
@@ -77,7 +77,9 @@ static void row_new(struct decider *e, struct row_state *state, const struct dem
 /* Moves a known row with its verdict to its new place. */
 static void row_carry(struct decider *e, struct row_state *state, uint32_t row)
 {
-    if (state->steady.key != KEY_NONE) e->keys[state->steady.key].steady_row = row;
+    uint32_t key = steady_at(e, row)->key;
+
+    if (key != KEY_NONE) e->keys[key].steady_row = row;
     if (!state->has_verdict) return;
     e->verdicts_next[row] = e->verdicts[state->place];
     e->verdicts_next[row].need = e->rows[row];
@@ -117,7 +119,7 @@ static void rows_read(struct decider *e)
             known = true;
             row_carry(e, state, i);
         } else {
-            row_new(e, state, e->rows[i]);
+            row_new(e, state, i);
         }
         state->place = i;
         state->made = e->rows_made;
@@ -160,7 +162,7 @@ static void steady_read_parked(struct decider *e)
 /* Records that the row's keys are in the demand. The last row of a key ends the key's shield. */
 static void steady_keys_last(struct decider *e, uint32_t row)
 {
-    const struct row_memory *m = &row_at(e, row)->memory;
+    const struct row_memory *m = &e->memories[e->slots[row]];
     const struct family *family;
 
     if (m->birth && e->rows[row]->gang) e->key_last[m->slot] = row + 1;
@@ -173,7 +175,7 @@ static void steady_keys_last(struct decider *e, uint32_t row)
 void steady_begin(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];
-    struct steady *s = &row_at(e, row)->steady;
+    struct steady *s = steady_at(e, row);
     const struct cohort_cluster *cluster = e->cluster_of[demand->cluster->slot];
     const struct row_memory *m;
 
@@ -206,10 +208,10 @@ void steady_refresh(struct decider *e)
     steady_read_changes(e);
     steady_read_parked(e);
     for (uint32_t i = 0; i < e->row_count; i++) {
-        const struct row_state *state = row_at(e, i);
-        const struct steady *s = &state->steady;
-        bool again = s->key == KEY_NONE && replay_expects(e, state);
-        uint32_t key = again ? state->course.key : s->key;
+        const struct steady *s = steady_at(e, i);
+        const struct course *c = &row_at(e, i)->course;
+        bool again = s->key == KEY_NONE && replay_expects(e, c);
+        uint32_t key = again ? c->key : s->key;
         if (key == KEY_NONE && !again) {
             steady_begin(e, i);
             key = s->key;
@@ -222,14 +224,14 @@ void steady_refresh(struct decider *e)
     }
 }
 
-bool steady_takes(struct decider *e, uint32_t row, const struct row_state *state)
+bool steady_takes(struct decider *e, uint32_t row)
 {
-    const struct steady *s = &state->steady;
+    const struct steady *s = steady_at(e, row);
 
     if (s->key == KEY_NONE || key_touched(e, s->key)) return false;
-    e->keys[s->key].state = key_state(e, true);
+    e->key_states[s->key] = key_state(e, true);
     if (s->configured) e->claimed[s->cluster] += s->configured;
     e->decision.claimed += s->machines;
-    if (!state->has_verdict) verdict_steady(e, row);
+    if (!row_at(e, row)->has_verdict) verdict_steady(e, row);
     return true;
 }

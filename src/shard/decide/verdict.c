@@ -67,7 +67,7 @@ static void shortage_finish(struct decider *e, struct want *w)
 void verdict_steady(struct decider *e, uint32_t row)
 {
     const struct demand *demand = e->rows[row];
-    const struct row_memory *m = &row_at(e, row)->memory;
+    const struct row_memory *m = &e->memories[e->slots[row]];
 
     e->verdicts[row] =
         (struct need_verdict){.need = demand,

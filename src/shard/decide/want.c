@@ -102,7 +102,7 @@ void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint
     uint32_t from = s->first + s->taken;
 
     assert(count > 0 && count <= source_left(e, s));
-    if (s->key != KEY_NONE) e->keys[s->key].state = key_state(e, false);
+    if (s->key != KEY_NONE) e->key_states[s->key] = key_state(e, false);
     s->taken += count;
     e->touched[slot / 64] |= (uint64_t)1 << slot % 64;
     if (s->taken == s->count && s == &e->sources[slot])
