@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Effects: what the core asks the driver to do, in order.
+/* Effects: what the shard's core (core.h) asks its driver (src/shard) to do, in order.
  *
- * The core has no side effects. It appends effects to a list; the driver (src/shard) executes them
- * in order on the loop's thread and reports each result to the core. Everything that an effect
- * points to is in the arena of its list. Therefore a list can be passed as a whole from the decide
- * thread to the loop, and freed as a whole. */
+ * The core has no side effects. It appends effects to a list; the driver executes them in order on
+ * the loop's thread and reports each result to the core. Everything that an effect points to is in
+ * the arena of its list. Therefore a list can be passed as a whole from the decide thread to the
+ * loop, and freed as a whole. */
 #ifndef SHARD_CORE_EFFECTS_H
 #define SHARD_CORE_EFFECTS_H
 #include "base/arena.h"
@@ -42,8 +42,8 @@ enum effect_kind {
     /* Messages to an operator. */
     EFFECT_ASK_BLOB,   /* answered by core_blob() exactly once, even without a session */
     EFFECT_RECLAIM,    /* no answer is awaited */
-    EFFECT_NODE_STATE, /* a newer one replaces a waiting one of the same machine */
-    EFFECT_CAPACITY,   /* a newer one replaces a waiting one of the same fingerprint */
+    EFFECT_NODE_STATE, /* replaces a waiting NODE_STATE of the same machine */
+    EFFECT_CAPACITY,   /* replaces a waiting CAPACITY of the same fingerprint */
     /* For people. */
     EFFECT_AUDIT,
     EFFECT_LOG,
@@ -120,8 +120,8 @@ struct effects { /* the owner zeroes the struct and calls effects_init() */
     struct arena arena;
     struct effect *items;
     size_t count, capacity;
-    /* What was copied last. Copies are shared, because most effects of a list are about similar
-     * machines bought for the same Needs. */
+    /* The labels and the profile copied last. Later effects share these copies, because most
+     * effects of a list are about similar machines bought for the same Needs. */
     struct effects_labels {
         const struct label *at;
         size_t count;
@@ -150,8 +150,8 @@ enum err text_copy(struct arena *arena, struct str text, struct str *ret_text); 
 enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
                      struct label **ret_copy);
 
-/* Copies that live as long as the list. Make them before adding the effect that uses them. Without
- * memory: ERR_NOMEM or NULL. */
+/* Return copies that live as long as the list. Call before adding the effect that uses the copy.
+ * Out of memory: ERR_NOMEM or NULL. */
 enum err effects_labels(struct effects *effects, const struct label *labels, size_t count,
                         const struct label **ret_labels);
 const struct machine *effects_machine(struct effects *effects, const struct machine *machine);

@@ -269,7 +269,7 @@ void tasks_plan(struct core *core)
 
 /* --- closing --- */
 
-/* The task has ended. List records that are read from now on are newer than its end. */
+/* Called when a task has ended. List records read from now on are newer than the task's end. */
 static void work_task_ended(struct core *core, struct machine_work *w)
 {
     enum machine_state said = w->passed_over;
@@ -297,7 +297,7 @@ void task_close(struct core *core, struct machine_task *task)
     task_wait_end(core, task);
     list_remove(&task->place);
     task_free(core, task);
-    if (w->asked && !w->due.place) /* the deadlines of the task replaced that of the Get */
+    if (w->asked && !w->due.place) /* the task's deadlines replaced the deadline of the Get */
         work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     if (!h->list_open)
         work_task_ended(core, w);
@@ -313,7 +313,8 @@ void running_list_begin(struct core *core, enum list_kind kind)
     h->list_cycles = 0;
     if (kind == LIST_FULL || h->deltas) return;
     h->deltas = true;
-    /* Records of pending machines in full Lists were left to the next List: it will be a delta. */
+    /* The last full List skipped pending machines. The next List is a delta without their
+     * records. */
     if (h->overlooked) core->full_list_wanted = true;
 }
 
@@ -381,7 +382,7 @@ static struct machine_task *task_next(const struct running_actions *h)
     return list_empty(from) ? NULL : CONTAINER_OF(from->next, struct machine_task, place);
 }
 
-/* No action may begin any more: waiting tasks end without any call. */
+/* Ends all waiting tasks without any call, because no action may begin any more. */
 static void tasks_suppress(struct core *core)
 {
     struct running_actions *h = core->running;
@@ -414,7 +415,8 @@ void running_start(struct core *core)
         arena_reset(&core->scratch); /* thousands of tasks may begin in one event */
         task_begin(core, task);
     }
-    /* Asks for a cycle at a quarter of the queue, so that it is refilled before it is empty. */
+    /* Requests a cycle when the queue is a quarter full, so that it is refilled before it is
+     * empty. */
     if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
         effects_add(core->out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;

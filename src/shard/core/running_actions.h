@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running actions, and the machines that the shard must look at again.
+/* Running actions, and the machines that the shard must check again.
  *
  *   task   an action, from the moment it is queued until its last effect is answered. At most one
  *          per machine; in this time the machine is *pending*
- *   work   what the shard has to do with a machine: its task, or why and when the shard must look
- *          at the machine again. At most one per machine
+ *   work   what the shard has to do with a machine: its task, or why and when the shard must check
+ *          the machine again. At most one per machine
  *
  * A machine that is in a passing state or Failed always has a task or such a reason, so that no
  * machine is stuck for ever (tests/lib/shard_check.h). The work record is allocated before a task
@@ -25,7 +25,7 @@
 
 enum task_step {
     STEP_WAITING,
-    STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Not running */
+    STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Uses no slot */
     STEP_CREATE,   /* this and the next steps: the provider was called and has not answered */
     STEP_BLOB,     /* the operator was asked for a bootstrap blob. Not counted as running */
     STEP_CONFIGURE,
@@ -49,12 +49,13 @@ struct machine_task {
     enum task_cause cause;
     bool planned;  /* the inventory counts the action as begun, or need not count it */
     bool draining; /* the machine is already Draining, and the operator has the reclaim */
-    bool drained;  /* the operator need not be waited for any more */
+    bool drained;  /* the task does not wait for the operator any more */
     bool blob;     /* the driver has the blob; Configure is next */
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
-    mono_time since, asked; /* start of the passing state; when the effect was created */
+    mono_time since, asked; /* since: start of the passing state; asked: when the effect was
+                             * created */
     struct str machine, cluster;
     struct need_key key; /* as in struct action */
     size_t size;         /* size of the memory block with the task and its texts */
@@ -69,26 +70,28 @@ enum err task_open(struct core *core, const struct action *action, const struct 
 void task_close(struct core *core, struct machine_task *task);
 struct machine_task *task_find(const struct core *core, struct str machine); /* NULL: none */
 struct machine_task *task_numbered(const struct core *core, uint64_t number);
-/* True if a task of the machine ended while the current List was being read, because then the
- * List's record may be older. */
+/* Returns true if a task of the machine ended while the current List was being read. The List's
+ * record may then be older than the task's end. */
 bool task_ended_in_list(const struct core *core, struct str machine);
-/* A Get was answered while a List is being read, and the List's record may be older. Without memory
- * to remember the Get, the List's record is accepted and the next List corrects it. */
+/* Protects the answer of a Get from older records of the List being read. If memory runs out, the
+ * List's record is accepted, and the next List corrects it. */
 void task_shield(struct core *core, struct str machine);
 /* Plans in the inventory the results of the newest waiting tasks. */
 void tasks_plan(struct core *core);
-/* Starts as many tasks as there is room for, once the core is settled, and ends the event
- * (core_end). Must be the last call in every event that may have ended a task. */
+/* Starts as many tasks as `concurrency` allows, once no call of an earlier process can still run,
+ * and ends the event (core_end). Must be the last call in every event that may have ended a
+ * task. */
 void running_start(struct core *core);
-/* Checks in every cycle whether the next List may settle the core. */
+/* Called in every cycle: checks whether calls of an earlier process can still be executed. */
 void running_settle(struct core *core);
-/* The step's answer is due within `timeout_ms`. */
+/* Sets the task's step. The answer to the step is due within `timeout_ms`. */
 void task_await(struct core *core, struct machine_task *task, enum task_step step,
                 uint64_t timeout_ms);
 /* Pauses a running task until `until`, and frees its slot. The task waits for the operator
  * (STEP_OPERATOR) or for a bootstrap blob (STEP_BLOB). */
 void task_hold(struct core *core, struct machine_task *task, enum task_step step, mono_time until);
-/* A held task has received what it waited for. It continues before any task that has not begun. */
+/* Makes a held task ready when its wait has ended. Ready tasks continue before waiting tasks
+ * begin. */
 void task_unhold(struct core *core, struct machine_task *task);
 
 /* --- ends of tasks: actions.c --- */
@@ -110,8 +113,8 @@ struct effect *task_effect(struct core *core, const struct machine_task *task,
 struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step);
 /* Reads the live record of the task's machine. Without a record ends the task and returns false. */
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
-/* If the machine's domain was taken away after the decision, the machine belongs to another shard.
- * Then ends the task and returns false. */
+/* Ends the task and returns false if the machine's domain was taken away after the decision,
+ * because the machine then belongs to another shard. */
 bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine);
 /* Changes the machine without a provider's record. On failure ends the task and returns false. With
  * `asked`, the provider already received a call, so the machine's state is then in doubt. */
@@ -122,14 +125,14 @@ void machine_unbind(struct machine *machine); /* clears cluster, destination and
 /* The Need that the machine was bought for. */
 struct machine_stamp task_stamp(const struct machine_task *task);
 struct machine_promise task_promise(const struct machine_task *task);
-/* The action reached its goal. `good`: forget earlier refusals. */
+/* Ends the task with success. `good`: earlier refusals of the machine are forgotten. */
 void task_done(struct core *core, struct machine_task *task, bool good);
-/* The provider continues the operation on its own; reconciliation detects its end. */
+/* Ends the task early: the provider continues the operation, and reconciliation detects its end. */
 void task_goes_on(struct core *core, struct machine_task *task);
-/* The answer shows a state that none of our steps leads to: the state is accepted. */
+/* Accepts a state that no step of the task leads to, and ends the task with `outcome`. */
 void task_believe(struct core *core, struct machine_task *task, const struct call_answer *answer,
                   enum action_outcome outcome);
-/* The provider, or a check before the call, refused: Failed with "<word>: <text>", and back-off. */
+/* Ends a refused task. The machine becomes Failed with "<word>: <text>" and enters back-off. */
 void task_refuse(struct core *core, struct machine_task *task, struct str text, bool most);
 
 /* The task's deadline has passed. */
@@ -149,9 +152,9 @@ extern const struct call_rule call_rules[STEP_COUNT];
 const struct call_rule *call_rule_of(enum action_kind action);
 const struct call_rule *call_rule_passing(enum machine_state state); /* NULL: not a passing state */
 
-/* -- Steps: each one ends the task or adds the next effect. call_begin: Create and Delete -- */
+/* -- Steps: each function ends the task or adds the next effect. call_begin: Create, Delete -- */
 void call_begin(struct core *core, struct machine_task *task);
-/* The provider has executed or accepted the call. For all four calls. */
+/* Applies the answer of any of the four calls, which the provider has executed or accepted. */
 void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer);
 void bootstrap_begin(struct core *core, struct machine_task *task);
 /* The blob is available and a slot is free: sends Configure. If no action may begin any more, the
@@ -166,7 +169,7 @@ void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts);
 /* Drains a machine without its operator, which has already drained it. ERR_FULL, ERR_NOMEM. */
 enum err drain_repeat(struct core *core, const struct machine *machine);
-/* The wait for the operator is over: the task returns to the queue. */
+/* Ends the wait for the operator and returns the task to the queue. */
 void drain_due(struct core *core, struct machine_task *task);
 
 /* --- work: work.c --- */
@@ -189,22 +192,22 @@ struct machine_work {
     struct kind *kind_held;    /* Configuring: the profile for requesting a blob; NULL: unknown */
     mono_time since;           /* start of the passing state */
     mono_time until;           /* REFUSED: end of the back-off */
-    mono_time may_run; /* DOUBT: until then the unanswered call may still be executed, although the
-                        * machine is still as before the call */
+    mono_time may_run; /* DOUBT: time until which the unanswered call may still be executed, even if
+                        * the machine is as before the call */
     uint64_t grace_ms; /* grace period of a Draining machine */
     enum work_kind kind;
-    enum machine_state passed_over; /* record's state, ignored: the machine was pending; 0: none */
+    enum machine_state passed_over; /* state in the List record ignored while pending; 0: none */
     enum machine_state before;      /* DOUBT: the machine's state before the call */
     bool repeated;                  /* DOUBT: the call was a repetition, so the state before the
                                      * call may also be the passing state */
     uint32_t drained_for; /* hash of the cluster whose operator drained the machine; 0: none */
     uint8_t refusals;     /* refused actions in a row */
     uint8_t tries;        /* Gets in a row without a useful answer */
-    bool measured;        /* `since` is exact: it is not merely when we first saw the state */
+    bool measured;        /* false: `since` is only when the shard first saw the state */
     bool asked;           /* a Get is under way */
-    bool stale;           /* an action began or a List had a record after the Get was sent: its
-                           * answer may be outdated */
-    bool again;           /* repeat the call: still in the passing state, or no Get is needed */
+    bool stale;           /* the Get's answer may be outdated, because an action began or a List had
+                           * a record after the Get was sent */
+    bool again;           /* repeat the call, without another Get */
     uint8_t id_len;
     char id[];
 };
@@ -216,16 +219,16 @@ enum {
     DOUBT_FIRST_MS = 5 * 1000, /* first pause between useless Gets; doubles up to DOUBT_MOST_MS */
     DOUBT_MOST_MS = 300 * 1000,
     LIST_LATE_CYCLES = 3, /* if a List takes longer, Gets query machines in a passing state */
-    DOUBT_TRIES_MOST = 5, /* for a machine not in a passing state; then a full List decides */
+    DOUBT_TRIES_MOST = 5, /* Gets for a machine in a stable state; then a full List decides */
 };
 
 struct machine_work *work_find(const struct core *core, struct str machine); /* NULL: none */
 /* Finds or creates the work record. NULL: out of memory. */
 struct machine_work *work_make(struct core *core, struct str machine);
 void work_due(struct core *core, struct machine_work *w, mono_time due);
-/* The machine needs nothing beyond its task. A record that remembers refusals stays for a while. */
+/* Notes that the machine needs nothing beyond its task. A record of refusals stays for a while. */
 void work_quiet(struct core *core, struct machine_work *w);
-/* The machine needs nothing, and its refusals are forgotten. */
+/* Notes that the machine needs nothing, and forgets its refusals. */
 void work_forget(struct core *core, struct machine_work *w);
 /* Frees the record if there is nothing to do or to remember. */
 void work_settle(struct core *core, struct machine_work *w);
@@ -234,16 +237,16 @@ void work_unplan(struct core *core, struct machine_work *w);
 /* Called when a task ends, to record what its machine needs next. */
 void work_passing(struct core *core, const struct machine_task *task);
 void work_doubt(struct core *core, const struct machine_task *task);
-/* The last call was not executed and will not be: accept the state from a Get. */
+/* Call if the last call was not and will not be executed. The state from a Get is accepted. */
 void work_ask(struct core *core, const struct machine_task *task);
-/* The provider was never called: repeat the call, without a Get. */
+/* Call if the provider was never called. The call is repeated without a Get. */
 void work_unsent(struct core *core, const struct machine_task *task);
-/* The action was refused. For a drain, remembers that the operator need not be waited for. If the
- * machine turns out to be still Configured, the drain is repeated. */
+/* Puts the machine in back-off after a refusal. After a refused drain, the machine is drained again
+ * without waiting for the operator, if it turns out to be still Configured. */
 void work_refused(struct core *core, const struct machine_task *task, bool most);
 void work_failed(struct core *core, struct machine_work *w, bool most);
-/* A List contained this state while the machine was pending. If our state differs later, send a Get
- * when there is capacity. */
+/* Notes the state that a List contained while the machine was pending. If the shard's state differs
+ * later, the machine is queried by Get when a Get slot is free. */
 void work_look(struct core *core, struct str machine, enum machine_state said);
 /* Handles all due work. Called before the decision of a cycle. */
 void works_run(struct core *core);
@@ -252,12 +255,12 @@ void works_run(struct core *core);
 
 struct running_actions {
     uint64_t bytes;
-    struct slot_map slots; /* tasks by the low half of their number */
+    struct slot_map slots; /* tasks, indexed by the low half of their number */
     struct list ended;     /* work whose task ended while the current List was being read */
     struct list waiting;
     struct list ready; /* held tasks that may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */
-    bool dropped;      /* an action found the queue full: a cycle must follow when it has drained */
+    bool dropped;      /* the queue was full for an action; request a cycle when it has room */
     bool list_open;
     uint32_t list_cycles; /* cycles since the current List began */
     bool deltas;          /* the Lists are deltas, with occasional full ones */
@@ -265,7 +268,7 @@ struct running_actions {
     struct table works;
     struct heap due;
     uint32_t asking;
-    bool settle_due; /* calls of an earlier process have ended: the next List settles the core */
+    bool settle_due; /* calls of an earlier process have ended; the next List sets `settled` */
     bool settled;    /* no call of an earlier process can still be executed */
     bool settle_said;
     bool opened; /* `opened_at` is set */

@@ -274,7 +274,7 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
 
 /* --- machines in back-off --- */
 
-enum { LOOKED_MOST = 65536 }; /* work records examined; enough of a larger fleet */
+enum { LOOKED_MOST = 65536 }; /* most work records examined, a sample of a larger fleet */
 
 static int resting_compare(const void *a, const void *b)
 {
@@ -283,7 +283,7 @@ static int resting_compare(const void *a, const void *b)
     return str_compare(x->machine, y->machine);
 }
 
-/* False: the shard may act on the machine, or the provider works on it. */
+/* True if the machine is in back-off. False: the shard may act, or the provider works on it. */
 static bool work_rests(const struct machine_work *w, mono_time now, struct rest *ret_rest)
 {
     mono_time end = {w->due.due};
