@@ -87,8 +87,8 @@ struct hints_round {
     struct core *core;
     struct capacity_offer *offers; /* Indexed by slot of the requirement set: profiles with the same
                                     * set share one offer. Confidence 0: not computed yet. */
-    const struct profile **copies; /* Profiles copied into the effects, by kind slot. NULL: not
-                                    * copied. */
+    const struct profile **copies; /* Profiles copied into the effects, by kind slot. NULL: no
+                                    * copy. */
     /* Clients with new demand, indexed by the slot of their cluster. Other entries are NULL. */
     struct cluster_client **anew;
     uint32_t round;
@@ -124,8 +124,7 @@ static bool hint_due(const struct hints_round *s, const struct capacity_hint *hi
     return mono_elapsed_ms(hint->sent, s->core->now) >= s->core->options.capacity_interval_ms;
 }
 
-/* Returns true if this cycle has sent hints_most repeated hints. More hints wait for a later
- * cycle. */
+/* Returns true if this cycle has sent hints_most repeated hints. */
 static bool is_full(const struct hints_round *s)
 {
     return s->again >= s->core->options.hints_most;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of clusters. A cluster is created with its first session or roll-up, and is forgotten
- * an hour after its last activity. A new session is sent the states of its cluster's machines.
- * Decide thread. */
+/* The table of clusters. A cluster is created with its first session or roll-up, and forgotten an
+ * hour after its last activity. A new session is sent the states of its machines. Decide thread. */
 #include "shard/core/clients.h"
 
 #include <stdlib.h>
@@ -77,8 +76,7 @@ void clients_sweep(struct core *core)
     size_t cursor = 0;
 
     if (mono_elapsed_ms(core->clients.swept, core->now) < CLIENTS_SWEEP_MS) return;
-    /* The views point to names of clusters, so clusters are removed only while the views are
-     * new. */
+    /* The views point to clusters' names, so no cluster is removed while the views are older. */
     if (core->views.cycle + 1 < core->counts.cycles) return;
     core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {

@@ -29,8 +29,7 @@ struct capacity_hint {
     uint64_t kind_birth;
     uint32_t round; /* round of capacity_note() that last found the profile in the demand */
     mono_time sent;
-    struct capacity_offer said; /* the hint without its profile; confidence 0: no hint was sent
-                                 * yet */
+    struct capacity_offer said; /* without the profile; confidence 0: no hint was sent yet */
 };
 struct hints {
     struct map by_kind; /* struct capacity_hint by kind slot */

@@ -76,7 +76,7 @@ struct core_options {
     uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the default of the capacity type */
     uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
-    /* A machine that stays in a passing state this long is queried by Get, and its call is then
+    /* A machine that stays in a passing state this long is queried by Get, then its call is
      * repeated. 0: 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period
      * (Draining). */
     uint64_t stuck_ms;
@@ -110,8 +110,7 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
  * are missing. If not `whole` (the call failed or was cut off), no machine is removed. */
 void core_list_end(struct core *core, bool whole, mono_time now, struct effects *out);
 bool core_listed(const struct core *core); /* true once a List was complete; used for readiness */
-/* True if the next List must be full: a delta's record was refused, or new domains were
- * assigned. */
+/* Returns true if the next List must be full, because of a refused record or new domains. */
 bool core_wants_full_list(const struct core *core);
 
 /* -- demand: demand.c -- */
@@ -144,8 +143,7 @@ struct drain_report {
     uint64_t left_ms; /* remaining grace period, if not drained */
     struct str error; /* not empty: the operator gave up, for this reason */
 };
-/* Applies an operator's report. Ignores reports about machines that do not drain for its
- * cluster. */
+/* Ignores reports about a machine that is not being drained for the report's cluster. */
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,
                        wall_time wall, struct effects *out);
 
@@ -214,11 +212,10 @@ void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str
 bool core_blob_waits(const struct core *core, uint64_t action);
 
 /* -- the domains of this shard: scope.c -- */
-/* Sets the domains of this shard, as pairs of label key and value. `given` false: no domain was
- * ever assigned, and every machine belongs to this shard. `given` with an empty list: the last
- * domain was taken away, and no machine belongs to this shard. Machines outside the domains are
- * neither counted nor bought. A machine that is already bound to a cluster stays until it is
- * drained. */
+/* Sets the shard's domains, pairs of label key and value. `given` false: no domain was ever
+ * assigned, and every machine belongs to the shard. `given` with an empty list: the last domain was
+ * taken away, and no machine belongs to the shard. Machines outside the domains are neither counted
+ * nor bought. A machine that is bound to a cluster stays until it is drained. */
 enum err core_scope(struct core *core, bool given, const struct label *domains, size_t count,
                     mono_time now, struct effects *out);
 /* Counts the machines of `domain` that are in no domain of this shard but are still in use: they
@@ -238,9 +235,8 @@ struct needs_view {
     const struct need_view *needs;
     size_t count;
 };
-/* Returns the Needs sorted by priority (highest first), arrival and cluster. The view is in the
- * arena; its texts belong to the core. Empty `cluster`: all clusters. `limit` 0: no limit.
- * ERR_NOMEM. */
+/* Returns the Needs by priority (highest first), arrival and cluster. The view is in the arena; its
+ * texts belong to the core. Empty `cluster`: all clusters. `limit` 0: no limit. ERR_NOMEM. */
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
                       struct arena *arena, struct needs_view *ret_view);
 

@@ -31,8 +31,8 @@ struct listing { /* the List being read, or the last one */
     uint32_t records, refused, surprises;
     uint32_t nameless;          /* records without a machine id */
     uint32_t untaken;           /* refused records, which a delta will not repeat */
-    uint32_t spoilt, full_in;   /* spoilt: full Lists in a row with refused records; full_in: Lists
-                                 * until the next full List */
+    uint32_t spoilt, full_in;   /* full Lists in a row with refused records; Lists until the next
+                                 * full one */
     uint32_t holds, first_held; /* holds: full Lists in a row that left out too many machines;
                                  * first_held: number of the first of these Lists */
     size_t left_out;            /* number of machines that every held List left out */
@@ -92,7 +92,7 @@ void core_end(const struct core *core); /* asserts the invariants, including tho
 
 /* -- whether an action may begin: queue.c -- */
 bool core_acts(const struct core *core);
-const char *core_hold_text(const struct core *core); /* why no action may begin; "" if actions may
+const char *core_hold_text(const struct core *core); /* why no action may begin; "" if one may
                                                       * begin */
 
 /* -- logging: core.c -- */
@@ -125,14 +125,13 @@ bool core_has_session(const struct core *core, struct str cluster);
 /* -- running actions: queue.c, work.c -- */
 enum err running_open(struct core *core); /* opened last, closed first */
 void running_close(struct core *core);
-/* Returns true if an action of this machine is queued or under way. Also returns true if an action
- * ended while the current List was being read, because the List's record may be older than that
- * end. */
+/* Returns true if an action of this machine is queued or under way, or ended while the current List
+ * was being read, because the List's record may then be older than the shard's state. */
 bool core_is_pending(const struct core *core, struct str machine);
 /* Checks a provider's record of a machine whose drain waits for its operator. The provider was not
- * called yet, so its record is reliable. `said` NULL: the provider does not know the machine. If
- * the machine has changed, ends the wait and returns true: the machine is not pending for this
- * record. */
+ * called yet, so the record is reliable. `said` NULL: the provider does not know the machine. If
+ * the machine has changed, the wait ends, and the result is true: the machine is not pending any
+ * more. */
 bool running_overtaken(struct core *core, struct str machine, const struct machine *said);
 /* True if running_overtaken() would return true for a machine unknown to the provider. */
 bool running_waits_for_operator(const struct core *core, struct str machine);

@@ -20,8 +20,8 @@
  * wants it in the meantime (WORK_DRAINED, drain_repeat). */
 #include "shard/core/running_actions.h"
 
-/* The least time that a provider gets to shut an empty machine down, even if the operator used up
- * the grace period. */
+/* The least time in which a provider can shut down an empty machine, whatever grace period is
+ * left. */
 enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
 
 const char *drain_wait_name(enum drain_wait wait)
@@ -44,8 +44,7 @@ static mono_time grace_end(const struct machine_task *task)
 
 /* --- the operator to wait for --- */
 
-/* Sets *ret_until to the time until which an absent operator may return. False: none is
- * expected. */
+/* Sets *ret_until to the time until which an absent operator may return. False: none may. */
 static bool operator_returns_until(const struct core *core, struct str cluster,
                                    mono_time *ret_until)
 {

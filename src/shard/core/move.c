@@ -17,7 +17,7 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     struct str name;
     enum err err;
 
-    /* An operator without a session gets the machines of its cluster from the resync of its next
+    /* An operator without a session gets its cluster's machines from the resync of its next
      * session. The state of a machine that left the cluster is sent now and kept for the
      * operator. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
@@ -33,8 +33,7 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     return ERR_OK;
 }
 
-/* Clears the fields that have no meaning in the machine's state. The inventory does not store
- * them. */
+/* Clears the fields without meaning in the machine's state. The inventory does not store them. */
 static struct machine meaning(const struct machine *given)
 {
     struct machine m = *given;

@@ -313,8 +313,7 @@ void running_list_begin(struct core *core, enum list_kind kind)
     h->list_cycles = 0;
     if (kind == LIST_FULL || h->deltas) return;
     h->deltas = true;
-    /* The last full List skipped pending machines. The next List is a delta without their
-     * records. */
+    /* The last full List skipped pending machines, and the next List is a delta. */
     if (h->overlooked) core->full_list_wanted = true;
 }
 
@@ -415,8 +414,7 @@ void running_start(struct core *core)
         arena_reset(&core->scratch); /* thousands of tasks may begin in one event */
         task_begin(core, task);
     }
-    /* Requests a cycle when the queue is a quarter full, so that it is refilled before it is
-     * empty. */
+    /* Requests a cycle when the queue is a quarter full, to refill the queue before it is empty. */
     if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
         effects_add(core->out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;

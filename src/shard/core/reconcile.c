@@ -29,7 +29,7 @@ enum {
     REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
     REMOVAL_CONFIRMATIONS = 3, /* Lists in a row; roll-ups need the same number */
     LIST_LINES_MOST = 20,      /* refused records logged one by one, per kind and List */
-    SPOILT_MOST = 6,           /* at most 2^6 Lists between full Lists, if all have refused
+    SPOILT_MOST = 6,           /* at most 2^6 Lists between full ones that all have refused
                                 * records */
 };
 
@@ -312,8 +312,7 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
     reconcile_gone(core, id);
 }
 
-/* Returns the machines that no List since `since` contained and that have no provider call
- * running. */
+/* Returns the machines missing since List `since` that have no provider call running. */
 static enum err machines_missing(struct core *core, uint32_t since, struct str **ret_ids,
                                  size_t *ret_count)
 {

@@ -54,8 +54,7 @@ struct machine_task {
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
-    mono_time since, asked; /* since: start of the passing state; asked: when the effect was
-                             * created */
+    mono_time since, asked; /* start of the passing state; when the effect was created */
     struct str machine, cluster;
     struct need_key key; /* as in struct action */
     size_t size;         /* size of the memory block with the task and its texts */
@@ -78,9 +77,8 @@ bool task_ended_in_list(const struct core *core, struct str machine);
 void task_shield(struct core *core, struct str machine);
 /* Plans in the inventory the results of the newest waiting tasks. */
 void tasks_plan(struct core *core);
-/* Starts as many tasks as `concurrency` allows, once no call of an earlier process can still run,
- * and ends the event (core_end). Must be the last call in every event that may have ended a
- * task. */
+/* Starts as many tasks as `concurrency` allows, once no call of an earlier process can run, and
+ * ends the event (core_end). Must be the last call in every event that may have ended a task. */
 void running_start(struct core *core);
 /* Called in every cycle: checks whether calls of an earlier process can still be executed. */
 void running_settle(struct core *core);
@@ -90,8 +88,7 @@ void task_await(struct core *core, struct machine_task *task, enum task_step ste
 /* Pauses a running task until `until`, and frees its slot. The task waits for the operator
  * (STEP_OPERATOR) or for a bootstrap blob (STEP_BLOB). */
 void task_hold(struct core *core, struct machine_task *task, enum task_step step, mono_time until);
-/* Makes a held task ready when its wait has ended. Ready tasks continue before waiting tasks
- * begin. */
+/* Makes a held task ready when its wait has ended. Ready tasks precede waiting tasks. */
 void task_unhold(struct core *core, struct machine_task *task);
 
 /* --- ends of tasks: actions.c --- */
@@ -107,9 +104,9 @@ void action_audit(struct core *core, const struct machine_task *task, enum actio
 /* Adds an effect of the task. NULL: out of memory. */
 struct effect *task_effect(struct core *core, const struct machine_task *task,
                            enum effect_kind kind, uint64_t timeout_ms);
-/* Adds a call to the provider and awaits its answer. Returns NULL without memory, or when no action
- * may begin any more. Then the task is ended, the machine stays in its passing state, and a later
- * Get resolves that state. */
+/* Adds a call to the provider and awaits its answer. Without memory, or when no action may begin
+ * any more, ends the task and returns NULL. A later Get then resolves the machine's passing
+ * state. */
 struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step);
 /* Reads the live record of the task's machine. Without a record ends the task and returns false. */
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
@@ -157,8 +154,8 @@ void call_begin(struct core *core, struct machine_task *task);
 /* Applies the answer of any of the four calls, which the provider has executed or accepted. */
 void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer);
 void bootstrap_begin(struct core *core, struct machine_task *task);
-/* The blob is available and a slot is free: sends Configure. If no action may begin any more, the
- * machine goes back to Idle. */
+/* Sends Configure, because the blob is available and a slot is free. Returns the machine to Idle if
+ * no action may begin any more. */
 void bootstrap_configure(struct core *core, struct machine_task *task);
 void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
                     struct str text);
@@ -192,8 +189,8 @@ struct machine_work {
     struct kind *kind_held;    /* Configuring: the profile for requesting a blob; NULL: unknown */
     mono_time since;           /* start of the passing state */
     mono_time until;           /* REFUSED: end of the back-off */
-    mono_time may_run; /* DOUBT: time until which the unanswered call may still be executed, even if
-                        * the machine is as before the call */
+    mono_time may_run; /* DOUBT: until then the unanswered call may be executed, even if the machine
+                        * is as before the call */
     uint64_t grace_ms; /* grace period of a Draining machine */
     enum work_kind kind;
     enum machine_state passed_over; /* state in the List record ignored while pending; 0: none */
@@ -205,8 +202,8 @@ struct machine_work {
     uint8_t tries;        /* Gets in a row without a useful answer */
     bool measured;        /* false: `since` is only when the shard first saw the state */
     bool asked;           /* a Get is under way */
-    bool stale;           /* the Get's answer may be outdated, because an action began or a List had
-                           * a record after the Get was sent */
+    bool stale;           /* an action began or a List had a record after the Get was sent, so the
+                           * answer may be outdated */
     bool again;           /* repeat the call, without another Get */
     uint8_t id_len;
     char id[];

@@ -23,8 +23,7 @@ struct tally {
 void tally_init(struct tally *tally, uint64_t seed);
 void tally_deinit(struct tally *tally);
 
-/* The entries that count a machine. The struct has no text of the machine, so it can outlive its
- * record. */
+/* The entries that count a machine. The struct has no text of the machine and can outlive it. */
 struct tally_place {
     struct tally_entry *type, *zone; /* NULL: the machine has none */
     uint32_t *bucket;

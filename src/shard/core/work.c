@@ -134,8 +134,7 @@ static uint64_t rest_ms(const struct core *core, const struct machine_work *w, b
     return ms - str_hash(work_id(w), w->refusals) % (ms / 4 + 1);
 }
 
-/* Returns the time when a passing state has lasted too long. A drain gets time beyond its grace
- * period. */
+/* Returns when a passing state has lasted too long. A drain gets time beyond its grace period. */
 static mono_time stuck_at(const struct core *core, const struct machine_work *w,
                           enum machine_state state)
 {
@@ -167,7 +166,7 @@ static void work_get(struct core *core, struct machine_work *w)
     struct effect *effect;
 
     assert(!w->asked);
-    work_due(core, w, mono_after(core->now, 1)); /* if no Get can be sent, a later cycle tries
+    work_due(core, w, mono_after(core->now, 1)); /* if no Get is sent here, a later cycle tries
                                                   * again */
     if (h->asking >= asking_most(core) || text_copy(&core->out->arena, work_id(w), &id)) return;
     effect = effects_add(core->out, EFFECT_GET);
