@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matches the provider's answers to tasks (running actions). All code that ends a task is in this
- * file, so that each task is counted, audited and closed, and no machine is stuck in a passing
- * state. */
+/* Matches the provider's answers to tasks. All code that ends a task is in this file, so that each
+ * task is counted, audited and closed, and no machine is stuck in a passing state. */
 #include <stdio.h>
 
 #include "shard/core/running_actions.h"
@@ -205,8 +204,8 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 
     if (!task_machine(core, task, &m)) return;
     m.last_error = str_of(error, (size_t)len);
-    if (task->cause == CAUSE_FAILED) { /* keep the machine's error, which explains more than this
-                                        * one */
+    if (task->cause == CAUSE_FAILED) { /* keep the machine's error, which is more useful than
+                                        * this */
         work_failed(core, task->work, most);
     } else {
         m.state = MACHINE_FAILED;

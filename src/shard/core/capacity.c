@@ -87,8 +87,7 @@ struct hints_round {
     struct core *core;
     struct capacity_offer *offers; /* Indexed by slot of the requirement set: profiles with the same
                                     * set share one offer. Confidence 0: not computed yet. */
-    const struct profile **copies; /* Profiles copied into the effects, by kind slot. NULL: no
-                                    * copy. */
+    const struct profile **copies; /* Profiles copied into the effects, by kind slot; NULL: none. */
     /* Clients with new demand, indexed by the slot of their cluster. Other entries are NULL. */
     struct cluster_client **anew;
     uint32_t round;

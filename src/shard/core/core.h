@@ -26,8 +26,7 @@
  * - After a refused action the machine is in back-off before the next try (`rest_*`). A machine
  *   that the provider reports as Failed is deleted, with growing pauses between the tries.
  *
- * Invariants, asserted when an event that can start actions begins, and when any event except a List
- * record ends (core.c):
+ * Invariants, asserted at the begin and end of events that can start actions (core.c):
  *   I1 A machine has at most one action, and the action has the machine's work record.
  *   I2 At most `concurrency` actions are under way and at most `blobs_max` wait for a blob.
  *   I3 The queue is empty exactly while no action is counted as queued.
@@ -76,9 +75,8 @@ struct core_options {
     uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the default of the capacity type */
     uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
-    /* A machine that stays in a passing state this long is queried by Get, then its call is
-     * repeated. 0: 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period
-     * (Draining). */
+    /* A machine in a passing state for this long is queried by Get, then its call is repeated. 0:
+     * 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period (Draining). */
     uint64_t stuck_ms;
     /* A full List that would remove more than this share of the machines (and at least 10) is held
      * until three Lists in a row agree. 0: 0.1 */

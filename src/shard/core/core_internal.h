@@ -92,8 +92,7 @@ void core_end(const struct core *core); /* asserts the invariants, including tho
 
 /* -- whether an action may begin: queue.c -- */
 bool core_acts(const struct core *core);
-const char *core_hold_text(const struct core *core); /* why no action may begin; "" if one may
-                                                      * begin */
+const char *core_hold_text(const struct core *core); /* why no action may begin; "" if allowed */
 
 /* -- logging: core.c -- */
 /* Adds a log line. Without memory the line is dropped, because no decision depends on log lines. */
@@ -130,8 +129,7 @@ void running_close(struct core *core);
 bool core_is_pending(const struct core *core, struct str machine);
 /* Checks a provider's record of a machine whose drain waits for its operator. The provider was not
  * called yet, so the record is reliable. `said` NULL: the provider does not know the machine. If
- * the machine has changed, the wait ends, and the result is true: the machine is not pending any
- * more. */
+ * the machine has changed, ends the wait and returns true: the machine is not pending any more. */
 bool running_overtaken(struct core *core, struct str machine, const struct machine *said);
 /* True if running_overtaken() would return true for a machine unknown to the provider. */
 bool running_waits_for_operator(const struct core *core, struct str machine);

@@ -20,8 +20,7 @@
  * wants it in the meantime (WORK_DRAINED, drain_repeat). */
 #include "shard/core/running_actions.h"
 
-/* The least time in which a provider can shut down an empty machine, whatever grace period is
- * left. */
+/* The least time that a provider gets to shut down an empty machine, in any grace period. */
 enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
 
 const char *drain_wait_name(enum drain_wait wait)

@@ -3,7 +3,7 @@
  *
  * The core has no side effects. It appends effects to a list; the driver executes them in order on
  * the loop's thread and reports each result to the core. Everything that an effect points to is in
- * the arena of its list. So a list can be passed as a whole from the decide thread to the loop, and
+ * its list's arena. So a list can be passed as a whole from the decide thread to the loop, and
  * freed as a whole. */
 #ifndef SHARD_CORE_EFFECTS_H
 #define SHARD_CORE_EFFECTS_H
@@ -150,8 +150,8 @@ enum err text_copy(struct arena *arena, struct str text, struct str *ret_text); 
 enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
                      struct label **ret_copy);
 
-/* Return copies that live as long as the list. Call before adding the effect that uses the copy.
- * ERR_NOMEM or NULL. */
+/* Return copies that live as long as the list, to be made before the effect that uses them is
+ * added. ERR_NOMEM or NULL. */
 enum err effects_labels(struct effects *effects, const struct label *labels, size_t count,
                         const struct label **ret_labels);
 const struct machine *effects_machine(struct effects *effects, const struct machine *machine);

@@ -17,8 +17,8 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     struct str name;
     enum err err;
 
-    /* An operator without a session gets its cluster's machines from the resync of its next
-     * session. The state of a machine that left the cluster is sent now and kept for the
+    /* The next session of an absent operator gets the machines of its cluster by a resync. The
+     * state of a machine that left the cluster is sent now, and the driver keeps it for the
      * operator. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
     err = text_copy(&core->out->arena, cluster, &name);

@@ -29,8 +29,7 @@ enum {
     REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
     REMOVAL_CONFIRMATIONS = 3, /* Lists in a row; roll-ups need the same number */
     LIST_LINES_MOST = 20,      /* refused records logged one by one, per kind and List */
-    SPOILT_MOST = 6,           /* at most 2^6 Lists between full ones that all have refused
-                                * records */
+    SPOILT_MOST = 6,           /* full Lists with refused records are at most 2^6 Lists apart */
 };
 
 void core_list_begin(struct core *core, enum list_kind kind)

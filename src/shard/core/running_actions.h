@@ -104,9 +104,8 @@ void action_audit(struct core *core, const struct machine_task *task, enum actio
 /* Adds an effect of the task. NULL: out of memory. */
 struct effect *task_effect(struct core *core, const struct machine_task *task,
                            enum effect_kind kind, uint64_t timeout_ms);
-/* Adds a call to the provider and awaits its answer. Without memory, or when no action may begin
- * any more, ends the task and returns NULL. A later Get then resolves the machine's passing
- * state. */
+/* Adds a call to the provider and awaits its answer. Without memory, or if no action may begin any
+ * more, ends the task and returns NULL. A Get resolves the machine's passing state later. */
 struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step);
 /* Reads the live record of the task's machine. Without a record ends the task and returns false. */
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
@@ -135,9 +134,9 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 /* The task's deadline has passed. */
 void task_due(struct core *core, struct machine_task *task);
 
-/* The effect of a provider call on a machine: state `before` the call, `passing` while the provider
- * works, `after` at the end. Indexed by step. Steps that wait for an operator have only `effect`
- * and `passing`. */
+/* A provider call: the machine's state `before` the call, `passing` while the provider works, and
+ * `after` the call. Indexed by step. Steps that wait for an operator have only `effect` and
+ * `passing`. */
 struct call_rule {
     const char *word; /* "create"; NULL: the step makes no call */
     enum effect_kind effect;

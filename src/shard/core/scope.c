@@ -4,8 +4,7 @@
  *
  * A machine outside the shard's domains is neither inserted nor used in decisions. A machine that
  * serves a cluster when its domain is taken away continues to serve. Once it is free, it is removed
- * before the next decision. The ids of such machines are stored, so that no cycle searches for
- * them. */
+ * before the next decision. The ids of such machines are stored, so that no search is needed. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -27,8 +27,7 @@ static bool amounts_copy(struct arena *arena, const struct amounts *from, struct
     return true;
 }
 
-/* Returns the row itself if it is in the needs table. A folded row belongs to the decision engine
- * and is copied. */
+/* Returns a row of the needs table itself, but copies a folded row of the decision engine. */
 static const struct demand *need_keep(struct arena *arena, const struct demand *need)
 {
     const struct demand_set *set = &need->cluster->set;

@@ -166,8 +166,7 @@ static void work_get(struct core *core, struct machine_work *w)
     struct effect *effect;
 
     assert(!w->asked);
-    work_due(core, w, mono_after(core->now, 1)); /* if no Get is sent here, a later cycle tries
-                                                  * again */
+    work_due(core, w, mono_after(core->now, 1)); /* a later cycle tries again, if no Get is sent */
     if (h->asking >= asking_most(core) || text_copy(&core->out->arena, work_id(w), &id)) return;
     effect = effects_add(core->out, EFFECT_GET);
     if (!effect) return;
