@@ -26,7 +26,7 @@
  * - After a refused action the machine is in back-off before the next try (`rest_*`). A machine
  *   that the provider reports as Failed is deleted, with growing pauses between the tries.
  *
- * Invariants, asserted at the begin and end of events that can start actions (core.c):
+ * Invariants, asserted before events that can start actions, and after most events (core.c):
  *   I1 A machine has at most one action, and the action has the machine's work record.
  *   I2 At most `concurrency` actions are under way and at most `blobs_max` wait for a blob.
  *   I3 The queue is empty exactly while no action is counted as queued.

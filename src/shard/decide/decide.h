@@ -40,12 +40,13 @@ enum {
 struct action {
     enum action_kind kind;
     struct str machine;
-    struct str cluster; /* Bootstrap, Provision: destination. Else: source. Delete: empty */
+    struct str cluster; /* destination; Preempt, Reclaim: source; Delete: empty */
     /* Bootstrap, Provision: the Need that the machine is bought for. Preempt, Reclaim: the Need
      * that the machine is drained for; an empty cluster means no Need. */
     struct need_key key;
     int32_t priority;                                 /* of the Need in `key`; 0: no Need */
-    double interruption_dollars, reclamation_dollars; /* of that Need's buckets; 0: no Need */
+    double interruption_dollars, reclamation_dollars; /* dollars of the Need's buckets; 0: no
+                                                       * Need */
     uint64_t grace_ms;                                /* Preempt, Reclaim; 0 for other kinds */
 };
 
@@ -69,9 +70,10 @@ struct shortage {
 struct need_verdict {
     const struct demand *need; /* normalised row, see demand.h */
     bool parked, satisfied;
-    bool satisfiable;                         /* satisfied, or a gang whose domain could cover it */
+    bool satisfiable;                         /* satisfied, or a gang that its domain could cover */
     bool has_domain;                          /* gang: a domain was chosen */
-    struct str domain;                        /* the domain's value of K; may be the empty string */
+    struct str domain;                        /* value of the topology key; may be the empty
+                                               * string */
     uint32_t claimed, bootstraps, provisions; /* claimed includes bootstraps and provisions */
     const struct shortage *shortage;          /* NULL if the Need is satisfied */
 };
@@ -120,7 +122,7 @@ enum err decider_open(const struct decider_options *options, struct decider **re
 void decider_close(struct decider *engine); /* NULL is allowed */
 
 /* Returns ERR_FULL if the scratch memory would exceed scratch_max, ERR_NOMEM if memory ran out.
- * After an error there is no decision, also not the previous one; the engine stays usable. */
+ * After an error no decision is valid, not even the previous one, but the engine stays usable. */
 enum err decide(struct decider *engine, const struct decide_input *input,
                 const struct decision **ret_decision);
 

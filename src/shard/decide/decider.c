@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs one decision: the phases in order, each working on what the previous ones left. */
+/* Runs the phases of a decision in order. Each phase works on what the previous phases left. */
 #include "shard/decide/decider.h"
 
 #include <stdlib.h>

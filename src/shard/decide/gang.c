@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gangs: chooses the value of K (the domain) from which a gang takes all its machines. */
+/* Gangs: chooses the domain (value of the topology key) where a gang takes all its machines. */
 #include <string.h>
 
 #include "shard/decide/racks.h"
@@ -94,7 +94,7 @@ static bool gang_covers(const struct buckets *b, const int128 *have)
     return true;
 }
 
-/* Sums in the order of the names, because the sum of doubles depends on their order. */
+/* Sums in the order of the dimensions' names, because a sum of doubles depends on the order. */
 static double gang_score(const struct decider *e, const struct buckets *b, const int128 *have,
                          bool capped)
 {
@@ -145,7 +145,7 @@ static int bucket_rank(const struct bucket *a, const struct bucket *b)
     return 0;
 }
 
-/* a is as good as b, or better */
+/* Returns true if a is at least as good as b. */
 static bool bucket_ranks(const struct bucket *a, const struct bucket *b)
 {
     return bucket_rank(a, b) >= 0;
@@ -260,7 +260,7 @@ static void gang_subtract_look(struct decider *e, const struct want *w, struct b
     }
 }
 
-/* Subtracts machines that are in the racks but that the gang's set refuses: those of looks with a
+/* Subtracts from the racks the machines that the gang's set refuses: machines of looks with a
  * refused value. A look with several refused values is handled under the first of them. */
 static void gang_subtract_refused(struct decider *e, const struct want *w,
                                   const struct set_memory *memory, struct buckets *b)
@@ -334,8 +334,8 @@ static struct bucket gang_class_bucket(const struct decider *e, const struct buc
     return bucket;
 }
 
-/* Returns the best domain in which the gang has nothing, one candidate per rack class; NULL if none
- * is better than `best`. */
+/* Sets *room to the best domain in which the gang has no machine, with one candidate per rack
+ * class. Returns false if no candidate is better than `best`. */
 static bool gang_best_class(struct decider *e, const struct buckets *b, struct racks *racks,
                             const struct bucket *best, struct bucket *room)
 {

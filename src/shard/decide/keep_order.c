@@ -13,8 +13,8 @@ struct keep_entry {
     double price, less_dollars;
     const struct cohort *cohort;
     uint32_t slot, look, shape, key; /* key: slot of the key that owns the cohort */
-    /* `used_up` is the number of the decision that found the entry, and all entries from there to
-     * `next`, to have no machines left. */
+    /* `used_up` is the number of the decision that found no machine left in the entry and in all
+     * entries from there to `next`. */
     uint32_t used_up, next;
 };
 struct keep_order {
@@ -44,7 +44,7 @@ static int keep_entry_compare(const void *left, const void *right)
 
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
     if (a->less_dollars != b->less_dollars) return a->less_dollars < b->less_dollars ? -1 : 1;
-    return 0; /* ids decide; they are compared only when needed */
+    return 0; /* equal so far; ids are compared only when needed */
 }
 
 /* Returns false if memory ran out. */
@@ -171,7 +171,7 @@ static void keep_class(struct decider *e, const struct want *w, const struct set
     }
 }
 
-/* Like assign_fetch(), for the rows of a level that will be credited. */
+/* Prefetches, like assign_fetch(), for the rows of a level that will be credited. */
 void keep_order_fetch(const struct decider *e)
 {
     for (uint32_t i = 0; i < e->turn_count; i++) {

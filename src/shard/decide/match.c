@@ -119,7 +119,8 @@ static enum brief_answer brief_answers(const struct match_term *t, const struct 
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
 
-/* True if the first `count` terms hold. The look is read only if its brief does not decide. */
+/* Returns true if the first `count` terms accept the look. Reads the look only if its brief is not
+ * enough to decide. */
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
                           uint32_t count)
 {

@@ -73,7 +73,7 @@ struct row_memory *memory_of(struct decider *e, struct demand *d)
     return s ? &s->memory : NULL;
 }
 
-/* States of removed rows stay allocated. When most states are of removed rows, all are dropped. */
+/* Drops all states if most belong to removed rows, because states are never freed one by one. */
 static void memory_sweep(struct decider *e)
 {
     if (e->state_count / 4 <= e->needs->order_count + e->needs->folds_count) return;
@@ -99,7 +99,7 @@ void want_find(struct decider *e, struct want *w, struct demand *demand)
 
 /* --- folding --- */
 
-/* True if some machine of a type that the set names could hold the whole gang, in any place. */
+/* True if some machine of a type that the set names could hold the whole gang, in any domain. */
 static bool might_hold_whole(const struct decider *e, const struct demand *d,
                              const struct set_memory *memory)
 {
@@ -266,6 +266,6 @@ void normalise(struct decider *e)
         memory_sweep(e);
         rows_make(e, &f);
     }
-    if (e->err) e->rows_version = 0; /* some folding answers are new, the rows are not */
+    if (e->err) e->rows_version = 0; /* the rows do not reflect all new folding answers */
     e->decision.folded = e->folded_rows;
 }

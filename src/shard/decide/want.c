@@ -31,7 +31,7 @@ void want_take(struct want *w, const struct machine_shape *shape, uint32_t count
     }
 }
 
-/* Rounds up. Most amounts fit into 64 bits, where division is several times faster. */
+/* Returns rem / each, rounded up. Most amounts fit into 64 bits, where division is much faster. */
 static uint64_t machines_for(int128 rem, int64_t each)
 {
     int128 count;
