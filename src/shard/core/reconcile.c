@@ -11,8 +11,8 @@
  *   2. A record that violates its invariant is refused and counted. The old record stays.
  *   3. A machine in back-off after a refusal is not made available early. The same applies to a
  *      machine with an unanswered call while that call may still be executed.
- *   4. A known machine takes the fields that the provider owns, and keeps the shard's fields as long
- *      as its cluster is the same. Every change of state is accepted. A change that this shard did
+ *   4. A known machine takes the fields that the provider owns, and keeps the shard's fields while
+ *      its cluster is the same. Every change of state is accepted. A change that this shard did
  *      not order is counted and logged.
  *   5. An unknown machine in the shard's domains is inserted with the data from its metadata.
  *

@@ -45,8 +45,7 @@ struct action {
      * that the machine is drained for; an empty cluster means no Need. */
     struct need_key key;
     int32_t priority;                                 /* of the Need in `key`; 0: no Need */
-    double interruption_dollars, reclamation_dollars; /* dollars of the Need's buckets; 0: no
-                                                       * Need */
+    double interruption_dollars, reclamation_dollars; /* of the Need's buckets; 0: no Need */
     uint64_t grace_ms;                                /* Preempt, Reclaim; 0 for other kinds */
 };
 
@@ -72,8 +71,7 @@ struct need_verdict {
     bool parked, satisfied;
     bool satisfiable;                         /* satisfied, or a gang that its domain could cover */
     bool has_domain;                          /* gang: a domain was chosen */
-    struct str domain;                        /* value of the topology key; may be the empty
-                                               * string */
+    struct str domain;                        /* value of the topology key; may be empty */
     uint32_t claimed, bootstraps, provisions; /* claimed includes bootstraps and provisions */
     const struct shortage *shortage;          /* NULL if the Need is satisfied */
 };

@@ -25,8 +25,7 @@
 
 struct supply_source { /* fields that every walk reads come first */
     const struct cohort *cohort;
-    uint64_t decision;     /* number of the decision that initialised the source; stale if not
-                        * current */
+    uint64_t decision;     /* the decision that initialised the source; stale if not current */
     uint32_t first, count; /* members [first, first + count) of the cohort */
     uint32_t taken;        /* members taken, from the front of the range */
     uint32_t log;          /* newest log entry that took from this source; LOG_NONE: none */
@@ -168,8 +167,7 @@ struct set_memory {
     struct match_term *terms;      /* without the requirement on instance types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint32_t base_count;     /* number of base terms; the terms after the base refuse values
-                              * (NotIn) */
+    uint32_t base_count;     /* number of base terms; the terms after those refuse values (NotIn) */
     uint32_t types[8];       /* postings of the types the set names; other types cannot match */
     uint8_t type_count;      /* TYPES_ANY: the set names no types, or too many */
     uint64_t type_bits;      /* type_bits() of the named types, even if no such machine exists */
@@ -225,8 +223,7 @@ struct course {
     double stop_price;
     uint64_t types;   /* type_bits() of the instance types that the row reads in part B */
     uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
-    uint32_t own_from, own_count, rest_from, rest_count; /* ranges of e->takes: parts A (own), B
-                                                          * (rest) */
+    uint32_t own_from, own_count, rest_from, rest_count; /* e->takes: parts A (own) and B (rest) */
     uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
     uint32_t tie_from, tie_count; /* gang, part B: supply of the want.ties domains, in e->ties */
@@ -312,8 +309,7 @@ struct decider {
     /* places of the gangs in the order of the needs table */
     uint32_t *gang_places, gang_place_count, gang_place_cap;
 
-    /* The next arrays are indexed by the row's place and kept while the rows stay the same:
-     * steady.c. */
+    /* Arrays indexed by the row's place, kept while the rows stay the same: steady.c. */
     uint64_t rows_read, changes_read; /* rows_made and inventory changes processed by steady.c */
     uint32_t *slots, slot_cap;        /* by row: index of its state in `states` */
     struct need_verdict *verdicts, *verdicts_next; /* verdicts_next: used when the rows change */
@@ -444,8 +440,7 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 void replay_start(struct decider *e);
 /* marks a cohort that changed since the last decision */
 void replay_note(struct decider *e, const struct cohort_change *change);
-/* True if the row's own machines are as in the last decision. Reads nothing but the row's
- * course. */
+/* Returns true if the row's own machines and other inputs are as in the last decision. */
 bool replay_expects(const struct decider *e, const struct row_state *state);
 /* Part A: takes the row's machines of the last decision. False: it must be decided in full. */
 bool replay_own(struct decider *e, uint32_t row, struct row_state *state);
@@ -543,8 +538,7 @@ static inline bool want_helped(const struct want *w, const struct machine_shape 
     return (w->live & shape->positive) != 0;
 }
 bool want_has_key(const struct want *w, const struct key *key);
-/* source_take() takes `count` machines for the Need and logs them. want_claim() also counts
- * them. */
+/* source_take() takes machines for the Need and logs them. want_claim() also counts them. */
 void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
                  uint32_t count); /* writes only the log entry; slot: of the cohort */
 typedef void pool_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count);

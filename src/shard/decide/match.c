@@ -119,8 +119,7 @@ static enum brief_answer brief_answers(const struct match_term *t, const struct 
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
 
-/* Returns true if the first `count` terms accept the look. Reads the look only if its brief is not
- * enough to decide. */
+/* Returns true if the first `count` terms hold. Reads the look only if its brief is not enough. */
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
                           uint32_t count)
 {

@@ -13,8 +13,8 @@
  * that the row took last time may open further marks.
  *
  * Rows of other clusters never take these machines. A plain row that lacks nothing does not read
- * which machines can be acquired. A gang reads them to rank its domains, but they matter only if its
- * cluster has equally much in several domains. Then the machines that can be acquired in those
+ * which machines can be acquired. A gang reads them to rank its domains, but they matter only if
+ * its cluster has equally much in several domains. Then the machines that can be acquired in these
  * domains are recorded and must be the same again. */
 #include <math.h>
 #include <string.h>
@@ -235,8 +235,7 @@ static bool replay_own_holds(struct decider *e, const struct row_state *state)
     const struct row_memory *m = &state->memory;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    if (c->gang && c->rest_count) { /* the gang also reads machines to acquire or without
-                                     * destination */
+    if (c->gang && c->rest_count) { /* the turn also reads machines to acquire or with no owner */
         return replay_expects(e, state) && !e->nobodys_creating && !state->parked;
     }
     if (replay_expects(e, state)) return true;
@@ -345,8 +344,7 @@ bool replay_rest(struct decider *e, const struct turn *turn)
 
     if (!c->again) return false;
     c->again = false;
-    if (c->kind == COURSE_STEADY) { /* the row took machines in part B last time, and is steady
-                                     * now */
+    if (c->kind == COURSE_STEADY) { /* part B took machines last time, but the row is steady now */
         c->rest_count = 0;
         replay_account_all(e, e->before.at + c->rest_from, count, -1);
         return true;
@@ -436,8 +434,7 @@ static void ties_write(struct decider *e, const struct want *w, struct course *c
     if (kept) c->settled = false;
 }
 
-/* Records where the turn in part B ended: at the last machine taken, when the row lacked no
- * more. */
+/* Records where the turn in part B ended: the last machine taken, which ended the row's lack. */
 static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];

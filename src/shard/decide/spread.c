@@ -385,8 +385,7 @@ static void spread_walk_next(struct decider *e, const struct want *w, struct spr
         strand_drop(walk);
 }
 
-/* Moves strands whose domain may grow again from aside to the heap, because the minimum has
- * risen. */
+/* Moves strands whose domain may grow again from aside to the heap, after the minimum has risen. */
 static void spread_walk_return(const struct want *w, struct spread_walk *walk)
 {
     uint32_t left = 0;
