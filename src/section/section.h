@@ -59,15 +59,15 @@ struct section_part {
     void (*end)(void *opaque); /* called when the view is closed, or earlier; may be NULL */
     void *opaque;
 };
-/* `section` NULL: the view has no rows. ERR_FULL: a view is open already. ERR_NOMEM. */
+/* Opens a view. `section` NULL: it has no rows. ERR_FULL: another view is open. ERR_NOMEM. */
 enum err section_view_open(struct section *section, struct section_view **ret_view);
 /* Returns an encoder for fixed bytes that come next in the view. Valid until a part is added. */
 struct encoder *section_view_encoder(struct section_view *view);
 void section_view_add(struct section_view *view, struct section_part own_part);
 void section_view_rows(struct section_view *view); /* adds a part for each kind of row */
-/* Adds the last record. section_reader returns its value in `hash`. */
+/* Adds the last record with the hash, which section_reader.hash contains after reading. */
 void section_view_hash(struct section_view *view, char kind, uint64_t hash);
-/* Returns `err`, or the first error of the parts. On an error the view is closed. */
+/* Finishes the view. Returns `err`, or the first error of the parts. An error closes the view. */
 enum err section_view_ready(struct section_view *own_view, enum err err, void **ret_view);
 /* Implement the log's snapshot_next and snapshot_end for struct section_view. Errors are final. */
 enum err section_view_next(void *view, size_t budget, struct buf *into, bool *ret_done);
@@ -103,7 +103,8 @@ struct section_reader {
 void section_read_begin(struct section_reader *reader, const char *name, const char *order,
                         section_record_fn *record, void *owner);
 void section_read_close(struct section_reader *reader);
-/* ERR_CORRUPT, ERR_NOMEM or an error of `record`; the note names the offset in bytes. All final. */
+/* Reads a portion. Errors: ERR_CORRUPT, ERR_NOMEM, errors of `record`; the note names the offset in
+ * bytes. No call may follow an error. */
 enum err section_read(struct section_reader *reader, struct str bytes, struct note *note);
 bool section_read_any(const struct section_reader *reader); /* at least one byte was read */
 /* Call after the last byte. ERR_CORRUPT: the hash record is missing or incomplete. */

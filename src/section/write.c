@@ -11,7 +11,8 @@
 
 enum { PARTS_MAX = 8 };
 
-struct kept { /* a record copied before its row changed; one block each, to move no large buffer */
+struct kept { /* a record copied before its row changed; each is a block, so that no large buffer
+               * moves */
     struct kept *next;
     size_t len, at;
     char bytes[];
@@ -117,7 +118,7 @@ static void kept_drop(struct rows *rows)
     free(first);
 }
 
-/* Copies are written last, when no more can be added. A slice may end inside a copy. */
+/* Writes copies last, when no copy can be added any more. A slice may end inside a copy. */
 static enum err rows_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
     struct rows *rows = opaque;
