@@ -83,8 +83,7 @@ struct leader_text {
 };
 struct leader_rules {
     size_t request_size; /* size of the service's request struct */
-    /* Texts by refusal, for a service whose clients expect certain texts. NULL: texts of
-     * leader.c. */
+    /* Texts by refusal, for a service whose clients expect certain texts. NULL: leader.c's. */
     const struct leader_text *words;
     enum grpc_status full, doubt; /* for a full log; for a call that may have been applied */
     bool (*admit)(struct leader_request *request); /* answers refused requests and returns false */

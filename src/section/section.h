@@ -103,8 +103,7 @@ struct section_reader {
 void section_read_begin(struct section_reader *reader, const char *name, const char *order,
                         section_record_fn *record, void *owner);
 void section_read_close(struct section_reader *reader);
-/* Reads a portion. Errors: ERR_CORRUPT, ERR_NOMEM, errors of `record`; the note names the offset in
- * bytes. No call may follow an error. */
+/* Reads a portion. ERR_CORRUPT, ERR_NOMEM or an error of `record`; the note names the offset. */
 enum err section_read(struct section_reader *reader, struct str bytes, struct note *note);
 bool section_read_any(const struct section_reader *reader); /* at least one byte was read */
 /* Call after the last byte. ERR_CORRUPT: the hash record is missing or incomplete. */

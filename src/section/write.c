@@ -11,8 +11,7 @@
 
 enum { PARTS_MAX = 8 };
 
-struct kept { /* a record copied before its row changed; each is a block, so that no large buffer
-               * moves */
+struct kept { /* a record copied before its row changed; one block each, so no large buffer moves */
     struct kept *next;
     size_t len, at;
     char bytes[];

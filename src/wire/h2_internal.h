@@ -12,7 +12,7 @@
  *
  * A stream is `reported` from the moment its owner knows its number, and leaves the table when
  * nghttp2 closes it. A stream closed while output is gathered waits in `closed` until the gathering
- * ends, because events must not be called during it. */
+ * ends, because events must not be called meanwhile. */
 #ifndef WIRE_H2_INTERNAL_H
 #define WIRE_H2_INTERNAL_H
 #include <nghttp2/nghttp2.h>

@@ -2,7 +2,7 @@
 /* Opening and answering streams, pending output, and gathering output.
  *
  * The send calls only queue. While h2_take_output gathers, nghttp2 asks for a stream's bytes
- * (read_output) as far as the peer's windows allow. Trailers wait until its last byte was read. */
+ * (read_output) as far as the peer's windows allow. Trailers wait for the stream's last byte. */
 #include "wire/h2_internal.h"
 
 enum { KEPT_TURNS = 32 }; /* turns of output after which kept blocks are freed */

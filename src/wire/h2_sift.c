@@ -11,7 +11,7 @@
  * were sent is reset anyway. A connection error would end every other call and watch on the
  * connection. Dropping the reset loses nothing: the number is used up, and later headers with it
  * are a connection error (h2_recv.c). The reset counts as a frame without content (h2_guard.c).
- * Before the first stream there is no other call to protect, so there the reset is the error RFC
+ * Before the first stream there is no other call to protect, so the reset is the error that RFC
  * 9113 requires.
  *
  * nghttp2 cannot un-read a frame, so the nine bytes of a frame head are held until complete. */
