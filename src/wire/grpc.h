@@ -41,13 +41,13 @@ enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into);
 enum err grpc_timeout_parse(struct str text, uint64_t *ret_us); /* rounds nanoseconds up */
 void grpc_timeout_text(uint64_t us, char out[16]);              /* rounds up; at most 8 digits */
 
-/* -- grpc-message: percent-encoding of all but printable ASCII and '%' -- */
+/* -- grpc-message: percent-encoding of '%' and of all bytes that are not printable ASCII -- */
 enum err grpc_message_encode(struct str text, struct buf *into);
 /* Malformed escapes are kept as text. */
 enum err grpc_message_decode(struct str text, struct buf *into);
 
-/* -- metadata whose name ends in -bin: base64, written without padding, read with or without.
- * Several values joined by commas are decoded separately and joined by commas again. -- */
+/* -- metadata whose name ends in -bin: base64, written without padding, read with or without
+ * padding. Several values joined by commas are decoded separately and joined by commas again. -- */
 enum err grpc_bin_encode(struct str bytes, struct buf *into);
 enum err grpc_bin_decode(struct str text, struct buf *into); /* ERR_PARSE */
 

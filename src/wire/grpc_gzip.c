@@ -22,7 +22,7 @@ static void zip_free(void *, void *memory)
     free(memory);
 }
 
-/* Reserves the next piece: growing steps, and at the limit one byte that must stay unused. */
+/* Reserves room for output in growing steps, and at the limit one byte that must stay unused. */
 static enum err next_room(struct buf *into, size_t done, size_t max, char *spare, z_stream *zip)
 {
     size_t step = min_size(min_size(max_size(done, STEP_FIRST), STEP_MOST), max - done);

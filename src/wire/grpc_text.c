@@ -103,7 +103,7 @@ enum err grpc_bin_encode(struct str bytes, struct buf *into)
     return err;
 }
 
-/* Padding, if present, completes the last group of four. */
+/* Decodes one value. Padding, if present, completes the last group of four characters. */
 static enum err decode_one(struct str text, struct buf *into)
 {
     struct buf padded;

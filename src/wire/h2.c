@@ -40,7 +40,7 @@ static enum err settle_limits(const struct h2_limits *given, struct h2_limits *r
     };
 
     if (l.stream_window > WINDOW_MAX || l.connection_window > WINDOW_MAX) return ERR_INVALID;
-    /* A stream could never reach its limit. */
+    /* Otherwise a stream could never reach its own limit. */
     if (l.stream_output_max > l.output_max) return ERR_INVALID;
     if (l.output_max > l.memory_max) return ERR_INVALID;
     *ret_limits = l;
@@ -53,13 +53,13 @@ static nghttp2_option *new_options(enum h2_side side)
 
     if (nghttp2_option_new(&option)) return NULL;
     nghttp2_option_set_no_auto_window_update(option, 1); /* h2_consume opens windows */
-    /* nghttp2 would keep a thousand closed streams per connection for a priority tree that gRPC
-     * does not use. Without them it silently drops data for closed streams, see h2_data_late. */
+    /* nghttp2 would keep a thousand closed streams for a priority tree that gRPC does not use.
+     * Without the streams nghttp2 silently drops data for closed streams, see h2_data_late(). */
     nghttp2_option_set_no_closed_streams(option, 1);
-    /* nghttp2's limit reads the machine's clock; simulations lack it, so h2_guard.c counts. */
+    /* nghttp2's limit reads the machine's clock, which simulations lack. h2_guard.c counts. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
-    /* nghttp2 counts a frame again for each piece of its nine-byte head, so its limit is raised;
-     * h2_recv.c counts frames. */
+    /* nghttp2 counts a frame again for each piece of its nine-byte head. So nghttp2's limit is
+     * raised, and h2_recv.c counts frames. */
     nghttp2_option_set_max_continuations(option, (size_t)FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
     /* gRPC allows leading and trailing blanks in values ("may be stripped"). */
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
@@ -100,7 +100,7 @@ static enum err say_hello(struct h2 *h2)
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, h2->limits.streams_max},
     };
 
-    /* A client refuses only pushed streams. */
+    /* A client refuses pushed streams, and needs no limit for them. */
     if (h2->side == H2_CLIENT)
         settings[2] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0};
     if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, ARRAY_LEN(settings)) ||
@@ -185,7 +185,9 @@ enum err h2_engine_err(struct h2 *h2, ssize_t code)
     case NGHTTP2_ERR_NOMEM:
         /* The memory ceiling was reached because of the peer. */
         h2_fail(h2, h2->memory.over ? ERR_DENIED : ERR_NOMEM, H2_ENHANCE_YOUR_CALM);
-        if (h2->memory.over) h2->mute = true; /* nghttp2's state after this cannot be trusted */
+        if (h2->memory.over)
+            h2->mute = true; /* nghttp2's state after this error cannot be
+                                               * trusted */
         break;
     case NGHTTP2_ERR_FLOODED: h2_fail(h2, ERR_DENIED, H2_ENHANCE_YOUR_CALM); break;
     /* The callback has failed the connection. */
@@ -282,7 +284,7 @@ void *h2_bound(const struct h2 *h2, int32_t id)
 
 void h2_excuse_data(struct h2 *h2)
 {
-    h2->data_excused += h2->limits.stream_window + 1; /* and an empty frame with END_STREAM */
+    h2->data_excused += h2->limits.stream_window + 1; /* 1 is for an empty frame with END_STREAM */
 }
 
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code)
@@ -403,7 +405,7 @@ const struct h2_pace *h2_pace(const struct h2 *h2)
 
 uint64_t h2_data_excused(const struct h2 *h2)
 {
-    /* Data of late streams is dropped. */
+    /* After the end of new streams, data of later streams is dropped and always excused. */
     return h2->final || h2->failed ? UINT64_MAX : h2->data_excused;
 }
 

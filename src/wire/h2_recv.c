@@ -25,7 +25,7 @@ static int out_of_memory(struct h2 *h2)
     return h2_engine_err(h2, NGHTTP2_ERR_NOMEM) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* The result of a callback that may have failed the connection, also through an event. */
+/* Returns the result of a callback that may have failed the connection, itself or in an event. */
 static int go_on(const struct h2 *h2)
 {
     return h2->failed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
@@ -308,8 +308,8 @@ static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t
     return go_on(h2);
 }
 
-/* A frame for which nghttp2 resets the stream or ends the connection. It counts like a reset by the
- * peer, because it has the same effect. */
+/* Called for a frame for which nghttp2 resets the stream or ends the connection. The frame counts
+ * like a reset by the peer, because it has the same effect. */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
                             void *user)
 {
@@ -327,7 +327,7 @@ static int on_extension(nghttp2_session *session, void **payload, const nghttp2_
     return NGHTTP2_ERR_CANCEL; /* counted by on_begin_frame; the content is ignored */
 }
 
-/* Also called while output is gathered, when our own last frame closes the stream. */
+/* Also called while output is gathered, when this side's last frame closes the stream. */
 static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
     struct h2 *h2 = user;

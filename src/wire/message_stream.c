@@ -21,7 +21,7 @@ struct message_stream {
     uint32_t head_len;
     uint32_t missing; /* bytes of the current payload not received yet */
     uint32_t skipped; /* bytes at the end of the payload past element_max */
-    bool in_element;  /* payload of an element, gathered in `element`; else to `rest` */
+    bool in_element;  /* the payload is an element's and goes to `element`; else to `rest` */
     struct buf element, rest;
 };
 
