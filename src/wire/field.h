@@ -32,7 +32,7 @@ struct field_head {
 };
 enum head_state { HEAD_WHOLE, HEAD_MORE, HEAD_BAD };
 
-/* Returns the length of the varint at `at`: 0 if `end` cuts it off, `most` + 1 if it is too
+/* Returns the varint's length in bytes: 0 if `end` cuts the varint, `most` + 1 if it is too
  * long. */
 static inline uint32_t varint_len(const uint8_t *at, const uint8_t *end, uint32_t most)
 {

@@ -185,9 +185,7 @@ enum err h2_engine_err(struct h2 *h2, ssize_t code)
     case NGHTTP2_ERR_NOMEM:
         /* The memory ceiling was reached because of the peer. */
         h2_fail(h2, h2->memory.over ? ERR_DENIED : ERR_NOMEM, H2_ENHANCE_YOUR_CALM);
-        if (h2->memory.over)
-            h2->mute = true; /* nghttp2's state after this error cannot be
-                                               * trusted */
+        if (h2->memory.over) h2->mute = true; /* nghttp2's state can no longer be trusted */
         break;
     case NGHTTP2_ERR_FLOODED: h2_fail(h2, ERR_DENIED, H2_ENHANCE_YOUR_CALM); break;
     /* The callback has failed the connection. */

@@ -105,8 +105,7 @@ size_t h2_requests_max(const struct h2 *h2);
 enum err h2_respond(struct h2 *h2, int32_t stream, const struct h2_header *headers, size_t count,
                     bool end);
 /* Server: sends trailers after the pending output and ends the stream. If the response ends before
- * the request, the stream is also reset with NO_ERROR to stop the peer; on_closed then reports
- * 0. */
+ * the request, the stream is also reset with NO_ERROR to stop the peer. on_closed reports 0. */
 enum err h2_send_trailers(struct h2 *h2, int32_t stream, const struct h2_header *headers,
                           size_t count);
 /* Queues all parts or none. ERR_FULL: wait for on_writable. ERR_CLOSED: the stream is closed.

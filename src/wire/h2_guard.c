@@ -12,7 +12,7 @@
  *   idle      frames without content: empty DATA, PRIORITY, GOAWAY, unknown types, resets of closed
  *             streams, and window updates beyond two for each of our data frames or new streams
  *
- * The minute is a fixed window, so a peer can use twice the limit across its edge, which is harmless. */
+ * The minute is a fixed window, so a peer can use twice the limit at its edge, which is harmless. */
 #include "wire/h2_internal.h"
 
 enum { MINUTE_MS = 60000, PING_STRIKES_MAX = 2, ABANDONS_PER_RESET = 5 };
