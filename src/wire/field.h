@@ -32,8 +32,7 @@ struct field_head {
 };
 enum head_state { HEAD_WHOLE, HEAD_MORE, HEAD_BAD };
 
-/* Returns the varint's length in bytes: 0 if `end` cuts the varint, `most` + 1 if it is too
- * long. */
+/* Returns the varint's length: 0 if `end` cuts the varint, `most` + 1 if it is too long. */
 static inline uint32_t varint_len(const uint8_t *at, const uint8_t *end, uint32_t most)
 {
     for (uint32_t i = 0; i < most; i++) {
