@@ -76,7 +76,7 @@ void request_end(struct leader_request *request, enum grpc_status status, bool a
     request_answer(request, status, str_from(text), STR_EMPTY);
 }
 
-/* Refuses the request. `number` is inserted into the text below, if that has a place for it. */
+/* Refuses the request. `number` is part of the error text, if the text for `why` has a number. */
 static void request_refuse_with(struct leader_request *request, enum leader_refusal why,
                                 uint64_t number)
 {

@@ -45,7 +45,8 @@ enum request_step {
 struct leader_caller {
     struct arena *arena; /* must live as long as the request */
     struct str actor;
-    /* Called once, maybe from inside leader_ask. Gets the message, or a status and its text. */
+    /* Called once, possibly from inside leader_ask, with the message, or with a status and a
+     * text. */
     void (*answered)(struct leader_caller *caller, enum grpc_status status, struct str text,
                      struct str message);
 };
@@ -53,7 +54,7 @@ struct leader_request { /* must be the first field of the service's own struct *
     struct list link;   /* in leader.requests by age, or in the service's list; may be detached */
     struct leader *leader;
     const struct leader_method *method;
-    struct rpc_call *call; /* NULL: the caller is a leader_caller, or the client is gone */
+    struct rpc_call *call; /* NULL: the caller is a leader_caller, or the client disconnected */
     struct leader_caller *caller;
     const ProtobufCMessage *message;
     enum request_step step;
@@ -92,7 +93,7 @@ struct leader_rules {
     /* Receives the reply of the state machine, or the log's error. Answers the request, or frees a
      * request without a call. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);
-    /* The caller of a kept request went away. NULL: the request is freed. */
+    /* The caller of a kept request disconnected. NULL: the request is freed. */
     void (*gone)(struct leader_request *request);
     void (*drain)(struct leader_request *request);    /* the server stops; called for a kept
                                                        * request; may be NULL */
@@ -141,7 +142,8 @@ extern const struct rpc_handler leader_handler;
 enum err leader_ask(struct leader *leader, const struct leader_method *method,
                     const ProtobufCMessage *message, struct leader_caller *caller);
 
-/* -- changes of the replica's status, in this order; each returns true once per change -- */
+/* -- called when the replica's status changed, in this order; each returns true once per change
+ * -- */
 bool leader_term_ended(struct leader *leader,
                        const struct replica_status *status); /* this replica led the ended term */
 bool leader_term_began(struct leader *leader, const struct replica_status *status);
@@ -180,5 +182,5 @@ static inline bool request_is_awaited(const struct leader_request *request)
 {
     return request->call || request->caller;
 }
-void request_free(struct leader_request *request); /* the call must be answered already, or gone */
+void request_free(struct leader_request *request); /* the call must be answered already, or NULL */
 #endif

@@ -59,9 +59,9 @@ struct section_part {
     void (*end)(void *opaque); /* called when the view is closed, or earlier; may be NULL */
     void *opaque;
 };
-/* Opens a view. `section` NULL: it has no rows. ERR_FULL: another view is open. ERR_NOMEM. */
+/* Opens a view, without rows if `section` is NULL. ERR_FULL: another view is open. ERR_NOMEM. */
 enum err section_view_open(struct section *section, struct section_view **ret_view);
-/* Returns an encoder for fixed bytes that come next in the view. Valid until a part is added. */
+/* Returns an encoder for the fixed bytes that follow in the view. Valid until a part is added. */
 struct encoder *section_view_encoder(struct section_view *view);
 void section_view_add(struct section_view *view, struct section_part own_part);
 void section_view_rows(struct section_view *view); /* adds a part for each kind of row */
@@ -86,7 +86,7 @@ typedef enum err section_take_fn(void *owner, struct str bytes, size_t *ret_take
 enum err section_feed(struct buf *rest, struct str bytes, section_take_fn *take, void *owner,
                       struct note *note);
 
-/* Called for one head record, then the rows in the order of their kinds, then the hash record. */
+/* Called for one head record, for the rows in the order of their kinds, and for the hash record. */
 typedef enum err section_record_fn(void *owner, char kind, struct decoder *content);
 struct section_reader {
     const char *name,

@@ -154,7 +154,7 @@ static void rows_end(void *opaque)
     while (rows->first) kept_drop(rows);
 }
 
-/* -- bytes fixed when the view was opened -- */
+/* -- bytes encoded when the view was opened -- */
 static enum err bytes_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
     struct buf *bytes = opaque;

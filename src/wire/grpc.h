@@ -53,8 +53,8 @@ enum err grpc_bin_decode(struct str text, struct buf *into); /* ERR_PARSE */
 
 const char *grpc_status_name(
     enum grpc_status status); /* "NOT_FOUND"; any other number: "UNKNOWN" */
-/* The gRPC status for an HTTP response without grpc-status, by the gRPC specification's table. */
+/* Returns the gRPC status for an HTTP response without grpc-status, by gRPC's own table. */
 enum grpc_status grpc_status_from_http(int http_status);
-/* The gRPC status for an HTTP/2 reset code. */
+/* Returns the gRPC status for an HTTP/2 reset code. */
 enum grpc_status grpc_status_from_reset(uint32_t code);
 #endif

@@ -21,7 +21,7 @@ void grpc_reader_init(struct grpc_reader *r, size_t message_max)
     *r = (struct grpc_reader){.message_max = message_max};
 }
 
-/* A refused head stays refused, because its bytes are kept and checked again. */
+/* Checks a head. A refused head stays refused, because its bytes are kept and checked again. */
 static enum err judge_head(struct grpc_reader *r)
 {
     uint32_t length = 0;

@@ -58,7 +58,7 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
             if (zip->avail_in == 0) return ERR_OK;
             if (inflateReset(zip) != Z_OK) return ERR_PARSE; /* another gzip member follows */
         } else if (code != Z_OK) {
-            return ERR_PARSE; /* damaged, or truncated if there is no progress */
+            return ERR_PARSE; /* damaged data, or truncated data if nothing progressed */
         }
     }
 }

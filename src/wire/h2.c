@@ -65,7 +65,7 @@ static nghttp2_option *new_options(enum h2_side side)
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
     /* h2_request.c checks requests; nghttp2 checks responses. */
     if (side == H2_SERVER) nghttp2_option_set_no_http_messaging(option, 1);
-    /* Unknown frame types are passed to our callbacks only to be counted. */
+    /* h2_recv.c's callbacks get unknown frame types only to count them. */
     for (unsigned type = EXTENSION_FIRST; type <= EXTENSION_LAST; type++)
         nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     return option;
@@ -169,7 +169,7 @@ void h2_close(struct h2 *h2)
     free(h2);
 }
 
-/* Only the first failure counts. Sends GOAWAY if there is a code and memory for it. */
+/* Fails the connection, once. Sends GOAWAY with `code` unless memory ran out. */
 void h2_fail(struct h2 *h2, enum err err, uint32_t code)
 {
     if (h2->failed) return;
@@ -403,7 +403,7 @@ const struct h2_pace *h2_pace(const struct h2 *h2)
 
 uint64_t h2_data_excused(const struct h2 *h2)
 {
-    /* After the end of new streams, data of later streams is dropped and always excused. */
+    /* After the final GOAWAY, data of later streams is dropped, so all such data is excused. */
     return h2->final || h2->failed ? UINT64_MAX : h2->data_excused;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Header fields to be sent: checked, and converted to nghttp2's form.
  *
- * Nearly every field of a gRPC call has a known name, and most have a known value. These are looked
- * up here, and nghttp2 gets our constant text, which needs no check and no copy. Unknown text is
- * checked byte by byte and copied.
+ * Nearly every field of a gRPC call has a known name, and most have a known value. For a known text
+ * nghttp2 gets a constant, which needs no check and no copy. Unknown text is checked byte by byte
+ * and copied.
  *
  * Three ways to use the peer's header table:
  *   KEEP    store the field; repetitions cost one byte

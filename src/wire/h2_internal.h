@@ -198,7 +198,7 @@ void h2_report_closed(struct h2 *h2, struct h2_stream *stream);
 void h2_report_writable(struct h2 *h2); /* h2_send.c */
 /* Resets a stream that is not in the table. False: out of memory, and the connection failed. */
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code);
-/* Call when this side ends a stream before the peer did: a window of data may be in transit and
+/* Call when this side ends a stream before the peer does. A window of data may be in transit and
  * must not count as late. */
 void h2_excuse_data(struct h2 *h2);
 #endif

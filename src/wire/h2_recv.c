@@ -204,7 +204,7 @@ void h2_remember_ended(struct h2 *h2, int32_t id)
 
 /* True for headers on a stream that the peer itself has ended: the peer has lost count of its
  * streams (RFC 9113, 5.1). Headers on a stream that this side reset may have been in transit, so
- * nghttp2 ignores them. The same holds for data, but nghttp2 drops late data silently. */
+ * nghttp2 ignores them. Late data is treated in the same way, but nghttp2 drops it silently. */
 static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *head)
 {
     if (head->type != NGHTTP2_HEADERS || head->stream_id == 0) return false;
@@ -232,7 +232,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         return deny(h2);
     known = head->type == NGHTTP2_RST_STREAM && h2_streams_get(&h2->streams, head->stream_id);
     if (!h2_guard_frame(&h2->guard, &h2->limits, head, known)) return 0;
-    /* nghttp2's own final GOAWAY contains no reason, so this one is sent first. */
+    /* nghttp2's own final GOAWAY contains no reason, so a GOAWAY with the reason is sent first. */
     if (head->type == NGHTTP2_PING) h2_go_away_because(h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
     return deny(h2);
 }

@@ -9,7 +9,7 @@ enum { KEPT_TURNS = 32 }; /* turns of output after which kept blocks are freed *
 
 /* -- trailers -- */
 
-/* Stores the trailers with their text, which nghttp2 will not copy. */
+/* Stores the trailers with their text, because nghttp2 does not copy the text. */
 static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *fields,
                               size_t count)
 {

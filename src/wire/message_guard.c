@@ -41,9 +41,9 @@ static const uint8_t wire_of_type[] = {
     [PROTOBUF_C_TYPE_MESSAGE] = WIRE_LEN,
 };
 
-/* Returns true if no byte of the word is NUL or above 127. Nearly all text is short ASCII, so the
- * bytes of other words only are checked one by one. The result may be false for a good word (a byte
- * after a NUL), but is never true for a bad one. */
+/* Returns true if no byte of the word is NUL or above 127. Nearly all text is short ASCII, so only
+ * the bytes of other words are checked one by one. The result may be false for a good word (a byte
+ * after a NUL), but is never true for a bad word. */
 static bool is_plain_word(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;

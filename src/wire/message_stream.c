@@ -112,7 +112,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     enum head_state state;
     enum err err;
 
-    if (held > 0) { /* the rest of a cut head: read the head in one piece */
+    if (held > 0) { /* the head was cut: read its bytes in one piece */
         memcpy(s->head + held, at, take);
         state = head_read(s->head, s->head + held + take, &head, &problem);
     } else {

@@ -13,7 +13,7 @@
 enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
 
 /* A profile of the last roll-up that waits for a machine. The profile is identified by its slot and
- * birth in the needs table. The table entry is never read, because the profile may be gone. */
+ * birth in the needs table. The table entry is never read, because it may be freed already. */
 struct latency_wait {
     uint32_t kind_slot;
     bool ended;     /* a machine arrived; the next roll-up starts a new wait */

@@ -59,9 +59,9 @@ struct core_options {
                            * second. */
     uint32_t queue_max;   /* Actions waiting for their turn; 0: 65,536. Actions beyond the bound are
                            * dropped and counted. A cycle that follows soon derives them again. */
-    uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. They do not count
-                           * against `concurrency`. An action beyond the bound is undone, and a
-                           * later cycle derives it again. */
+    uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. Waiting actions do
+                           * not count against `concurrency`. An action beyond the bound is undone,
+                           * and a later cycle derives it again. */
     uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* provider calls, blob requests; 0: 30 s */
     /* How long a drain waits for an operator whose session has ended. 0: 2 min. */
     uint64_t operator_return_ms;
@@ -169,9 +169,9 @@ enum core_hold {
     CORE_PAUSED, /* by the kill switch */
     CORE_FENCED, /* a newer process of this shard is active */
 };
-/* From now on no action begins. Cycles still decide, but their actions are suppressed. Waiting
- * actions end as suppressed, and running actions make no further call. The driver answers a call
- * that it no longer sends with CALL_UNSENT. */
+/* Stops all actions. Cycles still decide, but their actions are suppressed. Waiting actions end as
+ * suppressed, and running actions make no further call. The driver answers a call that it no longer
+ * sends with CALL_UNSENT. */
 void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,
                struct effects *out);
 
@@ -205,8 +205,9 @@ enum blob_end {
 };
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
                mono_time now, wall_time wall, struct effects *out);
-/* True: the action still needs its blob, and the driver keeps the blob until the action's CONFIGURE
- * or AUDIT effect. False: the driver drops the blob after executing the effects so far. */
+/* Returns true if the action still needs its blob. The driver then keeps the blob until the
+ * action's CONFIGURE or AUDIT effect; otherwise it drops the blob after executing the effects so
+ * far. */
 bool core_blob_waits(const struct core *core, uint64_t action);
 
 /* -- the domains of this shard: scope.c -- */

@@ -5,9 +5,9 @@
  *   move.c          the only place that changes a machine; notifies the machine's operator
  *   reconcile.c     the content of a List        clients.c   clusters: sessions and bounds
  *   demand.c        roll-ups                     capacity.c  hints about available capacity
- *   scope.c         which machines are ours      view.c      views for people and the coordinator
+ *   scope.c         the machines of this shard   view.c      views for people and the coordinator
  *   decide_cycle.c  decide, limits, queue        queue.c     waiting actions; why none may begin
- *   actions.c       answers to calls             work.c      machines to look at again
+ *   actions.c       answers to calls             work.c      machines to check again
  *
  * core->scratch holds temporary data of one event. Every public event begins with core_begin(), so
  * nothing in core->scratch outlives the event. The core also stores the time and the effects of the
@@ -140,7 +140,7 @@ void running_listed(struct core *core, struct str machine, enum machine_state sa
 /* True if an action of the machine was refused and its back-off has not ended. Until then a record
  * that would make the machine available is not accepted. */
 bool core_rests(const struct core *core, struct str machine);
-/* Returns true if `said`, the state in a record, proves nothing. `said` is then the machine's state
+/* Returns true if the state `said` in a record proves nothing, because it is the machine's state
  * before an unanswered call that may still be executed. */
 bool running_call_may_run(const struct core *core, struct str machine, enum machine_state said);
 /* move.c calls the next four functions when a machine appeared (`from` MACHINE_UNSPECIFIED),
@@ -148,7 +148,7 @@ bool running_call_may_run(const struct core *core, struct str machine, enum mach
  * later checks every machine in a passing state or Failed. */
 /* call before the change; ERR_NOMEM */
 enum err running_reserve(struct core *core, const struct machine *machine);
-/* the change failed: undo the reservation */
+/* undoes the reservation, because the change failed */
 void running_unreserve(struct core *core, struct str machine);
 void running_changed(struct core *core, const struct machine *machine, enum machine_state from);
 void running_gone(struct core *core, struct str machine);
@@ -176,7 +176,7 @@ void scope_note(struct core *core, struct str id, bool inside);
 /* -- parts of the cycle, called by decide_cycle.c in this order -- */
 /* Before the decision: removes free machines outside the shard's domains. */
 void scope_sweep(struct core *core);
-/* After the decision: stores the answer of InspectNeeds. Call after parking_note() and
+/* After the decision: stores the data for InspectNeeds. Call after parking_note() and
  * ledger_note(), because the view contains their ages. ERR_NOMEM: the previous view stays. */
 enum err view_note(struct core *core, const struct decision *decision);
 void views_deinit(struct views *views);

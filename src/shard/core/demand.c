@@ -122,7 +122,7 @@ void waits_over(struct core *core, const struct machine *machine)
 
     if (direct && direct->kind_birth == kind->birth) wait_end(core, direct);
     if (!kind || kind->same) return;
-    /* The machine was bought for gangs, too, if they were folded into the profile without Same. */
+    /* Also ends the waits of gangs that were folded into the profile by dropping Same. */
     while ((entry = map_next(&client->waits, &cursor))) {
         struct latency_wait *wait = entry->value;
         const struct kind *gang = slot_map_get(&core->needs->kind_slots, wait->kind_slot);

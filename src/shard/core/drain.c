@@ -197,8 +197,8 @@ void drain_due(struct core *core, struct machine_task *task)
 
 /* --- operators that connect and disconnect --- */
 
-/* An operator that returned is sent the reclaim again, because it may have been away when the drain
- * began, or may have lost the reclaim. The operator recognises the reclaim by its number. */
+/* Sends the reclaim again to an operator that returned, because the operator may have been away
+ * when the drain began, or may have lost the reclaim. Its number identifies the reclaim. */
 static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link)
 {
     uint64_t left_ms = mono_elapsed_ms(core->now, grace_end(task));

@@ -150,8 +150,8 @@ enum err text_copy(struct arena *arena, struct str text, struct str *ret_text); 
 enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
                      struct label **ret_copy);
 
-/* Return copies that live as long as the list, to be made before the effect that uses them is
- * added. ERR_NOMEM or NULL. */
+/* Return copies that live as long as the list. Make copies before adding the effect that uses them.
+ * ERR_NOMEM or NULL. */
 enum err effects_labels(struct effects *effects, const struct label *labels, size_t count,
                         const struct label **ret_labels);
 const struct machine *effects_machine(struct effects *effects, const struct machine *machine);

@@ -353,7 +353,7 @@ void task_unhold(struct core *core, struct machine_task *task)
     task_wait_end(core, task);
     heap_remove(&core->running->due, &task->work->due);
     task->step = STEP_WAITING;
-    task->planned = true; /* the machine is Draining or Configuring, so there is nothing to plan */
+    task->planned = true; /* a Draining or Configuring machine needs no plan */
     list_append(&core->running->ready, &task->place);
     core->counts.queued++;
 }

@@ -366,8 +366,8 @@ static size_t list_left_out(struct core *core, uint32_t since, size_t unknown)
     return count;
 }
 
-/* An incomplete List proves nothing about missing machines. But if it contains a machine that the
- * held Lists left out, those Lists were wrong, and the count of confirmations starts again. */
+/* An incomplete List proves nothing about missing machines. But if the List contains a machine that
+ * held Lists left out, the held Lists were wrong, and the count of confirmations restarts. */
 static void list_cut(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -454,7 +454,7 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
         if (l->kind == LIST_FULL) l->owed = false;
         if (l->kind == LIST_FULL) l->empty = !l->records && is_bare(core);
         /* An empty full List may come from a provider that has not loaded its table yet. Deltas
-         * based on it would never be complete. */
+         * would then never report the machines of the table, so another full List is requested. */
         if (l->empty) core->full_list_wanted = true;
         list_ask_again(core);
         if (!l->holds) l->listed = true; /* a held List is not trusted yet */

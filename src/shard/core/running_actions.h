@@ -27,7 +27,7 @@ enum task_step {
     STEP_WAITING,
     STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Uses no slot */
     STEP_CREATE,   /* this and the next steps: the provider was called and has not answered */
-    STEP_BLOB,     /* the operator was asked for a bootstrap blob. Not counted as running */
+    STEP_BLOB,     /* the operator was asked for a bootstrap blob. Uses no slot */
     STEP_CONFIGURE,
     STEP_DRAIN,
     STEP_DELETE,
@@ -96,7 +96,7 @@ void task_unhold(struct core *core, struct machine_task *task);
 /* Counts the outcome, writes the audit line and closes the task. `error` is empty on success. */
 void task_end(struct core *core, struct machine_task *task, enum action_outcome outcome,
               struct str error);
-/* Ends a task that may not act any more. `ask`: send a Get to learn the machine's state. */
+/* Ends a task that may not act any more. `ask`: sends a Get to read the machine's state. */
 void task_suppress(struct core *core, struct machine_task *task, bool ask);
 /* Adds the audit line of an action that ended or was not begun. */
 void action_audit(struct core *core, const struct machine_task *task, enum action_outcome outcome,
@@ -159,7 +159,7 @@ void bootstrap_configure(struct core *core, struct machine_task *task);
 void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
                     struct str text);
 void drain_begin(struct core *core, struct machine_task *task);
-/* The operator of `cluster` connected or disconnected: updates the drains that wait for it. */
+/* Updates the drains that wait for the operator of `cluster`, which connected or disconnected. */
 void drains_session(struct core *core, struct str cluster, enum operator_link link);
 void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts);
@@ -184,7 +184,7 @@ struct machine_work {
     struct table_link link;    /* in running_actions.works, by machine */
     struct machine_task *task; /* NULL: none */
     struct list ended;         /* in running_actions.ended, or detached */
-    struct heap_node due;      /* the task's deadline while there is a task */
+    struct heap_node due;      /* the task's deadline if there is a task, else the work's */
     struct kind *kind_held;    /* Configuring: the profile for requesting a blob; NULL: unknown */
     mono_time since;           /* start of the passing state */
     mono_time until;           /* REFUSED: end of the back-off */

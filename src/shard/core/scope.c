@@ -143,7 +143,7 @@ static bool scope_is_free(const struct core *core, const struct machine_row *row
     return state == MACHINE_SPECULATIVE || state == MACHINE_IDLE || state == MACHINE_FAILED;
 }
 
-/* The walk stops after this many machines if one was found, because many may be outside. */
+/* Bound of the walk in core_serving() once a machine is found: many machines may be outside. */
 enum { SERVING_WALK_MAX = 10000 };
 
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,

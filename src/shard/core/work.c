@@ -425,7 +425,7 @@ static void got_settle(struct core *core, struct str machine)
     }
 }
 
-/* The Get returned no usable answer. */
+/* Handles a Get that returned no usable answer. */
 static void got_nothing(struct core *core, struct machine_work *w)
 {
     struct inventory_entry entry;

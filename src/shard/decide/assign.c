@@ -116,7 +116,7 @@ static bool assign_is_light(const struct course *c)
 }
 
 /* Prefetches the memory that the next rows of a priority level will read. The accesses overlap, so
- * that no row waits for each of its accesses. */
+ * that the rows wait once and not for each access. */
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {

@@ -34,7 +34,7 @@ static void ties_order(const struct decider *e, const struct price_order *order,
     qsort(tied, end - from, sizeof *tied, tied_compare);
 }
 
-/* Appends an entry to the chain of its value. Until then, chain.next is the chain's last entry. */
+/* Appends an entry to its value's chain. While chains are built, chain.next is the last entry. */
 static void chains_add(struct decider *e, const struct price_order *order, struct chains *c,
                        uint32_t entry)
 {

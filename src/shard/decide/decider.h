@@ -23,7 +23,7 @@
 #include "shard/decide/decide.h"
 #include "shard/state/cohort.h"
 
-struct supply_source { /* fields that every walk reads come first */
+struct supply_source { /* the first fields are those that every walk reads */
     const struct cohort *cohort;
     uint64_t decision;     /* the decision that initialised the source; stale if not current */
     uint32_t first, count; /* members [first, first + count) of the cohort */
@@ -179,7 +179,7 @@ struct set_memory {
 /* A row that takes all machines of one key and then lacks nothing. */
 struct steady {
     uint32_t key;     /* slot of the key; KEY_NONE: the row is not steady and is decided in full */
-    uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
+    uint32_t cluster; /* slot of the cluster; SLOT_NONE: the cluster has no machine */
     uint32_t machines, configured;
 };
 
@@ -222,7 +222,7 @@ struct course {
     float stop_less;
     double stop_price;
     uint64_t types;   /* type_bits() of the instance types that the row reads in part B */
-    uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
+    uint32_t cluster; /* slot of the cluster; SLOT_NONE: the cluster has no machine */
     uint32_t own_from, own_count, rest_from, rest_count; /* e->takes: parts A (own) and B (rest) */
     uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
@@ -230,7 +230,7 @@ struct course {
 };
 
 /* Everything the engine knows about a row while its demand exists. Indexed by demand->memory. */
-struct row_state { /* fields that every turn reads come first */
+struct row_state { /* the first fields are those that every turn reads */
     struct steady steady;
     bool has_verdict; /* the verdict at `place` is valid if the row is steady or replayed */
     bool parked;
@@ -344,7 +344,7 @@ struct decider {
     uint32_t *claimed;  /* by slot of the cluster: Configured machines claimed */
     bool *ready;        /* by slot of the cluster: the cluster reported since start */
     const struct cohort_cluster *
-        *cluster_of;     /* by slot of the cluster in the needs table; NULL: it has no machine */
+        *cluster_of;     /* by slot of the needs table's cluster; NULL: no machine */
     uint32_t *bucket_of; /* by slot of the posting: its bucket, domain or chain; must be verified */
     struct price_lists price_lists[POOL_COUNT];
     uint64_t *touched;   /* bit set by slot of the cohort: some of its machines were taken */
@@ -440,9 +440,9 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 void replay_start(struct decider *e);
 /* marks a cohort that changed since the last decision */
 void replay_note(struct decider *e, const struct cohort_change *change);
-/* Returns true if the row's own machines and other inputs are as in the last decision. */
+/* True if the row lacked nothing in the last decision and its own machines have not changed. */
 bool replay_expects(const struct decider *e, const struct row_state *state);
-/* Part A: takes the row's machines of the last decision. False: it must be decided in full. */
+/* Part A: takes the row's machines of the last decision. False: decide the row in full. */
 bool replay_own(struct decider *e, uint32_t row, struct row_state *state);
 /* Part A: replay_steady() records a steady row, replay_owned() a row that was decided in full. */
 void replay_steady(struct decider *e, uint32_t row, struct row_state *state);
@@ -500,16 +500,17 @@ const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
 uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
                          const struct set_memory *memory, const struct resources *wanted,
                          uint64_t most);
-/* A set without the values that it refuses (NotIn) is its *base*. Many sets have the same base. */
+/* The *base* of a set is the set without the values that it refuses (NotIn). Many sets have equal
+ * bases. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 /* Returns the first value that the set refuses and the look carries; NULL if there is none. */
 const struct posting *set_refusal(const struct set_memory *memory, const struct look *look);
 
 /* decider.c */
-/* Memory. The engine keeps the first error of a decision in e->err. After an error, these functions
- * return NULL or false, results may be incomplete, loops over rows end, and no later step starts.
- * Incomplete results are never written to data that is kept between decisions. */
+/* Memory. The engine keeps the first error of a decision in e->err. After an error, the functions
+ * below return NULL or false, results may be incomplete, loops over rows end, and no later step
+ * starts. Incomplete results are never written to data that is kept between decisions. */
 void decider_note(struct decider *e, enum err err);                /* ERR_OK is allowed */
 void *decider_alloc(struct decider *e, size_t count, size_t size); /* zeroed memory */
 void *decider_room(struct decider *e, size_t count, size_t size);  /* memory that is not zeroed */
@@ -530,7 +531,7 @@ bool kept_arrays_reserve(struct decider *e, const struct kept_array *arrays, siz
 /* Computes what the row lacks. Must be called before the functions below. */
 void want_start(struct decider *e, struct want *w);
 void want_take(struct want *w, const struct machine_shape *shape, uint32_t count);
-/* Returns how many machines of this shape the row can use, at most `most`. 0: they do not help. */
+/* Returns how many machines of this shape the row can use, at most `most`. 0: none helps. */
 uint32_t want_needs(const struct want *w, const struct machine_shape *shape, uint32_t most);
 struct amounts want_rest(struct decider *e, const struct want *w); /* what the row lacks now */
 static inline bool want_helped(const struct want *w, const struct machine_shape *shape)
@@ -601,7 +602,7 @@ void assign(struct decider *e);
 /* The states whose machines are credited to the Need that owns them, in order. */
 enum { OWN_STATES = 3 };
 extern const enum machine_state own_states[OWN_STATES];
-/* Adds the Need's own machines in a state (Draining: drained for it) that match and fit. */
+/* Adds the Need's own machines in a state (Draining: drained for the Need) that match and fit. */
 void own_add(struct decider *e, const struct want *w, enum machine_state state,
              struct supply_pool *pool);
 void own_claim(struct decider *e, struct want *w);

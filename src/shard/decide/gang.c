@@ -438,9 +438,9 @@ static void gang_acquire(struct decider *e, struct want *w, const struct racks *
     }
 }
 
-/* Determines whether the cluster's machines alone make `best` the best domain, regardless of what
- * can be acquired elsewhere. If several domains are equal except for their totals, what can be
- * acquired in these domains decides. */
+/* Determines whether the cluster's machines alone make `best` the best domain, regardless of the
+ * machines that can be acquired elsewhere. If several domains are equal except for their totals,
+ * the machines that can be acquired in these domains decide. */
 static void gang_find_secure(struct decider *e, struct want *w, const struct buckets *b,
                              const struct bucket *best, const struct racks *racks)
 {

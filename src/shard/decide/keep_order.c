@@ -13,8 +13,8 @@ struct keep_entry {
     double price, less_dollars;
     const struct cohort *cohort;
     uint32_t slot, look, shape, key; /* key: slot of the key that owns the cohort */
-    /* `used_up` is the number of the decision that found no machine left in the entry and in all
-     * entries from there to `next`. */
+    /* `used_up` is the number of the decision that found no machine left in this entry and in the
+     * entries up to `next`. */
     uint32_t used_up, next;
 };
 struct keep_order {

@@ -202,7 +202,7 @@ static bool terms_equal(const struct set_memory *a, const struct match_term *lef
     return true;
 }
 
-/* Both sets have their requirements and values sorted by text, so they are compared in order. */
+/* Compares in order, because both sets have their requirements and values sorted by text. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
 {
     if (a->type_count != b->type_count || a->base_count != b->base_count) return false;

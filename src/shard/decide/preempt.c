@@ -55,7 +55,7 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
     for (uint32_t i = 0; i < e->tails.count; i++) {
         struct supply_source *tail = &e->tails.at[i];
         if (!set_names_type(memory, e->tails.types[i])) continue;
-        /* A look without the domain's mark is outside the domain. A look with it may be inside. */
+        /* A look without the domain's mark is outside; a look with the mark may be inside. */
         if (mark & ~e->inventory->look_briefs[tail->cohort->traits.look->slot].marks) continue;
         if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;

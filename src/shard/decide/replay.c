@@ -179,7 +179,7 @@ static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
     }
 }
 
-/* Returns true if the racks contain the same as in the last decision, and records them again. */
+/* Returns true if the racks contain the same machines as last time, and records them again. */
 static bool ties_hold(struct decider *e, struct course *c)
 {
     const struct take *then = e->ties_before.at + c->tie_from;
@@ -391,7 +391,7 @@ void replay_steady(struct decider *e, uint32_t row, struct row_state *state)
     c->own_count = 0;
     c->again = c->rest_count > 0; /* the row had a turn in part B last time */
     if (then.kind == COURSE_NONE) return;
-    verdict_steady(e, row); /* the last verdict stays valid: the same machines */
+    verdict_steady(e, row); /* the row has the same machines, so the last verdict stays valid */
     if (then.kind == COURSE_STEADY) replay_account_key(e, then.key, then.cluster, -1);
     replay_account_all(e, e->before.at + then.own_from, then.own_count, -1);
     replay_account_key(e, s->key, s->cluster, 1);

@@ -3,8 +3,8 @@
  *
  * The machines of one order in one domain form a *strand*. A heap orders the strands by the machine
  * each would supply next. If the domain of a strand may not grow, the strand is set aside until the
- * emptiest domain has more machines. So a machine costs logarithmic time instead of a walk over the
- * pool, because a spread over host names has as many domains as machines.
+ * emptiest domain has more machines. So each machine costs logarithmic time and not a walk over
+ * the pool. A spread over host names has as many domains as machines.
  *
  * In Phase 1 strands are the chains of the price lists (chains.h). They are opened only as needed:
  * those that could supply the next machine, and enough to know the emptiest domain. While a domain

@@ -169,7 +169,7 @@ static void steady_keys_last(struct decider *e, uint32_t row)
     for (uint32_t i = 0; i < family->count; i++) e->key_last[family->keys[i]->slot] = row + 1;
 }
 
-/* If two rows belong to one family, only one of them becomes steady. */
+/* Makes the row steady. If two rows belong to one family, only one of them becomes steady. */
 void steady_begin(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];

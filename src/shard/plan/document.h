@@ -2,7 +2,7 @@
 /* Machines and demand as JSON: what `muster plan` reads and writes.
  *
  * Field names are those of the wire format. A machine is an item of a provider's List.
- * `shard_metadata` contains what the machine was bought for; "idle_seconds" is our own addition. A
+ * `shard_metadata` contains what the machine was bought for; "idle_seconds" is muster's own. A
  * cluster is a roll-up: "cluster_id" and "needs". States, capacity types and operators are words
  * (Idle, OnDemand, In). Penalty buckets are the wire's numbers, or upper bounds as text
  * ("8192", "pinned").
