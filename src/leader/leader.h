@@ -45,8 +45,7 @@ enum request_step {
 struct leader_caller {
     struct arena *arena; /* must live as long as the request */
     struct str actor;
-    /* Called once, possibly from inside leader_ask, with the message, or with a status and a
-     * text. */
+    /* Called once, possibly inside leader_ask, with the message, or with a status and its text. */
     void (*answered)(struct leader_caller *caller, enum grpc_status status, struct str text,
                      struct str message);
 };
@@ -142,8 +141,7 @@ extern const struct rpc_handler leader_handler;
 enum err leader_ask(struct leader *leader, const struct leader_method *method,
                     const ProtobufCMessage *message, struct leader_caller *caller);
 
-/* -- called when the replica's status changed, in this order; each returns true once per change
- * -- */
+/* -- changes of the replica's status, called in this order; each returns true once per change -- */
 bool leader_term_ended(struct leader *leader,
                        const struct replica_status *status); /* this replica led the ended term */
 bool leader_term_began(struct leader *leader, const struct replica_status *status);

@@ -2,8 +2,7 @@
 /* Encodings that gRPC adds to HTTP/2, as pure functions on bytes: message frames, timeouts, status
  * text, binary metadata.
  *
- * Every append is all or nothing: after an error `into` is unchanged. No function knows streams or
- * time. */
+ * An append that fails leaves `into` unchanged. The functions know neither streams nor time. */
 #ifndef WIRE_GRPC_H
 #define WIRE_GRPC_H
 #include "base/arena.h"

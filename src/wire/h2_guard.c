@@ -2,8 +2,8 @@
 /* Counts actions that cost a peer nothing, per minute of the passed time.
  *
  *   reset     a stream reset by the peer before the response (rapid reset) or when the response was
- *             complete, or by this side because of the peer's frame: the server has begun a call, or
- *             produced a response, in vain
+ *             complete, or by this side because of the peer's frame: a call was begun, or a response
+ *             was produced, in vain
  *   abandon   a stream reset between the headers of its response and its end, as for watches
  *   ping      each costs a response; a data or header frame in between resets the count, as in
  *             gRPC's rule for keep-alive. A server also counts strikes: pings less than
@@ -12,7 +12,7 @@
  *   idle      frames without content: empty DATA, PRIORITY, GOAWAY, unknown types, resets of closed
  *             streams, and window updates beyond two for each data frame sent or new stream
  *
- * The minute is a fixed window, so a peer can use twice the limit around its edge. This is harmless. */
+ * The minute is a fixed window. A peer can use twice the limit at its edge, which is harmless. */
 #include "wire/h2_internal.h"
 
 enum { MINUTE_MS = 60000, PING_STRIKES_MAX = 2, ABANDONS_PER_RESET = 5 };

@@ -161,9 +161,7 @@ static enum err client_update(struct hints_round *s, struct cluster_client *clie
     bool open = !is_full(s);
     enum err err = ERR_OK;
 
-    if (!open && !hints->unsaid)
-        return ERR_OK; /* a later cycle updates this client, because hints
-                                                 * are sent in turn */
+    if (!open && !hints->unsaid) return ERR_OK; /* a later cycle sends this client's hints */
     for (size_t left = map_count(&hints->by_kind); left && !err; left--) {
         struct map_entry *entry = map_next(&hints->by_kind, &cursor);
         if (!entry) { /* start again with the first hint */

@@ -55,8 +55,8 @@ struct core_options {
     struct rails_options rails;
     struct victim_weights weights; /* all zero: the weights of docs/decision.md */
     uint32_t concurrency; /* Actions under way at once; 0: 64. Example: a provider that needs 7 s
-                           * for each of the two calls of a purchase then delivers 5 machines per
-                           * second. */
+                           * per call, and two calls per purchase, then delivers 5 machines per
+                           * s. */
     uint32_t queue_max;   /* Actions waiting for their turn; 0: 65,536. Actions beyond the bound are
                            * dropped and counted. A cycle that follows soon derives them again. */
     uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. Waiting actions do
@@ -206,8 +206,7 @@ enum blob_end {
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
                mono_time now, wall_time wall, struct effects *out);
 /* Returns true if the action still needs its blob. The driver then keeps the blob until the
- * action's CONFIGURE or AUDIT effect; otherwise it drops the blob after executing the effects so
- * far. */
+ * action's CONFIGURE or AUDIT effect, and otherwise drops it after executing the effects so far. */
 bool core_blob_waits(const struct core *core, uint64_t action);
 
 /* -- the domains of this shard: scope.c -- */

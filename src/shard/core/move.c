@@ -17,9 +17,8 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     struct str name;
     enum err err;
 
-    /* The next session of an absent operator gets the machines of its cluster by a resync. The
-     * state of a machine that left the cluster is sent now, and the driver keeps it for the
-     * operator. */
+    /* The next session of an absent operator gets its cluster's machines by a resync. The state of
+     * a machine that left the cluster is sent now, and the driver keeps it for the operator. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
     err = text_copy(&core->out->arena, cluster, &name);
     if (err) return err;

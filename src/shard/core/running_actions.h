@@ -135,8 +135,8 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 void task_due(struct core *core, struct machine_task *task);
 
 /* A provider call: the machine's state `before` the call, `passing` while the provider works, and
- * `after` the call. Indexed by step. Steps that wait for an operator have only `effect` and
- * `passing`. */
+ * `after` the call. Indexed by step. Steps that wait for an operator have no other fields than
+ * `effect` and `passing`. */
 struct call_rule {
     const char *word; /* "create"; NULL: the step makes no call */
     enum effect_kind effect;
@@ -176,8 +176,8 @@ enum work_kind {
     WORK_DOUBT,   /* the outcome of a call is unknown; Get until the provider reports a state */
     WORK_REFUSED, /* in back-off; then a Get, whose answer is accepted */
     WORK_FAILED,  /* the provider reports Failed; Delete, with growing pauses */
-    WORK_DRAINED, /* The operator drained the machine, but the provider's Drain was not executed.
-                   * The machine is Configured but takes no pods. The drain is repeated after the
+    WORK_DRAINED, /* The operator drained the machine, but the provider's Drain was not done. The
+                   * machine is Configured but takes no pods. The drain is repeated after the
                    * back-off. */
 };
 struct machine_work {

@@ -500,8 +500,7 @@ const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
 uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
                          const struct set_memory *memory, const struct resources *wanted,
                          uint64_t most);
-/* The *base* of a set is the set without the values that it refuses (NotIn). Many sets have equal
- * bases. */
+/* The *base* of a set is the set without its refused values (NotIn). Many sets have equal bases. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 /* Returns the first value that the set refuses and the look carries; NULL if there is none. */
