@@ -31,8 +31,8 @@ struct listing { /* the List being read, or the last one */
     uint32_t records, refused, surprises;
     uint32_t nameless;          /* records without a machine id */
     uint32_t untaken;           /* refused records, which a delta will not repeat */
-    uint32_t spoilt, full_in;   /* full Lists in a row with refused records; Lists until the next
-                                 * full */
+    uint32_t spoilt, full_in;   /* spoilt: full Lists in a row with refused records; full_in: Lists
+                                 * until the next full List */
     uint32_t holds, first_held; /* holds: full Lists in a row that left out too many machines;
                                  * first_held: number of the first of these Lists */
     size_t left_out;            /* number of machines that every held List left out */
