@@ -265,7 +265,7 @@ static void request_give_up(struct leader_request *request)
         replica_read_cancel(leader->replica, &request->ticket);
         request_refuse_with(request, LEADER_NO_MAJORITY, leader->options.wait_ms);
         break;
-    case REQUEST_WRITES: /* ends when its done() is called, in this turn */
+    case REQUEST_WRITES: /* the request ends when done() is called, in this loop turn */
         list_remove(&request->link);
         replica_abandon(leader->replica, &request->proposal);
         break;

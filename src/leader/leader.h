@@ -83,12 +83,13 @@ struct leader_text {
 };
 struct leader_rules {
     size_t request_size; /* size of the service's request struct */
-    /* Texts by refusal, for a service whose clients expect certain texts. NULL: leader.c's. */
+    /* Texts by refusal, for services whose clients expect certain texts. NULL: leader.c's texts. */
     const struct leader_text *words;
     enum grpc_status full, doubt; /* for a full log; for a call that may have been applied */
-    bool (*admit)(struct leader_request *request); /* answers refused requests and returns false */
+    bool (*admit)(struct leader_request *request); /* false: the request was refused and answered */
     void (*begin)(struct leader_request *request); /* called on a leader that is ready */
-    void (*read)(struct leader_request *request);  /* called when leadership is proved; answers */
+    void (*read)(struct leader_request *request);  /* leadership is confirmed; answers the
+                                                    * request */
     /* Receives the reply of the state machine, or the log's error. Answers the request, or frees a
      * request without a call. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);
@@ -166,8 +167,9 @@ void request_keep(struct leader_request *request, struct list *list);
 void request_reply(struct leader_request *request, struct str message);
 void request_reply_packed(struct leader_request *request, const struct pack *pack);
 #define request_fail(request, status, ...) request_end(request, status, false, __VA_ARGS__)
-/* Nothing was applied and the caller may retry: the header x-muster-applied says so. If the request
- * has acted, the answer is UNAVAILABLE without the header: the request may have been applied. */
+/* Refuses a request that was not applied. The header x-muster-applied says that a retry is safe. If
+ * the request has acted, the answer is UNAVAILABLE without the header, because the request may have
+ * been applied. */
 #define request_refuse(request, status, ...) request_end(request, status, true, __VA_ARGS__)
 void request_end(struct leader_request *request, enum grpc_status status, bool applied_no,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));

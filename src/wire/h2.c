@@ -56,7 +56,7 @@ static nghttp2_option *new_options(enum h2_side side)
     /* nghttp2 would keep a thousand closed streams for a priority tree that gRPC does not use.
      * Without the streams nghttp2 silently drops data for closed streams, see h2_data_late(). */
     nghttp2_option_set_no_closed_streams(option, 1);
-    /* nghttp2's limit reads the machine's clock, which simulations lack. h2_guard.c counts. */
+    /* nghttp2's limit needs a machine's clock, which simulations lack. h2_guard.c counts resets. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
     /* nghttp2 counts a frame again for each piece of its nine-byte head. So nghttp2's limit is
      * raised, and h2_recv.c counts frames. */

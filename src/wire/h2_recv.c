@@ -327,7 +327,7 @@ static int on_extension(nghttp2_session *session, void **payload, const nghttp2_
     return NGHTTP2_ERR_CANCEL; /* counted by on_begin_frame; the content is ignored */
 }
 
-/* Also called while output is gathered, when this side's last frame closes the stream. */
+/* Called when a stream closes, also while output is gathered and this side's last frame ends it. */
 static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
     struct h2 *h2 = user;

@@ -295,7 +295,7 @@ struct core_summary { /* in the arena; texts and shortfalls are borrowed until t
 enum err core_summary(const struct core *core, struct arena *arena,
                       struct core_summary *ret_summary);
 
-/* A number of machines that agree in all these fields. Texts are borrowed until the next change. */
+/* Counts machines that are equal in these fields. Texts are borrowed until the next change. */
 struct holding {
     enum machine_state state; /* planned state */
     enum capacity_type capacity_type;

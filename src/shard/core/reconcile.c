@@ -324,7 +324,7 @@ static enum err machines_missing(struct core *core, uint32_t since, struct str *
         if (!core_is_pending(core, ids[i]) || running_waits_for_operator(core, ids[i]))
             ids[kept++] = ids[i];
         else
-            core->full_list_wanted = true; /* a delta would not show the missing machine */
+            core->full_list_wanted = true; /* only a full List shows missing machines */
     *ret_ids = ids;
     *ret_count = kept;
     return ERR_OK;

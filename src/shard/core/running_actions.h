@@ -60,7 +60,7 @@ struct machine_task {
     size_t size;         /* size of the memory block with the task and its texts */
 };
 
-enum { OVERDUE_MS = 60 * 1000 }; /* added to an effect's own deadline */
+enum { OVERDUE_MS = 60 * 1000 }; /* extra time for an effect's answer after its own deadline */
 
 /* Creates a waiting task. Texts are copied. ERR_FULL, ERR_NOMEM. */
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,

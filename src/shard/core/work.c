@@ -390,7 +390,7 @@ void running_changed(struct core *core, const struct machine *machine, enum mach
         work_drained(core, w);
     else if (machine->state == MACHINE_CONFIGURED && from != MACHINE_FAILED)
         work_forget(core, w);
-    else /* a machine left Failed by a refused drain may still serve, but keeps its back-off */
+    else /* a machine that a refused drain made Failed may still serve, but keeps its back-off */
         work_quiet(core, w);
 }
 

@@ -40,13 +40,13 @@ enum {
 struct action {
     enum action_kind kind;
     struct str machine;
-    struct str cluster; /* destination; Preempt, Reclaim: source; Delete: empty */
+    struct str cluster; /* destination (source for Preempt and Reclaim, empty for Delete) */
     /* Bootstrap, Provision: the Need that the machine is bought for. Preempt, Reclaim: the Need
      * that the machine is drained for; an empty cluster means no Need. */
     struct need_key key;
-    int32_t priority;                                 /* of the Need in `key`; 0: no Need */
-    double interruption_dollars, reclamation_dollars; /* of the Need's buckets; 0: no Need */
-    uint64_t grace_ms;                                /* Preempt, Reclaim; 0 for other kinds */
+    int32_t priority;                                 /* priority of the Need in `key`, or 0 */
+    double interruption_dollars, reclamation_dollars; /* dollars of the Need's buckets, or 0 */
+    uint64_t grace_ms;                                /* for Preempt and Reclaim; else 0 */
 };
 
 struct domain_coverage {

@@ -118,12 +118,12 @@ struct spread_side { /* Phase 1: an order to take from, with its unopened chains
     uint32_t *link; /* points to the field that holds the number of the next chain */
 };
 struct spread_walk {                /* the arrays are reused for the next Need */
-    const struct supply_pool *pool; /* Phase 2: the pool. NULL: Phase 1 */
+    const struct supply_pool *pool; /* the pool in Phase 2; NULL in Phase 1 */
     const struct spread_state *state;
     struct set_memory *memory;
     struct spread_side *sides;
     uint32_t side_count, side_cap;
-    uint32_t nearest; /* side whose next chain starts first; side_count: all chains are open */
+    uint32_t nearest; /* side whose next chain starts first, or side_count if all chains are open */
     uint32_t *heads, *next; /* Phase 2, numbers of entries: `heads` by domain, `next` by entry */
     struct supply_source **sources;
     struct strand *strands;
@@ -137,7 +137,7 @@ struct spread_walk {                /* the arrays are reused for the next Need *
 struct want {
     const struct demand *demand;
     const struct cohort_cluster *cluster; /* NULL: the cluster has no machine */
-    const struct family *family; /* of machines stamped for or promised to this row; NULL: none */
+    const struct family *family; /* machines stamped for or promised to this row; NULL: none */
     const struct key *key;       /* a gang's key; NULL: none */
     uint64_t live;               /* bit set of the dimensions in which rem is above zero */
     int128 *rem; /* missing amounts by ascending dimension; NULL: the whole aggregate */
@@ -215,7 +215,7 @@ struct course {
     bool settled;       /* took machines of its cluster only, and lacked nothing afterwards */
     bool known;         /* the last decision's course is known, so old and new can be compared */
     bool again;         /* replayed so far in this decision; the turn in part B follows */
-    bool gang;          /* `own` is the slot of a key; false: of a family */
+    bool gang;          /* `own` is the slot of a key, else of a family */
     uint32_t own, key;  /* own: may be SLOT_NONE. key: the family's only key, or KEY_NONE */
     uint8_t stop_state; /* in part B the row read Configured machines up to the stop, or all
                          * Configured machines and the Configuring ones up to the stop */

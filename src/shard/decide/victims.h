@@ -36,7 +36,7 @@ struct victim_walk {
 /* Adds the victims with this look that fit and have a lower priority than the Need. */
 void victims_of_look(struct decider *e, const struct want *w, const struct look *look,
                      struct supply_pool *pool);
-/* Initialises a pool that is filled as it is read. */
+/* Initialises a pool that fetches its entries as they are read. */
 void victims_open(struct decider *e, const struct want *w, struct supply_pool *pool);
 /* Appends the next victims in the pool's order, at least one if any is left. */
 void victims_pull(struct decider *e, struct supply_pool *pool);

@@ -325,7 +325,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
     if (bound) {
         row_number = number % options->needs;
         row = draw_row(options, row_number);
-        kind = row.kind; /* the smaller types it accepts are bought when this type is sold out */
+        kind = row.kind; /* the row's smaller types are bought only when this type is sold out */
     }
     gpu = kind >= &kinds[KINDS - GPU_KINDS];
     /* The machines of a gang share a rack. Free machines of a kind share racks of about sixteen. */
