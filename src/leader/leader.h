@@ -150,7 +150,7 @@ bool leader_ready(struct leader *leader, const struct replica_status *status);
 void leader_resume(struct leader *leader); /* begins or redirects the waiting requests */
 
 /* -- leadership -- */
-bool leader_here(const struct leader *leader); /* as the replica knows at this moment */
+bool leader_here(const struct leader *leader); /* whether the replica leads, as far as it knows */
 /* True if the replica is still leader and ready in the term that the service knows. */
 bool leader_leads(const struct leader *leader);
 /* redirects the call to the leader and ends the call */
@@ -158,7 +158,7 @@ void leader_redirect(const struct leader *leader, struct rpc_call *call);
 
 /* -- for requests that `begin` has received -- */
 void request_read(struct leader_request *request);
-/* `done` of the proposal is ignored. Texts and command are read before the function returns. */
+/* Ignores the proposal's `done`. Its texts and command are read before the function returns. */
 void request_propose(struct leader_request *request, const struct proposal *proposal);
 /* Gives the request to the service, which must end it. The age limit no longer applies. */
 void request_keep(struct leader_request *request, struct list *list);

@@ -30,7 +30,7 @@ enum {
 struct section_view;
 struct section_row {
     struct list link;
-    uint32_t stamp; /* number of the last view that wrote the row or was opened before it existed */
+    uint32_t stamp; /* number of the last view that wrote the row or is older than the row */
     uint8_t kind;   /* index into section.kinds */
 };
 typedef void section_write_fn(const struct section_row *row, struct encoder *into);
@@ -45,7 +45,7 @@ void section_init(struct section *section, const char *kinds, section_write_fn *
 /* Call before the state frees its rows. The reader of an open view gets ERR_CLOSED. */
 void section_close(struct section *section);
 void section_row_born(struct section *section, struct section_row *row, unsigned kind);
-/* Call before a row is changed or removed. Without memory the view fails, never the command. */
+/* Call before a row is changed or removed. If memory runs out, only the view fails, no command. */
 void section_row_keep(struct section *section, struct section_row *row);
 static inline void section_row_gone(struct section_row *row)
 {
@@ -108,6 +108,6 @@ enum err section_read(struct section_reader *reader, struct str bytes, struct no
 bool section_read_any(const struct section_reader *reader); /* at least one byte was read */
 /* Call after the last byte. ERR_CORRUPT: the hash record is missing or incomplete. */
 enum err section_read_end(const struct section_reader *reader);
-/* Adds the position to the note. Returns err. */
+/* Adds the position in the section to the note, and returns `err`. */
 enum err section_read_failed(const struct section_reader *reader, enum err err, struct note *note);
 #endif

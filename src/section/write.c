@@ -25,7 +25,7 @@ struct section_view {
     struct section *section; /* NULL: the view has no rows, or its state was closed */
     struct section_part parts[PARTS_MAX];
     size_t count, at;
-    struct encoder encoder; /* appends to the part of fixed bytes being added; NULL: no such part */
+    struct encoder encoder; /* for the fixed bytes being added; `into` is NULL if there are none */
     struct rows rows[SECTION_KINDS_MAX];
     struct buf scratch;
     enum err failed;

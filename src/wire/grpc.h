@@ -42,7 +42,7 @@ void grpc_timeout_text(uint64_t us, char out[16]);              /* rounds up; at
 
 /* -- grpc-message: percent-encoding of '%' and of all bytes that are not printable ASCII -- */
 enum err grpc_message_encode(struct str text, struct buf *into);
-/* Malformed escapes are kept as text. */
+/* Decodes a grpc-message. Malformed escapes are kept as text. */
 enum err grpc_message_decode(struct str text, struct buf *into);
 
 /* -- metadata whose name ends in -bin: base64, written without padding, read with or without

@@ -40,7 +40,7 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
 {
     size_t done = 0;
 
-    for (;;) { /* ends: each round consumes input, fills output up to max, or stops */
+    for (;;) { /* the loop ends, because each round consumes input, fills output or stops */
         char spare;
         enum err err = next_room(into, done, max, &spare, zip);
         uInt before = zip->avail_out;

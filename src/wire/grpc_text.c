@@ -12,7 +12,7 @@
 
 enum { TIMEOUT_DIGITS_MAX = 8, TIMEOUT_VALUE_MAX = 99999999 };
 
-/* Ordered from the finest unit to the coarsest. */
+/* The units of a timeout, from the finest to the coarsest. */
 static const struct {
     char unit;
     uint64_t us;

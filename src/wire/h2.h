@@ -35,7 +35,7 @@ enum h2_code {
     H2_ENHANCE_YOUR_CALM = 11,
 };
 
-struct h2_limits { /* 0 selects the default in the comment; ERR_INVALID past HTTP/2's limits */
+struct h2_limits {              /* 0 selects the default below; ERR_INVALID above HTTP/2's limits */
     uint32_t streams_max;       /* 1,024 open streams, announced to the peer; more are refused */
     uint32_t header_bytes_max;  /* 64 KiB per header block, RFC 9113 accounting */
     uint32_t headers_max;       /* 128 fields per header block */
@@ -115,7 +115,7 @@ enum err h2_send(struct h2 *h2, int32_t stream, const struct str *parts, size_t 
 /* Returns how many bytes h2_send would accept now; 0 for a closed stream. h2_send_room does not
  * request on_writable; an h2_send that gets ERR_FULL does. */
 size_t h2_send_room(const struct h2 *h2, int32_t stream);
-/* Client: half-close after the pending output. */
+/* Client: half-closes the stream after the pending output. */
 enum err h2_send_end(struct h2 *h2, int32_t stream);
 /* Resets the stream and drops its pending output. Its only further event is on_closed. */
 void h2_reset(struct h2 *h2, int32_t stream, uint32_t code);
@@ -126,16 +126,16 @@ void h2_bind(struct h2 *h2, int32_t stream, void *bound);
 void *h2_bound(const struct h2 *h2, int32_t stream);
 size_t h2_stream_pending(const struct h2 *h2, int32_t stream); /* bytes queued but not yet taken */
 size_t h2_pending(const struct h2 *h2);                        /* sum over all streams */
-uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken so far, in the peer's windows */
+uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken, which the peer's windows count */
 /* Server: returns the bytes of response headers and trailers that are queued and not yet taken,
  * without trailers that wait for a window. */
 size_t h2_answers_pending(const struct h2 *h2);
 size_t h2_receive_window(const struct h2 *h2); /* bytes the peer may send before h2_consume */
 size_t h2_streams(const struct h2 *h2);        /* number of open streams */
 size_t h2_memory(const struct h2 *h2);         /* bytes of heap used by this connection */
-/* Server: data received for closed streams, which nghttp2 drops silently. A DATA frame counts with
- * its length, an empty frame as 1. Data that was possibly in transit when its stream closed is not
- * counted. A higher number means that the peer sends to closed streams on purpose. */
+/* Server: the amount of data received for closed streams, which nghttp2 drops silently, and the
+ * amount that was possibly in transit when its stream closed. A DATA frame counts with its length,
+ * an empty frame as 1. If the first is higher, the peer sends to closed streams on purpose. */
 uint64_t h2_data_late(const struct h2 *h2);
 uint64_t h2_data_excused(const struct h2 *h2);
 /* Server: the peer's pace of sending. Payloads of frames other than HEADERS and CONTINUATION may

@@ -51,7 +51,7 @@ bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_
     return true;
 }
 
-/* True if the peer pings too often. */
+/* Returns true if the peer pings too often. */
 static bool guard_ping_strikes(struct h2_guard *g, uint64_t min_interval_ms)
 {
     bool fair =

@@ -84,7 +84,7 @@ static int on_begin_headers(nghttp2_session *, const nghttp2_frame *frame, void 
 }
 
 /* The field's bytes stay in nghttp2's buffers. A thousand references to one long entry of the
- * header table cost a pointer each, but count with their full length. */
+ * header table need only a pointer each, but count with their full length. */
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
                      nghttp2_rcbuf *value, uint8_t flags, void *user)
 {

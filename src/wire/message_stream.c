@@ -120,7 +120,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     }
     if (state == HEAD_BAD) return note_fail(note, ERR_PARSE, "%s: %s", s->type->name, problem);
     *ret_begun = state == HEAD_WHOLE;
-    if (state == HEAD_MORE) { /* `take` was all: a head is never longer than s->head */
+    if (state == HEAD_MORE) { /* all bytes were taken, because a head fits into s->head */
         if (held == 0) memcpy(s->head, at, take);
         s->head_len = (uint32_t)(held + take);
         *bytes = str_tail(*bytes, take);

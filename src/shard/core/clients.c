@@ -91,7 +91,8 @@ void clients_sweep(struct core *core)
     }
 }
 
-/* Sends the state of every machine bound to the cluster, because a new session has no state. */
+/* Sends the state of every machine bound to the cluster, because a new session has received
+ * none. */
 static enum err resync(struct core *core, struct str cluster)
 {
     struct inventory_entry entry;

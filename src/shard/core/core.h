@@ -58,7 +58,7 @@ struct core_options {
                            * s for each of the two calls of a purchase delivers 5 machines per
                            * second. */
     uint32_t queue_max;   /* Actions waiting for their turn; 0: 65,536. Actions beyond the bound are
-                           * dropped and counted. A cycle that follows soon derives them again. */
+                           * dropped and counted. A cycle soon derives such actions again. */
     uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. Waiting actions do
                            * not count against `concurrency`. An action beyond the bound is undone,
                            * and a later cycle derives it again. */
@@ -66,14 +66,14 @@ struct core_options {
     /* How long a drain waits for an operator whose session has ended. 0: 2 min. */
     uint64_t operator_return_ms;
     /* Calls of an earlier process of this shard may still be executed. So no action begins until
-     * execute_timeout_ms after the start have passed and a List begun after that is complete. */
+     * execute_timeout_ms after the start have passed and a List that began later is complete. */
     bool restarted;
     /* An operator reported its drains to an earlier process. Until operator_return_ms after the
-     * start, drains of every cluster wait for the operator to return. */
+     * start, drains of every cluster wait for the cluster's operator to return. */
     bool operators_reported;
     uint64_t capacity_interval_ms;              /* least time between hints for a profile; 0: 5 s */
     uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
-    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the default of the capacity type */
+    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* hold of Idle machines; 0: the type's default */
     uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
     /* A machine in a passing state for this long is queried by Get, then its call is repeated. 0:
      * 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period (Draining). */
@@ -325,7 +325,7 @@ struct core_counts {
     uint64_t suppressed[ACTION_DELETE + 1], dryrun[ACTION_DELETE + 1];
     uint64_t deferred, dropped, deduped, capped, idle_releases;
     uint64_t machines_rejected[MACHINE_FAULT_PRICE + 1];
-    uint64_t duplicate_records; /* these records are also counted as rejected (structural) */
+    uint64_t duplicate_records; /* repeated in a List; also counted as rejected (structural) */
     uint64_t rollups_rejected;
     uint64_t observed_edges, foreign_edges, lists_held;
     uint64_t doubts;             /* calls with an unknown outcome */

@@ -20,7 +20,7 @@
 
 struct running_actions; /* queued and running actions, machines in back-off */
 
-struct listing { /* the List being read, or the last one */
+struct listing { /* the List being read, or else the last List */
     enum list_kind kind;
     uint32_t number; /* number of the List in the inventory */
     bool listed;     /* at least one List was complete */

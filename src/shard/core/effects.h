@@ -51,7 +51,7 @@ enum effect_kind {
     EFFECT_CYCLE_SOON, /* asks for an early cycle, because held or dropped work may now proceed */
 };
 
-/* Histograms of shard.md 18; names without their prefix. */
+/* Histograms of shard.md, section 18. The names in comments lack their prefix. */
 enum core_histogram {
     OBSERVE_PROVISIONING_LATENCY, /* provisioning_latency_seconds */
     OBSERVE_CONFIGURE,            /* configure_phase_seconds */
@@ -60,7 +60,7 @@ enum core_histogram {
     OBSERVE_COUNT
 };
 
-/* AvailableCapacityUpdate: how likely a request gets machines. Numbers as on the wire. */
+/* How likely a request gets machines, with the numbers of AvailableCapacityUpdate on the wire. */
 enum confidence {
     CONFIDENCE_NONE = 1,
     CONFIDENCE_LOW = 2,
@@ -83,7 +83,7 @@ struct effect {
     struct str machine;  /* machine id */
     struct str cluster;  /* the operator's cluster, or the cluster of Configure */
     uint64_t timeout_ms; /* for provider calls and ASK_BLOB */
-    struct str frame;    /* NODE_STATE: the encoded frame, from the driver, in the list's arena */
+    struct str frame;    /* NODE_STATE: the frame that the driver encoded into the list's arena */
     union {
         struct { /* fields of CONFIGURE; the metadata is shard_metadata, sorted by key */
             const struct label *metadata;
@@ -104,7 +104,7 @@ struct effect {
             const char *reason; /* for example "phase1.idle"; static */
             struct str error;   /* reason of a failure; else empty */
         } audit;
-        struct { /* LOG: texts as in shard.md 20, because alerts search for them */
+        struct { /* LOG: the texts of shard.md, section 20, for which alerts search */
             enum core_level level;
             const char *text;   /* static text */
             struct str details; /* "key=value key=value" */
@@ -135,7 +135,7 @@ void effects_deinit(struct effects *effects);
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
 void effect_check(const struct effect *effect); /* asserts that all fields of its kind are set */
 
-/* Copies a text to *at and moves *at behind the copy. The caller provides the space. */
+/* Copies a text to *at and moves *at past the copy. The caller provides the space. */
 static inline struct str text_put(char **at, struct str text)
 {
     struct str copy = str_of(*at, text.len);

@@ -276,7 +276,7 @@ static void work_task_ended(struct core *core, struct machine_work *w)
 
     if (w->task) return; /* a new task exists already */
     w->passed_over = MACHINE_UNSPECIFIED;
-    /* If all Lists are full, the next List repeats the record. */
+    /* Only deltas need this check, because the next full List repeats the record. */
     if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said);
     if (w->kind == WORK_QUIET) work_quiet(core, w);
 }

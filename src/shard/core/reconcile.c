@@ -168,7 +168,7 @@ static bool record_bind(struct core *core, const struct record *record, const st
 {
     bool rebound, kept;
 
-    /* A provider may report the cluster of a Configure only when the Configure is done. */
+    /* Some providers report the cluster of a Configure only after the Configure. */
     if (to->state == MACHINE_CONFIGURING && was->state == MACHINE_CONFIGURING && !to->cluster.len)
         to->cluster = was->cluster;
     rebound = to->cluster.len && !str_equal(to->cluster, was->cluster);

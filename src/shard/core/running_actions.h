@@ -43,7 +43,8 @@ struct machine_task {
     struct machine_work *work; /* work record of the machine; exists as long as the task */
     struct list place;         /* in the list of waiting tasks; detached while the task runs */
     uint64_t number;           /* action number of its effects */
-    struct kind *kind;         /* Bootstrap, Provision: the Need's profile; a reference is held */
+    struct kind *kind;         /* the Need's profile, for Bootstrap and Provision; holds a
+                                * reference */
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;
@@ -75,7 +76,7 @@ bool task_ended_in_list(const struct core *core, struct str machine);
 /* Protects the answer of a Get from older records of the List being read. If memory runs out, the
  * List's record is accepted, and the next List corrects it. */
 void task_shield(struct core *core, struct str machine);
-/* Plans in the inventory the results of the newest waiting tasks. */
+/* Plans the results of the newest waiting tasks in the inventory. */
 void tasks_plan(struct core *core);
 /* Starts as many tasks as `concurrency` allows, once no call of an earlier process can run, and
  * ends the event (core_end). Must be the last call in every event that may have ended a task. */
@@ -107,7 +108,7 @@ struct effect *task_effect(struct core *core, const struct machine_task *task,
 /* Adds a call to the provider and awaits its answer. Without memory, or if no action may begin any
  * more, ends the task and returns NULL. A Get resolves the machine's passing state later. */
 struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step);
-/* Reads the live record of the task's machine. Without a record ends the task and returns false. */
+/* Reads the task's machine. If it has no record, ends the task and returns false. */
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
 /* Ends the task and returns false if the machine's domain was taken away after the decision,
  * because the machine then belongs to another shard. */
@@ -118,7 +119,7 @@ bool task_move(struct core *core, struct machine_task *task, const struct machin
 /* Copies the fields that the provider owns from `said`. */
 void machine_take(struct machine *machine, const struct machine *said);
 void machine_unbind(struct machine *machine); /* clears cluster, destination and stamp */
-/* The Need that the machine was bought for. */
+/* Returns the Need that the machine was bought for. */
 struct machine_stamp task_stamp(const struct machine_task *task);
 struct machine_promise task_promise(const struct machine_task *task);
 /* Ends the task with success. `good`: earlier refusals of the machine are forgotten. */
@@ -208,7 +209,7 @@ struct machine_work {
     char id[];
 };
 enum {
-    /* Gets under way at once: as many as actions, but at least ASKING_LEAST and at most
+    /* The most Gets under way at once: `concurrency`, but at least ASKING_LEAST and at most
      * ASKING_MOST. Further Gets wait for a cycle. */
     ASKING_LEAST = 64,
     ASKING_MOST = 4096,
@@ -259,7 +260,7 @@ struct running_actions {
     bool dropped;      /* the queue was full for an action; request a cycle when it has room */
     bool list_open;
     uint32_t list_cycles; /* cycles since the current List began */
-    bool deltas;          /* the Lists are deltas, with occasional full ones */
+    bool deltas;          /* the provider sends deltas, with occasional full Lists */
     bool overlooked;      /* a List contained a pending machine */
     struct table works;
     struct heap due;

@@ -209,7 +209,7 @@ static void ack_bind(const struct machine_task *task, struct machine *m, bool do
         machine_unbind(m);
         if (task->step == STEP_DELETE) m->host_provider = m->host_ref = STR_EMPTY;
         if (task->step == STEP_CREATE && task->cause == CAUSE_STUCK)
-            m->promised = task_promise(task); /* kept for the Need it was bought for */
+            m->promised = task_promise(task); /* kept for the Need that bought the machine */
     }
 }
 
@@ -224,7 +224,7 @@ static void ack_done(struct core *core, struct machine_task *task)
         task_done(core, task, task->step != STEP_CREATE);
 }
 
-/* The answer of a Delete of a Failed machine. */
+/* Applies the answer of a Delete of a Failed machine. */
 static void ack_of_failed(struct core *core, struct machine_task *task,
                           const struct call_answer *answer)
 {

@@ -41,6 +41,6 @@ void tally_leave(struct tally *tally, const struct tally_place *place);
 
 /* Returns the counts of a type, or NULL if no machine has the type. */
 const struct tally_entry *tally_type(const struct tally *tally, struct str type);
-/* Lowest price of the Idle machines of a type; 0 if none is Idle. */
+/* Returns the lowest price of the Idle machines of a type; 0 if none is Idle. */
 double tally_cheapest(struct tally *tally, const struct inventory *inventory, struct str type);
 #endif

@@ -194,7 +194,7 @@ static void work_remember(struct core *core, struct machine_work *w,
     w->grace_ms = task->grace_ms;
     if (task->drained) w->drained_for = cluster_hash(core, task->cluster);
     if (task->kind && kind_hold(core->needs, &task->kind->profile, &w->kind_held))
-        w->kind_held = NULL; /* the demand is searched for the profile instead */
+        w->kind_held = NULL; /* the profile is searched in the demand instead */
 }
 
 void work_passing(struct core *core, const struct machine_task *task)

@@ -40,7 +40,7 @@ static void chains_add(struct decider *e, const struct price_order *order, struc
 {
     const struct look *look = slot_map_held(&e->inventory->look_slots, order->at[entry].look);
     const struct posting *value = look_find(look, c->key);
-    /* may be an index for another key; verified below */
+    /* the index may belong to another key; verified below */
     uint32_t known = value ? e->bucket_of[value->slot] : 0;
 
     if (!value) return;

@@ -57,7 +57,7 @@ struct domain_coverage {
 /* Why a Need got less than it asked for. */
 struct shortage {
     struct amounts deficit; /* what the Need lacks after Phase 1 */
-    /* machines that match and fit, claimed or not */
+    /* numbers of machines that match and fit, claimed or not */
     uint32_t idle_count, speculative_count, configured_count;
     struct domain_coverage domains[VERDICT_DOMAINS_MOST]; /* gang: best domain first */
     uint32_t domain_count;
@@ -111,7 +111,7 @@ void decide_input_init(struct decide_input *input, mono_time now);
 
 struct decider; /* opaque scratch memory and caches; used by one thread */
 struct decider_options {
-    const struct inventory *inventory; /* must not change; inventory and needs outlive the engine */
+    const struct inventory *inventory; /* read only; inventory and needs must outlive the engine */
     struct needs *needs; /* the engine sorts the table when it is not in the order of Needs */
     const struct dimensions *dimensions; /* the table that inventory and needs were built with */
     size_t scratch_max; /* limit in bytes for one decision; ERR_FULL above it. 0: no limit */

@@ -42,7 +42,7 @@ struct machine_row *source_next(struct supply_source *s); /* Returns the first m
 /* Returns member `number` of the cohort. Going backwards restarts from the first member. */
 struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
-/* The machines that each row took, in the order of taking. */
+/* Machines that a row took from a source. The log is in the order of taking. */
 struct log_entry {
     struct supply_source *source;
     uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
@@ -98,7 +98,7 @@ struct victim_lists {
 struct spread_domain {
     const struct posting *value;
     uint32_t held;
-    uint32_t before, coming; /* Phase 2: machines held after Phase 1, and machines coming back */
+    uint32_t before, coming; /* Phase 2: machines held after Phase 1, and machines that come back */
     bool joined; /* the domain counts for the minimum. False: only Phase 2 could use the domain */
 };
 struct spread_state {
@@ -153,7 +153,7 @@ struct want {
     struct shortage *shortage;
 };
 
-/* A requirement, translated into which attributes a look may, must or must not carry. */
+/* A requirement, as the attributes that a look must or must not carry. */
 struct match_term {
     const struct word *key; /* NULL: no machine has the key */
     uint32_t from, count;   /* values that some machine has, as a range of set_memory.values */
@@ -212,9 +212,9 @@ struct takes {
 enum course_kind { COURSE_NONE, COURSE_STEADY, COURSE_TOOK };
 struct course {
     uint8_t kind;       /* enum course_kind; COURSE_NONE: not known */
-    bool settled;       /* took machines of its cluster only, and lacked nothing afterwards */
+    bool settled;       /* the row took machines of its cluster only, and then lacked nothing */
     bool known;         /* the last decision's course is known, so old and new can be compared */
-    bool again;         /* replayed so far in this decision; the turn in part B follows */
+    bool again;         /* replayed so far in this decision; part B follows */
     bool gang;          /* `own` is the slot of a key, else of a family */
     uint32_t own, key;  /* own: may be SLOT_NONE. key: the family's only key, or KEY_NONE */
     uint8_t stop_state; /* in part B the row read Configured machines up to the stop, or all
@@ -226,7 +226,7 @@ struct course {
     uint32_t own_from, own_count, rest_from, rest_count; /* e->takes: parts A (own) and B (rest) */
     uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
-    uint32_t tie_from, tie_count; /* gang, part B: supply of the want.ties domains, in e->ties */
+    uint32_t tie_from, tie_count; /* a gang's range of e->ties: the supply of want.ties */
 };
 
 /* Everything the engine knows about a row while its demand exists. Indexed by demand->memory. */
@@ -251,7 +251,7 @@ struct mark {
 #define MARK_NONE UINT32_MAX
 
 enum keep_state { KEEP_CONFIGURED, KEEP_CONFIGURING, KEEP_STATES };
-struct keep_orders { /* of one cluster and state, by instance type; see keep_order.c */
+struct keep_orders { /* the keep orders of one cluster and state, by type; see keep_order.c */
     struct keep_order *at;
     uint32_t cap;
 };
@@ -286,7 +286,7 @@ struct decider {
     uint64_t number; /* of the decision, from 1 */
     enum err err;    /* first error of the decision */
 
-    /* Kept between decisions; rebuilt where the input has changed. */
+    /* The next fields are kept between decisions and rebuilt where the input has changed. */
     struct supply_source *sources; /* by slot of the cohort */
     struct key_note *keys;
     struct cohort_note *cohorts;
@@ -302,7 +302,7 @@ struct decider {
     uint32_t state_count, state_cap;
     struct demand **rows; /* the normalised rows in the order of Needs */
     uint32_t row_count, row_cap, folded_rows;
-    uint8_t *folded;         /* by place in the order of the needs table: the gang was folded */
+    uint8_t *folded;         /* by place in the needs table's order: true if the gang was folded */
     struct arena rows_arena; /* memory of folded rows */
     uint64_t rows_version;   /* version of the needs table used for the rows; 0: never made */
     uint64_t rows_made;      /* grows when the rows are made again */
@@ -438,7 +438,7 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 
 /* replay.c */
 void replay_start(struct decider *e);
-/* marks a cohort that changed since the last decision */
+/* Marks a cohort that changed since the last decision. */
 void replay_note(struct decider *e, const struct cohort_change *change);
 /* True if the row lacked nothing in the last decision and its own machines have not changed. */
 bool replay_expects(const struct decider *e, const struct row_state *state);
@@ -540,7 +540,7 @@ static inline bool want_helped(const struct want *w, const struct machine_shape 
 bool want_has_key(const struct want *w, const struct key *key);
 /* source_take() takes machines for the Need and logs them. want_claim() also counts them. */
 void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
-                 uint32_t count); /* writes only the log entry; slot: of the cohort */
+                 uint32_t count); /* writes only the log entry; `slot` is the cohort's */
 typedef void pool_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count);
 pool_take source_take, want_claim;
 bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and kept for a Need */
@@ -585,13 +585,13 @@ void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_ki
 void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
                   enum machine_state state, struct supply_pool *pool);
 void pool_sort(struct supply_pool *pool, uint32_t from); /* sorts the entries from `from` on */
-/* fetches all entries of a pool that is filled as it is read */
+/* Fetches all entries of a pool, which are otherwise fetched as they are read. */
 void pool_fetch(struct decider *e, struct supply_pool *pool);
 /* Takes machines in the pool's order until the Need lacks nothing. Takes only machines that help,
  * are open to the Need and are in the Need's domain, if it has one. */
 void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, pool_take *take);
-/* Compare and sink for a heap of sources ordered by their next id. source_next() must have been
- * called on each source. */
+/* Comparison and sift-down for a heap of sources, ordered by their next id. Call source_next() on
+ * each source first. */
 /* left and right point to pointers */
 bool source_before(const void *, const void *left, const void *right);
 void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);

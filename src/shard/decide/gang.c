@@ -6,7 +6,7 @@
 
 struct bucket { /* a domain */
     const struct posting *value;
-    int64_t count;                /* machines; 0: the domain does not exist */
+    int64_t count;                /* number of machines; 0: the domain does not exist */
     int128 *total, *credit, *own; /* by ascending dimension of the aggregate's mask */
     bool satisfiable;
     double total_score, credit_score, own_score;
@@ -19,7 +19,7 @@ struct buckets {
     const int128 *aggregate;
 };
 
-/* Returns NULL if memory ran out. */
+/* Finds or creates the bucket of a value. Returns NULL if memory ran out. */
 static struct bucket *bucket_of(struct decider *e, struct buckets *b, const struct posting *value)
 {
     uint32_t known = e->bucket_of[value->slot]; /* may belong to an earlier gang; verified below */
@@ -161,7 +161,7 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
 
 /* --- own machines first --- */
 
-/* Adds everything in e->own_pool to the buckets. */
+/* Adds all machines in e->own_pool to the buckets of their domains. */
 static void gang_add_pool(struct decider *e, const struct want *w, struct buckets *b,
                           enum member member)
 {
@@ -410,7 +410,8 @@ static void gang_name_domains(struct decider *e, struct shortage *s, const struc
     }
 }
 
-/* Acquires in the gang's domain: Idle machines in pool order, then Speculative ones. */
+/* Acquires machines in the gang's domain: Idle machines in pool order, then Speculative
+ * machines. */
 static void gang_acquire(struct decider *e, struct want *w, const struct racks *racks)
 {
     uint32_t number = racks_find(racks, w->domain);

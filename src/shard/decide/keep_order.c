@@ -24,7 +24,7 @@ struct keep_order {
 };
 struct keep_cursor {
     struct keep_order *order;
-    uint32_t at; /* index of the next entry; count: no further entry */
+    uint32_t at; /* index of the next entry; `count` if there is none */
 };
 
 void keep_orders_free(struct decider *e)
@@ -47,7 +47,7 @@ static int keep_entry_compare(const void *left, const void *right)
     return 0; /* equal so far; ids are compared only when needed */
 }
 
-/* Returns false if memory ran out. */
+/* Sorts the list again from its bag. Returns false if memory ran out. */
 static bool keep_order_sort(struct decider *e, struct keep_order *o, const struct type_bag *of_type)
 {
     const struct bag *bag = &of_type->bag;

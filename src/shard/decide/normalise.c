@@ -12,7 +12,7 @@ enum { OUTFITS_MOST = 1024 };
 
 struct folding {
     uint8_t *fits;    /* by gangs.number: whether a machine could hold a whole gang (cached) */
-    uint32_t *counts; /* by fold.number: gangs that fold into this row */
+    uint32_t *counts; /* by fold.number: number of gangs that fold into the row */
     int64_t *arrivals;
     bool any, changed;
 };
@@ -105,7 +105,9 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
 {
     const struct slot_map *outfits = &e->inventory->outfit_slots;
 
-    if (outfits->used > OUTFITS_MOST) return true; /* testing each outfit would not be cheaper */
+    if (outfits->used > OUTFITS_MOST)
+        return true; /* testing so many outfits would not be
+                                                    * cheaper */
     for (uint32_t i = 0; i < outfits->used; i++) {
         const struct outfit *outfit = slot_map_get(outfits, i);
         if (outfit && set_names_type(memory, outfit->type) &&

@@ -31,7 +31,7 @@ void pool_sort(struct supply_pool *pool, uint32_t from)
     if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, pool_entry_compare);
 }
 
-/* Returns true if the pool has an entry of that number, and fetches the entry if necessary. */
+/* Returns true if the pool has an entry `number`, and fetches the entry if necessary. */
 static bool pool_reaches(struct decider *e, struct supply_pool *pool, uint32_t number)
 {
     if (number >= pool->count && pool->cursor_count) price_lists_pull(e, pool);

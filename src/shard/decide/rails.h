@@ -37,7 +37,7 @@ enum {
     QUARANTINE_KEPT_PART = 10, /* suspicious: less than one row in this many is kept */
     QUARANTINE_CONFIRMATIONS = 3,
 };
-struct quarantine { /* of one cluster; zeroed: the cluster has not reported */
+struct quarantine { /* state of one cluster; all zero: the cluster has not reported */
     uint32_t accepted_rows, holds;
 };
 enum quarantine_verdict {

@@ -46,7 +46,7 @@ static void own_mark(struct decider *e, const struct cohort_change *of)
     e->family_marks[of->family] = (uint32_t)e->number;
 }
 
-/* Returns NULL if memory ran out. */
+/* Adds a mark of a changed cohort. Returns NULL if memory ran out. */
 static struct mark *mark_add(struct decider *e, const struct cohort_change *of)
 {
     struct cluster_note *list = &e->clusters[of->cluster];
@@ -82,7 +82,7 @@ void replay_note(struct decider *e, const struct cohort_change *change)
     mark->change += change->by;
 }
 
-/* Counts machines that a row took in this decision (`by` is 1) or in the last one (`by` is -1). */
+/* Counts machines that a row took in this (`by` is 1) or in the last decision (`by` is -1). */
 static void replay_account(struct decider *e, const struct take *take, int by)
 {
     struct mark *mark = mark_find(e, take->cohort, take->birth);
@@ -90,7 +90,7 @@ static void replay_account(struct decider *e, const struct take *take, int by)
     if (!mark) {
         const struct cohort *c = mark_cohort(e, take->cohort, take->birth);
         struct cohort_change of;
-        assert(c); /* otherwise the inventory reported that the cohort disappeared */
+        assert(c); /* the cohort exists: the inventory reports cohorts that disappear */
         of = cohort_change_of(e->inventory, c);
         mark = mark_add(e, &of);
     }
@@ -361,7 +361,7 @@ bool replay_rest(struct decider *e, const struct turn *turn)
 
 /* --- recording decisions --- */
 
-/* Records from the log entries [from, to) the machines that are the cluster's own or will be. */
+/* Records the machines in the log entries [from, to) that are or will be the cluster's own. */
 static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, uint32_t *ret_from,
                                uint32_t *ret_count, uint32_t *ret_configured)
 {

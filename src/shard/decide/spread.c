@@ -287,7 +287,7 @@ static void spread_sides_add(struct decider *e, const struct want *w, struct spr
     }
 }
 
-/* A lower bound of all chains of a side that are not opened. */
+/* A lower bound of all unopened chains of a side. */
 struct bound {
     double first;
     const struct posting *value;

@@ -42,7 +42,7 @@ static void generate_draws(const struct generate_options *options, enum purpose 
     prng_seed(ret_prng, options->seed * 0x9E3779B97F4A7C15u + number * 4 + (uint64_t)purpose);
 }
 
-/* Returns the empty text if the arena is full. */
+/* Formats a text in the arena. Returns an empty text if the arena is full. */
 static struct str generate_text(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static struct str generate_text(struct arena *arena, const char *format, ...)
