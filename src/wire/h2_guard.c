@@ -2,8 +2,8 @@
 /* Counts actions that cost a peer nothing, per minute of the passed time.
  *
  *   reset     a stream reset by the peer before the response (rapid reset) or when the response was
- *             complete, or by this side because of the peer's frame. A call or response was begun in
- *             vain
+ *             complete, or by this side because of the peer's frame. Each reset wastes the start of
+ *             a call or a response
  *   abandon   a stream reset between the headers of its response and its end, as for watches
  *   ping      each costs a response; a data or header frame in between resets the count, as in
  *             gRPC's rule for keep-alive. A server also counts strikes: pings less than

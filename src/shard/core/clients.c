@@ -91,8 +91,7 @@ void clients_sweep(struct core *core)
     }
 }
 
-/* Sends the state of every machine bound to the cluster, because a new session has received
- * none. */
+/* Sends the state of every machine bound to the cluster, because a new session has no states. */
 static enum err resync(struct core *core, struct str cluster)
 {
     struct inventory_entry entry;

@@ -43,8 +43,7 @@ struct machine_task {
     struct machine_work *work; /* work record of the machine; exists as long as the task */
     struct list place;         /* in the list of waiting tasks; detached while the task runs */
     uint64_t number;           /* action number of its effects */
-    struct kind *kind;         /* the Need's profile, for Bootstrap and Provision; holds a
-                                * reference */
+    struct kind *kind;         /* the Need's profile, for Bootstrap and Provision; a reference */
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;

@@ -105,9 +105,7 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
 {
     const struct slot_map *outfits = &e->inventory->outfit_slots;
 
-    if (outfits->used > OUTFITS_MOST)
-        return true; /* testing so many outfits would not be
-                                                    * cheaper */
+    if (outfits->used > OUTFITS_MOST) return true; /* testing all outfits would not be cheaper */
     for (uint32_t i = 0; i < outfits->used; i++) {
         const struct outfit *outfit = slot_map_get(outfits, i);
         if (outfit && set_names_type(memory, outfit->type) &&
