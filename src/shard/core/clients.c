@@ -76,7 +76,7 @@ void clients_sweep(struct core *core)
     size_t cursor = 0;
 
     if (mono_elapsed_ms(core->clients.swept, core->now) < CLIENTS_SWEEP_MS) return;
-    /* The views point to clusters' names, so no cluster is removed while the views are older. */
+    /* No cluster is removed while views of an older cycle may point to its name. */
     if (core->views.cycle + 1 < core->counts.cycles) return;
     core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {

@@ -410,7 +410,7 @@ static void gang_name_domains(struct decider *e, struct shortage *s, const struc
     }
 }
 
-/* Acquires machines in the gang's domain: first Idle ones in pool order, then Speculative ones. */
+/* Acquires in the gang's domain: first Idle machines in pool order, then Speculative machines. */
 static void gang_acquire(struct decider *e, struct want *w, const struct racks *racks)
 {
     uint32_t number = racks_find(racks, w->domain);
