@@ -281,7 +281,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     }
     c->stats.reports++;
     if (c->reports) counter_inc(c->reports);
-    buf_consume(&c->acks, c->acks_sent); /* the coordinator has received these; later acks stay */
+    buf_consume(&c->acks, c->acks_sent); /* the sent acks were received; later acks stay */
     c->ack_count = 0;
     if (!c->closing && read_answer(c, message))
         take_next(c);

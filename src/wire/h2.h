@@ -91,9 +91,9 @@ enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into);
 bool h2_has_output(const struct h2 *h2);
 bool h2_is_over(const struct h2 *h2); /* nothing more to read or write: close the connection */
 
-/* Header names must be lower case. The next three functions return ERR_INVALID (a name or value
- * that HTTP/2 cannot carry, or a call of the wrong side or at the wrong time), ERR_TOO_LARGE (60
- * KiB of headers), ERR_CLOSED, ERR_NOMEM. */
+/* Header names must be lower case. h2_request, h2_respond and h2_send_trailers return ERR_INVALID
+ * (a name or value that HTTP/2 cannot carry, a call of the wrong side or at the wrong time),
+ * ERR_TOO_LARGE (60 KiB of headers), ERR_CLOSED, ERR_NOMEM. */
 /* Client: opens a stream. `end`: no body follows. ERR_FULL: the peer's stream limit. ERR_CLOSED:
  * the connection is going away or has no stream ids left. */
 enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count, bool end,

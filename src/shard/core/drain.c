@@ -20,7 +20,7 @@
  * wants it in the meantime (WORK_DRAINED, drain_repeat). */
 #include "shard/core/running_actions.h"
 
-/* The least time that a provider gets to shut down an empty machine, in any grace period. */
+/* The least time for the provider to shut down a machine, even after the whole grace period. */
 enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
 
 const char *drain_wait_name(enum drain_wait wait)
@@ -43,7 +43,7 @@ static mono_time grace_end(const struct machine_task *task)
 
 /* --- the operator to wait for --- */
 
-/* Sets *ret_until to the time until which an absent operator may return. False: none may. */
+/* Returns false if no absent operator may return. Else sets *ret_until to the latest time. */
 static bool operator_returns_until(const struct core *core, struct str cluster,
                                    mono_time *ret_until)
 {
@@ -57,7 +57,7 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
     return core->options.restarted && core->options.operators_reported;
 }
 
-/* Sets *ret_until to the time until which a new drain waits for the operator. False: no wait. */
+/* Returns false if a new drain need not wait for its operator. Else sets *ret_until to the end. */
 static bool operator_wait(struct core *core, struct machine_task *task, mono_time *ret_until)
 {
     const struct cluster_client *client = client_find(&core->clients, task->cluster);
@@ -197,8 +197,8 @@ void drain_due(struct core *core, struct machine_task *task)
 
 /* --- operators that connect and disconnect --- */
 
-/* Sends the reclaim again to an operator that returned, because the operator may have been away
- * when the drain began, or may have lost the reclaim. Its number identifies the reclaim. */
+/* Sends the reclaim again to an operator that returned. The operator may have been away when the
+ * drain began, or may have lost the reclaim. The operator recognises the reclaim by its number. */
 static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link)
 {
     uint64_t left_ms = mono_elapsed_ms(core->now, grace_end(task));

@@ -59,7 +59,7 @@ static bool is_bare(const struct core *core)
     return inventory_counts(core->inventory).machines == 0;
 }
 
-/* Returns true before the first complete List, and while an empty List is followed by records. With
+/* Returns true before the first complete List, and when machines appear after an empty List. With
  * partial knowledge the shard would buy the remaining machines again. */
 bool reconcile_is_blind(const struct core *core)
 {

@@ -43,7 +43,7 @@ struct machine_task {
     struct machine_work *work; /* work record of the machine; exists as long as the task */
     struct list place;         /* in the list of waiting tasks; detached while the task runs */
     uint64_t number;           /* action number of its effects */
-    struct kind *kind;         /* the Need's profile, for Bootstrap and Provision; a reference */
+    struct kind *kind;         /* Bootstrap, Provision: a reference to the Need's profile */
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;
@@ -233,9 +233,9 @@ void work_unplan(struct core *core, struct machine_work *w);
 /* Called when a task ends, to record what its machine needs next. */
 void work_passing(struct core *core, const struct machine_task *task);
 void work_doubt(struct core *core, const struct machine_task *task);
-/* Call if the last call was not and will not be executed. The state from a Get is accepted. */
+/* Accepts the state from a Get, because the last call was not and will not be executed. */
 void work_ask(struct core *core, const struct machine_task *task);
-/* Call if the provider was never called. The call is repeated without a Get. */
+/* Repeats the call later without a Get, because the provider was never called. */
 void work_unsent(struct core *core, const struct machine_task *task);
 /* Puts the machine in back-off after a refusal. After a refused drain, the machine is drained again
  * without waiting for the operator, if it turns out to be still Configured. */

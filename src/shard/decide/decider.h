@@ -104,7 +104,7 @@ struct spread_domain {
 struct spread_state {
     struct spread_domain *at;
     uint32_t count, cap;
-    uint32_t least, at_least; /* machines in the emptiest domain; number of domains as empty */
+    uint32_t least, at_least; /* machines in the emptiest domain; number of such domains */
 };
 struct strand {             /* the machines of one order (side) in one domain; see spread.c */
     uint32_t domain, entry; /* entry: start of the strand's next class */
@@ -223,7 +223,7 @@ struct course {
     double stop_price;
     uint64_t types;   /* type_bits() of the instance types that the row reads in part B */
     uint32_t cluster; /* slot of the cluster; SLOT_NONE: the cluster has no machine */
-    uint32_t own_from, own_count, rest_from, rest_count; /* e->takes: parts A (own) and B (rest) */
+    uint32_t own_from, own_count, rest_from, rest_count; /* in e->takes: parts A (own), B (rest) */
     uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
     uint32_t tie_from, tie_count; /* a gang's range of e->ties: the supply of want.ties */
@@ -361,8 +361,8 @@ struct decider {
     uint32_t action_count, action_cap, heap_cap;
 };
 
-/* Returns the state of a key of which machines were taken. `all`: a steady row took all its
- * machines, so no other Need can take any in this decision. */
+/* Returns the state of a key whose machines were taken. `all`: a steady row took all its machines,
+ * so no other Need can take any in this decision. */
 static inline uint64_t key_state(const struct decider *e, bool all)
 {
     return e->number * 2 + all;

@@ -171,7 +171,7 @@ static void keep_class(struct decider *e, const struct want *w, const struct set
     }
 }
 
-/* Prefetches, like assign_fetch(), for the rows of a level that will be credited. */
+/* Prefetches memory, like assign_fetch(), for the rows of a level that will be credited. */
 void keep_order_fetch(const struct decider *e)
 {
     for (uint32_t i = 0; i < e->turn_count; i++) {

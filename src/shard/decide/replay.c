@@ -434,7 +434,7 @@ static void ties_write(struct decider *e, const struct want *w, struct course *c
     if (kept) c->settled = false;
 }
 
-/* Records where the turn in part B ended: the last machine taken, which ended the row's lack. */
+/* Records where the turn in part B ended: at the last machine taken, which satisfied the row. */
 static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];
