@@ -85,8 +85,8 @@ void h2_close(struct h2 *h2); /* calls no events; NULL is fine */
  * close. ERR_NOMEM: close. After a failure every call returns the same error. */
 enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now);
 /* Appends output that may be sent now, at most `max` bytes. ERR_NOMEM, ERR_DENIED: the connection
- * failed and can send nothing, close it. ERR_FULL, and also ERR_NOMEM, if `into` cannot grow; then
- * nothing is lost: appended bytes stay, and the next call continues. */
+ * failed and can send nothing, so close it. If `into` cannot grow, ERR_FULL or ERR_NOMEM is
+ * returned and nothing is lost: appended bytes stay, and the next call continues. */
 enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into);
 bool h2_has_output(const struct h2 *h2);
 bool h2_is_over(const struct h2 *h2); /* nothing more to read or write: close the connection */

@@ -73,7 +73,7 @@ struct core_options {
     bool operators_reported;
     uint64_t capacity_interval_ms;              /* least time between hints for a profile; 0: 5 s */
     uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
-    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* hold of Idle machines; 0: the type's default */
+    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* hold time of Idle machines; 0: type's default */
     uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
     /* A machine in a passing state for this long is queried by Get, then its call is repeated. 0:
      * 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period (Draining). */

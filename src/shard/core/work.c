@@ -323,7 +323,7 @@ void work_look(struct core *core, struct str machine, enum machine_state said)
     if (state_passes(said)) return; /* a later record will report the end of the passing state */
     if (core_get(core, machine, &entry) || entry.machine.state == said) return;
     w = work_make(core, machine);
-    /* a full List repeats the record */
+    /* no memory to note the state, so a full List must repeat the record */
     if (!w) core->full_list_wanted = true;
     if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* it is asked for */
     work_kind_set(core, w, WORK_DOUBT);                                 /* the other fields stay */

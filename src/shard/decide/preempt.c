@@ -13,7 +13,7 @@ static uint64_t preempt_grace_ms(int64_t gap)
 
 /* --- excess machines --- */
 
-/* Adds the machines of a cohort that are left. */
+/* Adds the machines of a cohort that no Need took. */
 static void tail_add(struct decider *e, const struct cohort *c, uint32_t type)
 {
     const struct supply_source *s = source_of(e, c);

@@ -26,7 +26,7 @@ static const char *const zones[] = {"us-east-1a", "us-east-1b", "us-east-1c",
                                     "us-west-2a", "us-west-2b", "eu-west-1a"};
 enum {
     KINDS = sizeof kinds / sizeof kinds[0],
-    GPU_KINDS = 3, /* the last kinds of machine: in racks, used by gangs */
+    GPU_KINDS = 3, /* the last kinds of machine are in racks, and gangs use them */
     ZONES = sizeof zones / sizeof zones[0],
     RACK_STRETCH = 768, /* of this many machines, about sixteen are free machines of one kind */
     ODD_LABELS = 5,     /* labels per machine in an adversarial fleet */
