@@ -88,8 +88,7 @@ struct leader_rules {
     enum grpc_status full, doubt; /* for a full log; for a call that may have been applied */
     bool (*admit)(struct leader_request *request); /* false: the request was refused and answered */
     void (*begin)(struct leader_request *request); /* called on a leader that is ready */
-    void (*read)(struct leader_request *request);  /* leadership is confirmed; answers the
-                                                    * request */
+    void (*read)(struct leader_request *request);  /* answers; leadership is confirmed */
     /* Receives the reply of the state machine, or the log's error. Answers the request, or frees a
      * request without a call. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);

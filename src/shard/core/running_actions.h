@@ -26,7 +26,7 @@
 enum task_step {
     STEP_WAITING,
     STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Uses no slot */
-    STEP_CREATE,   /* this and the next steps: the provider was called and has not answered */
+    STEP_CREATE,   /* this step and later ones, except STEP_BLOB: waits for the provider's answer */
     STEP_BLOB,     /* the operator was asked for a bootstrap blob. Uses no slot */
     STEP_CONFIGURE,
     STEP_DRAIN,
@@ -172,12 +172,13 @@ void drain_due(struct core *core, struct machine_task *task);
 
 enum work_kind {
     WORK_QUIET,   /* nothing to do; only remembers refusals for a while */
-    WORK_PASSING, /* the provider works on the machine; if too long: Get, then the call again */
+    WORK_PASSING, /* the provider works on the machine; after a timeout a Get, then the call
+                   * again */
     WORK_DOUBT,   /* the outcome of a call is unknown; Get until the provider reports a state */
     WORK_REFUSED, /* in back-off; then a Get, whose answer is accepted */
     WORK_FAILED,  /* the provider reports Failed; Delete, with growing pauses */
-    WORK_DRAINED, /* The operator drained the machine, but the provider's Drain was not done. The
-                   * machine is Configured but takes no pods. The drain is repeated after the
+    WORK_DRAINED, /* The operator drained the machine, but the provider's Drain was not executed.
+                   * The machine is Configured but takes no pods. The drain is repeated after the
                    * back-off. */
 };
 struct machine_work {
