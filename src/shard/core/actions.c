@@ -204,8 +204,7 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 
     if (!task_machine(core, task, &m)) return;
     m.last_error = str_of(error, (size_t)len);
-    if (task->cause == CAUSE_FAILED) { /* keep the machine's error: it explains more than this
-                                        * one */
+    if (task->cause == CAUSE_FAILED) { /* keep the error that the machine already has */
         work_failed(core, task->work, most);
     } else {
         m.state = MACHINE_FAILED;

@@ -54,8 +54,9 @@ struct core_options {
     bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
     struct victim_weights weights; /* all zero: the weights of docs/decision.md */
-    uint32_t concurrency; /* Most actions under way at once; 0: 64. With 64, a provider that needs 7
-                           * s for each of a purchase's two calls delivers 5 machines per second. */
+    uint32_t concurrency; /* Most actions under way at once; 0: 64. With 64 actions, and 7 s for
+                           * each of a purchase's two calls, a provider delivers 5 machines per
+                           * second. */
     uint32_t queue_max;   /* Actions waiting for their turn; 0: 65,536. Actions beyond the bound are
                            * dropped and counted. A cycle soon derives such actions again. */
     uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. Waiting actions do
