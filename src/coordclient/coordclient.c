@@ -55,7 +55,7 @@ struct coordclient {
     struct timer timer;
     struct instructions instructions;
     struct buf report, row;
-    struct buf acks;    /* acks for the next report, each encoded as field 7 */
+    struct buf acks;    /* acks for the next report, each encoded as the report's field 7 */
     size_t ack_count;   /* number of acks in `acks` */
     size_t acks_sent;   /* bytes of `acks` that the running report carries */
     struct arena arena; /* memory of the answer */
@@ -118,7 +118,7 @@ static void ack(struct coordclient *c, struct str id, enum outcome outcome, stru
 {
     struct pack row = pack_begin(&c->row), acks = {&c->acks, ERR_OK};
 
-    /* Without room, the instruction is not acked now, but when the coordinator sends it again. */
+    /* If there is no room, the instruction is acked when the coordinator sends it again. */
     if (c->ack_count == COORDCLIENT_ACKS_MAX) return;
     pack_text(&row, FIELD_ACK_ID, id);
     pack_u64(&row, FIELD_ACK_OUTCOME, outcome);
@@ -169,7 +169,7 @@ static void refuse(struct coordclient *c, enum outcome outcome, const char *reas
     ack(c, coordclient_id_of(c), outcome, str_from(reason));
 }
 
-/* Returns true if the shard carries out the instruction; on_carried_out counts it then. */
+/* Returns true if the shard carries out the instruction; on_carried_out() counts it afterwards. */
 static bool carry_out(struct coordclient *c, const instruction_message *it)
 {
     switch ((int)it->payload_case) {
@@ -244,7 +244,7 @@ static bool read_answer(struct coordclient *c, struct str bytes)
     }
     c->answer = (const answer_message *)message;
     if (c->answer->coordinator_term <= 0)
-        return true; /* the answer has no term; each instruction has one */
+        return true; /* the answer has no term, but each instruction has a term */
     if (!instructions_hear(&c->instructions, c->answer->coordinator_term)) {
         LOG_WARN(&c->log, "ReportShard: ignored the response of a coordinator with an older term",
                  log_i64("term", c->answer->coordinator_term),
@@ -281,7 +281,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     }
     c->stats.reports++;
     if (c->reports) counter_inc(c->reports);
-    buf_consume(&c->acks, c->acks_sent); /* the coordinator has received them; later acks stay */
+    buf_consume(&c->acks, c->acks_sent); /* the sent acks were received; later acks stay */
     c->ack_count = 0;
     if (!c->closing && read_answer(c, message))
         take_next(c);

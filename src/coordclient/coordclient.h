@@ -34,7 +34,7 @@ struct coordclient_options {
     uint64_t interval_ms;   /* 0: COORDCLIENT_INTERVAL_MS */
     struct shard_view view; /* must outlive the client */
 };
-/* Starts the client. It reports at once and then at every interval. Returns ERR_INVALID with a
+/* Starts the client, which reports at once and then at every interval. Returns ERR_INVALID with a
  * note, ERR_NOMEM, or an error of rpc_channel_open. */
 enum err coordclient_open(const struct coordclient_options *options,
                           struct coordclient **ret_client, struct note *note);

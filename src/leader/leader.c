@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests between the server, the log and the service. A request is in its leader's list, sorted
- * by age, or in a list of the service once the service keeps it. Loop's thread only. */
+/* Passes requests between the server, the log and the service. A request is in its leader's list,
+ * sorted by age, until the service keeps it in a list of its own. Loop's thread only. */
 #include "leader/leader.h"
 
 #include <stdarg.h>
@@ -18,7 +18,7 @@ bool leader_here(const struct leader *leader)
     return leader->replica && replica_status(leader->replica).role == REPLICA_LEADER;
 }
 
-/* The replica may already have lost the term without the service having been notified. */
+/* The replica's status is read, because the service may not yet know that the term is lost. */
 bool leader_leads(const struct leader *leader)
 {
     return leader->ready && replica_status(leader->replica).term == leader->term;
@@ -76,12 +76,12 @@ void request_end(struct leader_request *request, enum grpc_status status, bool a
     request_answer(request, status, str_from(text), STR_EMPTY);
 }
 
-/* `number`: used in the text of leader.c. */
+/* Refuses the request. `number` is part of the error text, if the text for `why` has a number. */
 static void request_refuse_with(struct leader_request *request, enum leader_refusal why,
                                 uint64_t number)
 {
     static const struct {
-        const char *text, *behind; /* text behind the number; NULL: the text has no number */
+        const char *text, *behind; /* text after the number; NULL: the text has no number */
     } own[LEADER_REFUSALS] = {
         [LEADER_TOO_MANY] = {"", " calls are under way; try again"},
         [LEADER_NOT_READY] = {"the leader is not ready yet", NULL},
@@ -265,7 +265,7 @@ static void request_give_up(struct leader_request *request)
         replica_read_cancel(leader->replica, &request->ticket);
         request_refuse_with(request, LEADER_NO_MAJORITY, leader->options.wait_ms);
         break;
-    case REQUEST_WRITES: /* ends when its done() is called, in this turn */
+    case REQUEST_WRITES: /* the request ends when done() is called, in this loop turn */
         list_remove(&request->link);
         replica_abandon(leader->replica, &request->proposal);
         break;

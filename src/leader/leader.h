@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs the calls of a service that only the leader answers, from a call's request to its response.
  *
- *     call -> too many? -> `admit` (arguments; leader_here) -> waits until the leader may be asked
+ *     call -> too many? -> `admit` (arguments; leader_here) -> waits until the leader is ready
  *          -> `begin` -> request_read -> `read`, or request_propose -> `written`,
  *             or request_keep: the service keeps the request in its own list
  *          -> one of the request_* functions that answer; each frees the request
  *
- * If the client goes away, a read is dropped. A write continues with its `call` set to NULL. A
+ * If the client disconnects, a read is dropped. A write continues with its `call` set to NULL. A
  * request that has waited or read for wait_ms is refused. A write of that age is abandoned, and the
  * answer says that it may or may not have been applied.
  *
- * The service decides what its methods mean and what they cost; nothing of that is here. Calls are
- * forwarded to the leader by rpc/forward.h, before they reach this code. Loop's thread only. */
+ * The service decides what its methods mean and what they cost. rpc/forward.h forwards calls to the
+ * leader before they reach this code. Loop's thread only. */
 #ifndef LEADER_LEADER_H
 #define LEADER_LEADER_H
 #include "io/io.h"
@@ -23,7 +23,7 @@ struct leader_method {       /* must be the first field of the service's own str
     const char *path, *name; /* name: used in error texts */
     const ProtobufCMessageDescriptor *input, *output;
     size_t request_max, response_max; /* 0: the server's limits */
-    enum rpc_kind kind;               /* RPC_UNARY; RPC_SERVER_STREAM: request is kept and sends */
+    enum rpc_kind kind;               /* RPC_UNARY; RPC_SERVER_STREAM: the service keeps requests */
 };
 /* Initializes the `base` field, the first field of a row in a service's method table. `input_` and
  * `output_` are message names as in protobuf-c. */
@@ -35,7 +35,7 @@ struct leader_method {       /* must be the first field of the service's own str
              __VA_ARGS__}
 
 enum request_step {
-    REQUEST_WAITS, /* the request waits until the leader may be asked */
+    REQUEST_WAITS, /* the request waits until the leader is ready */
     REQUEST_READS,
     REQUEST_WRITES,
     REQUEST_KEPT, /* the service keeps the request (request_keep) */
@@ -45,7 +45,7 @@ enum request_step {
 struct leader_caller {
     struct arena *arena; /* must live as long as the request */
     struct str actor;
-    /* Called once, maybe from inside leader_ask. Gets the message, or a status and its text. */
+    /* Called once, possibly inside leader_ask, with the message, or with a status and its text. */
     void (*answered)(struct leader_caller *caller, enum grpc_status status, struct str text,
                      struct str message);
 };
@@ -53,7 +53,7 @@ struct leader_request { /* must be the first field of the service's own struct *
     struct list link;   /* in leader.requests by age, or in the service's list; may be detached */
     struct leader *leader;
     const struct leader_method *method;
-    struct rpc_call *call; /* NULL: the caller is a leader_caller, or the client is gone */
+    struct rpc_call *call; /* NULL: the caller is a leader_caller, or the client disconnected */
     struct leader_caller *caller;
     const ProtobufCMessage *message;
     enum request_step step;
@@ -64,7 +64,7 @@ struct leader_request { /* must be the first field of the service's own struct *
     struct proposal proposal;
 };
 
-/* Why this code answers a call itself. Only after LEADER_UNKNOWN may the call have been applied. */
+/* Why leader.c refuses a call. Only LEADER_UNKNOWN leaves open whether the call was applied. */
 enum leader_refusal {
     LEADER_NOT_LEADER,
     LEADER_TOO_MANY,    /* requests_max is reached */
@@ -83,16 +83,16 @@ struct leader_text {
 };
 struct leader_rules {
     size_t request_size; /* size of the service's request struct */
-    /* Texts by refusal, for a service whose clients know certain texts. NULL: those of leader.c. */
+    /* Texts by refusal, for services whose clients expect certain texts. NULL: leader.c's texts. */
     const struct leader_text *words;
-    enum grpc_status full, doubt; /* full: log is full; doubt: may or may not have been applied */
-    bool (*admit)(struct leader_request *request); /* if not admitted: answers, returns false */
-    void (*begin)(struct leader_request *request); /* called on a leader that may be asked */
-    void (*read)(struct leader_request *request);  /* called when leadership is proved; answers */
+    enum grpc_status full, doubt; /* for a full log; for a call that may have been applied */
+    bool (*admit)(struct leader_request *request); /* false: the request was refused and answered */
+    void (*begin)(struct leader_request *request); /* called on a leader that is ready */
+    void (*read)(struct leader_request *request);  /* answers; leadership is confirmed */
     /* Receives the reply of the state machine, or the log's error. Answers the request, or frees a
      * request without a call. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);
-    /* The caller of a kept request went away. NULL: the request is freed. */
+    /* The caller of a kept request disconnected. NULL: the request is freed. */
     void (*gone)(struct leader_request *request);
     void (*drain)(struct leader_request *request);    /* the server stops; called for a kept
                                                        * request; may be NULL */
@@ -112,9 +112,9 @@ struct leader_options {
 struct leader { /* embedded in the service's struct */
     struct leader_options options;
     struct replica *replica; /* NULL until the replica is attached */
-    /* The next three are as of the replica's last status. */
+    /* The next three fields are from the replica's last status. */
     bool led;   /* this replica is leader of `term` */
-    bool ready; /* this replica is leader and may be asked */
+    bool ready; /* this replica is leader and can answer */
     uint64_t term;
     struct list requests;
     uint32_t request_count; /* includes kept requests, but not streams */
@@ -127,13 +127,13 @@ struct leader { /* embedded in the service's struct */
 };
 
 /* -- open and close -- */
-/* ERR_FULL, ERR_NOMEM (timers). Call leader_close() also after an error. */
+/* Returns ERR_FULL or ERR_NOMEM (timers). Call leader_close() even after an error. */
 enum err leader_open(struct leader *leader, const struct leader_options *options);
 void leader_close(struct leader *leader); /* all requests must have ended */
 enum err leader_add(struct leader *leader, struct rpc_server *server,
                     const struct leader_method *method, struct note *note);
-/* For a service that registers the method itself. Pass leader_handler as the handler and this
- * result as the method's service. The same method always gives the same binding. */
+/* Returns a binding for a service that registers the method itself, with leader_handler as the
+ * handler and the binding as the method's service. The same method always gets the same binding. */
 struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method);
 extern const struct rpc_handler leader_handler;
 /* Runs a call of this replica like a client's call. The service must have `words`. ERR_NOMEM:
@@ -141,7 +141,7 @@ extern const struct rpc_handler leader_handler;
 enum err leader_ask(struct leader *leader, const struct leader_method *method,
                     const ProtobufCMessage *message, struct leader_caller *caller);
 
-/* -- changes of the replica's status, in this order; each returns true once per change -- */
+/* -- changes of the replica's status, called in this order; each returns true once per change -- */
 bool leader_term_ended(struct leader *leader,
                        const struct replica_status *status); /* this replica led the ended term */
 bool leader_term_began(struct leader *leader, const struct replica_status *status);
@@ -149,30 +149,31 @@ bool leader_ready(struct leader *leader, const struct replica_status *status);
 void leader_resume(struct leader *leader); /* begins or redirects the waiting requests */
 
 /* -- leadership -- */
-bool leader_here(const struct leader *leader); /* as the replica knows at this moment */
+bool leader_here(const struct leader *leader); /* whether the replica leads, as far as it knows */
 /* True if the replica is still leader and ready in the term that the service knows. */
 bool leader_leads(const struct leader *leader);
 /* redirects the call to the leader and ends the call */
 void leader_redirect(const struct leader *leader, struct rpc_call *call);
 
-/* -- for requests from `begin` on -- */
+/* -- for requests that `begin` has received -- */
 void request_read(struct leader_request *request);
-/* `done` of the proposal is ignored. Texts and command are read before the function returns. */
+/* Ignores the proposal's `done`. Its texts and command are read before the function returns. */
 void request_propose(struct leader_request *request, const struct proposal *proposal);
-/* From now on the service ends the request; the age limit no longer applies. */
+/* Gives the request to the service, which must end it. The age limit no longer applies. */
 void request_keep(struct leader_request *request, struct list *list);
 
-/* -- each of these answers the request once and frees it -- */
+/* -- each of these functions answers the request once and frees it -- */
 void request_reply(struct leader_request *request, struct str message);
 void request_reply_packed(struct leader_request *request, const struct pack *pack);
 #define request_fail(request, status, ...) request_end(request, status, false, __VA_ARGS__)
-/* Nothing was applied and the caller may retry: the header x-muster-applied says so. If the request
- * has acted, the answer is UNAVAILABLE without the header: the request may have been applied. */
+/* Refuses a request that was not applied. The header x-muster-applied says that a retry is safe. If
+ * the request has acted, the answer is UNAVAILABLE without the header, because the request may have
+ * been applied. */
 #define request_refuse(request, status, ...) request_end(request, status, true, __VA_ARGS__)
 void request_end(struct leader_request *request, enum grpc_status status, bool applied_no,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 void request_redirect(struct leader_request *request); /* redirects the caller to the leader */
-/* Refuses with the service's text for `why`. */
+/* Refuses the request with the service's text for `why`. */
 void request_refuse_as(struct leader_request *request, enum leader_refusal why);
 /* Answers with the log's error. Only ERR_UNKNOWN leaves open whether the proposal was applied. */
 void request_log_failed(struct leader_request *request, enum err err);
@@ -180,5 +181,5 @@ static inline bool request_is_awaited(const struct leader_request *request)
 {
     return request->call || request->caller;
 }
-void request_free(struct leader_request *request); /* the call must be answered already, or gone */
+void request_free(struct leader_request *request); /* the call must be answered already, or NULL */
 #endif

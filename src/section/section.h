@@ -30,7 +30,7 @@ enum {
 struct section_view;
 struct section_row {
     struct list link;
-    uint32_t stamp; /* number of the last view that wrote the row or was opened before it existed */
+    uint32_t stamp; /* number of the last view that wrote the row or is older than the row */
     uint8_t kind;   /* index into section.kinds */
 };
 typedef void section_write_fn(const struct section_row *row, struct encoder *into);
@@ -45,7 +45,7 @@ void section_init(struct section *section, const char *kinds, section_write_fn *
 /* Call before the state frees its rows. The reader of an open view gets ERR_CLOSED. */
 void section_close(struct section *section);
 void section_row_born(struct section *section, struct section_row *row, unsigned kind);
-/* Call before a row is changed or removed. Without memory the view fails, never the command. */
+/* Call before a row is changed or removed. If memory runs out, only the view fails, no command. */
 void section_row_keep(struct section *section, struct section_row *row);
 static inline void section_row_gone(struct section_row *row)
 {
@@ -59,15 +59,15 @@ struct section_part {
     void (*end)(void *opaque); /* called when the view is closed, or earlier; may be NULL */
     void *opaque;
 };
-/* `section` NULL: the view has no rows. ERR_FULL: a view is open already. ERR_NOMEM. */
+/* Opens a view, without rows if `section` is NULL. ERR_FULL: another view is open. ERR_NOMEM. */
 enum err section_view_open(struct section *section, struct section_view **ret_view);
-/* Returns an encoder for fixed bytes that come next in the view. Valid until a part is added. */
+/* Returns an encoder for the fixed bytes that follow in the view. Valid until a part is added. */
 struct encoder *section_view_encoder(struct section_view *view);
 void section_view_add(struct section_view *view, struct section_part own_part);
 void section_view_rows(struct section_view *view); /* adds a part for each kind of row */
-/* Adds the last record. section_reader returns its value in `hash`. */
+/* Adds the last record with the hash, which section_reader.hash contains after reading. */
 void section_view_hash(struct section_view *view, char kind, uint64_t hash);
-/* Returns `err`, or the first error of the parts. On an error the view is closed. */
+/* Finishes the view. Returns `err`, or the first error of the parts. An error closes the view. */
 enum err section_view_ready(struct section_view *own_view, enum err err, void **ret_view);
 /* Implement the log's snapshot_next and snapshot_end for struct section_view. Errors are final. */
 enum err section_view_next(void *view, size_t budget, struct buf *into, bool *ret_done);
@@ -86,7 +86,7 @@ typedef enum err section_take_fn(void *owner, struct str bytes, size_t *ret_take
 enum err section_feed(struct buf *rest, struct str bytes, section_take_fn *take, void *owner,
                       struct note *note);
 
-/* Called for one head record, then the rows in the order of their kinds, then the hash record. */
+/* Called for one head record, for the rows in the order of their kinds, and for the hash record. */
 typedef enum err section_record_fn(void *owner, char kind, struct decoder *content);
 struct section_reader {
     const char *name,
@@ -103,11 +103,11 @@ struct section_reader {
 void section_read_begin(struct section_reader *reader, const char *name, const char *order,
                         section_record_fn *record, void *owner);
 void section_read_close(struct section_reader *reader);
-/* ERR_CORRUPT, ERR_NOMEM or an error of `record`; the note names the offset in bytes. All final. */
+/* Reads a portion. ERR_CORRUPT, ERR_NOMEM or an error of `record`; the note names the offset. */
 enum err section_read(struct section_reader *reader, struct str bytes, struct note *note);
 bool section_read_any(const struct section_reader *reader); /* at least one byte was read */
 /* Call after the last byte. ERR_CORRUPT: the hash record is missing or incomplete. */
 enum err section_read_end(const struct section_reader *reader);
-/* Adds the position to the note. Returns err. */
+/* Adds the position in the section to the note, and returns `err`. */
 enum err section_read_failed(const struct section_reader *reader, enum err err, struct note *note);
 #endif

@@ -11,7 +11,7 @@
 
 enum { PARTS_MAX = 8 };
 
-struct kept { /* a record copied before its row changed; one block each, to move no large buffer */
+struct kept { /* a record copied before its row changed; one block each, so no large buffer moves */
     struct kept *next;
     size_t len, at;
     char bytes[];
@@ -25,7 +25,7 @@ struct section_view {
     struct section *section; /* NULL: the view has no rows, or its state was closed */
     struct section_part parts[PARTS_MAX];
     size_t count, at;
-    struct encoder encoder; /* appends to the part of fixed bytes being added; NULL: no such part */
+    struct encoder encoder; /* for the fixed bytes being added; `into` is NULL if there are none */
     struct rows rows[SECTION_KINDS_MAX];
     struct buf scratch;
     enum err failed;
@@ -117,7 +117,7 @@ static void kept_drop(struct rows *rows)
     free(first);
 }
 
-/* Copies are written last, when no more can be added. A slice may end inside a copy. */
+/* Writes copies last, when no copy can be added any more. A slice may end inside a copy. */
 static enum err rows_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
     struct rows *rows = opaque;
@@ -154,7 +154,7 @@ static void rows_end(void *opaque)
     while (rows->first) kept_drop(rows);
 }
 
-/* -- bytes fixed when the view was opened -- */
+/* -- bytes encoded when the view was opened -- */
 static enum err bytes_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
     struct buf *bytes = opaque;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds files and symbols by scanning the set each time, because reflection is rare. Pure. */
+/* Finds files and symbols by scanning the descriptor set each time, as reflection is rare. Pure. */
 #include "wire/descriptors.h"
 
 #include "wire/field.h"

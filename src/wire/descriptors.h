@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* All contracts of muster and their imports. A file comes after its imports. */
+/* Returns all contracts of muster and their imports. A file follows its imports. */
 struct str descriptors_product(void);
 
 /* Iterates over the files; start with *cursor 0. A file is an encoded FileDescriptorProto. */
@@ -17,7 +17,7 @@ bool descriptors_next_file(struct str set, size_t *cursor, struct str *ret_file)
 struct str descriptors_file_name(struct str file);
 /* Iterates over the names of a file's imports; start with *cursor 0. */
 bool descriptors_next_import(struct str file, size_t *cursor, struct str *ret_name);
-/* ERR_NOT_FOUND if no file has the name. */
+/* Finds a file by its name. Returns ERR_NOT_FOUND if no file has the name. */
 enum err descriptors_find_file(struct str set, struct str name, struct str *ret_file);
 /* Finds the file that declares `symbol`, the full name of a message, field, oneof, enum, enum value
  * (whose scope is that of its enum), service or method. ERR_NOT_FOUND. */

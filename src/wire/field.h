@@ -32,7 +32,7 @@ struct field_head {
 };
 enum head_state { HEAD_WHOLE, HEAD_MORE, HEAD_BAD };
 
-/* Returns the length of the varint at `at`: 0 if `end` cuts it, `most` + 1 if it is too long. */
+/* Returns the varint's length: 0 if `end` cuts the varint, `most` + 1 if it is too long. */
 static inline uint32_t varint_len(const uint8_t *at, const uint8_t *end, uint32_t most)
 {
     for (uint32_t i = 0; i < most; i++) {
@@ -60,7 +60,7 @@ static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
 
     /* Fast path, for nearly every field: one byte of tag, and one byte of number or length. */
     if (end - at >= 2 && at[0] >= 8 && (at[0] | at[1]) < 0x80 && (at[0] & 5) == 0) {
-        bool is_len = (at[0] & 7) == WIRE_LEN; /* otherwise VARINT: 2 and 0 share no bit with 5 */
+        bool is_len = (at[0] & 7) == WIRE_LEN; /* else VARINT: `& 5` admits only types 0 and 2 */
         *ret_head = (struct field_head){at[0] >> 3, at[0] & 7, 2, is_len ? at[1] : 0};
         return HEAD_WHOLE;
     }
@@ -112,7 +112,7 @@ static inline struct fields fields_of(struct str message)
 
     return (struct fields){at, at + message.len, NULL};
 }
-/* False at the end, and at a malformed field. */
+/* Reads the next field. False at the end of the message, or at a malformed field (`problem`). */
 static inline bool fields_next(struct fields *f, struct field *ret_field)
 {
     const uint8_t *value = f->at;

@@ -2,8 +2,7 @@
 /* Encodings that gRPC adds to HTTP/2, as pure functions on bytes: message frames, timeouts, status
  * text, binary metadata.
  *
- * Every append is all or nothing: after an error `into` is unchanged. No function knows streams or
- * time. */
+ * An append that fails leaves `into` unchanged. The functions know neither streams nor time. */
 #ifndef WIRE_GRPC_H
 #define WIRE_GRPC_H
 #include "base/arena.h"
@@ -41,20 +40,20 @@ enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into);
 enum err grpc_timeout_parse(struct str text, uint64_t *ret_us); /* rounds nanoseconds up */
 void grpc_timeout_text(uint64_t us, char out[16]);              /* rounds up; at most 8 digits */
 
-/* -- grpc-message: percent-encoding of all but printable ASCII and '%' -- */
+/* -- grpc-message: percent-encoding of '%' and of all bytes that are not printable ASCII -- */
 enum err grpc_message_encode(struct str text, struct buf *into);
-/* Malformed escapes are kept as text. */
+/* Decodes a grpc-message. Malformed escapes are kept as text. */
 enum err grpc_message_decode(struct str text, struct buf *into);
 
-/* -- metadata whose name ends in -bin: base64, written without padding, read with or without.
- * Several values joined by commas are decoded separately and joined by commas again. -- */
+/* -- metadata whose name ends in -bin: base64, written without padding, read with or without
+ * padding. Several values joined by commas are decoded separately and joined by commas again. -- */
 enum err grpc_bin_encode(struct str bytes, struct buf *into);
 enum err grpc_bin_decode(struct str text, struct buf *into); /* ERR_PARSE */
 
 const char *grpc_status_name(
     enum grpc_status status); /* "NOT_FOUND"; any other number: "UNKNOWN" */
-/* The gRPC status for an HTTP response without grpc-status, by the gRPC specification's table. */
+/* Returns the gRPC status for an HTTP response without grpc-status, by gRPC's own table. */
 enum grpc_status grpc_status_from_http(int http_status);
-/* The gRPC status for an HTTP/2 reset code. */
+/* Returns the gRPC status for an HTTP/2 reset code. */
 enum grpc_status grpc_status_from_reset(uint32_t code);
 #endif

@@ -21,7 +21,7 @@ void grpc_reader_init(struct grpc_reader *r, size_t message_max)
     *r = (struct grpc_reader){.message_max = message_max};
 }
 
-/* A refused head stays refused, because its bytes are kept and checked again. */
+/* Checks a head. A refused head stays refused, because its bytes are kept and checked again. */
 static enum err judge_head(struct grpc_reader *r)
 {
     uint32_t length = 0;
@@ -34,7 +34,7 @@ static enum err judge_head(struct grpc_reader *r)
     return ERR_OK;
 }
 
-/* True when the head is complete; judge_head then checks it. */
+/* Reads bytes of a head. Returns true when the head is complete; judge_head() then checks it. */
 static bool grpc_frame_take_head(struct grpc_reader *r, struct str *bytes)
 {
     size_t n = min_size(GRPC_FRAME_BYTES - r->head_len, bytes->len);

@@ -22,7 +22,7 @@ static void zip_free(void *, void *memory)
     free(memory);
 }
 
-/* Reserves the next piece: growing steps, and at the limit one byte that must stay unused. */
+/* Reserves room for output in growing steps, and at the limit one byte that must stay unused. */
 static enum err next_room(struct buf *into, size_t done, size_t max, char *spare, z_stream *zip)
 {
     size_t step = min_size(min_size(max_size(done, STEP_FIRST), STEP_MOST), max - done);
@@ -40,7 +40,7 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
 {
     size_t done = 0;
 
-    for (;;) { /* ends: each round consumes input, fills output up to max, or stops */
+    for (;;) { /* the loop ends, because each round consumes input, fills output or stops */
         char spare;
         enum err err = next_room(into, done, max, &spare, zip);
         uInt before = zip->avail_out;
@@ -58,7 +58,7 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
             if (zip->avail_in == 0) return ERR_OK;
             if (inflateReset(zip) != Z_OK) return ERR_PARSE; /* another gzip member follows */
         } else if (code != Z_OK) {
-            return ERR_PARSE; /* damaged, or truncated if there is no progress */
+            return ERR_PARSE; /* damaged data, or truncated data if nothing progressed */
         }
     }
 }

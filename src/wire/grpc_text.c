@@ -12,7 +12,7 @@
 
 enum { TIMEOUT_DIGITS_MAX = 8, TIMEOUT_VALUE_MAX = 99999999 };
 
-/* Ordered from the finest unit to the coarsest. */
+/* The units of a timeout, from the finest to the coarsest. */
 static const struct {
     char unit;
     uint64_t us;
@@ -103,7 +103,7 @@ enum err grpc_bin_encode(struct str bytes, struct buf *into)
     return err;
 }
 
-/* Padding, if present, completes the last group of four. */
+/* Decodes one value. Padding, if present, completes the last group of four characters. */
 static enum err decode_one(struct str text, struct buf *into)
 {
     struct buf padded;

@@ -40,7 +40,7 @@ static enum err settle_limits(const struct h2_limits *given, struct h2_limits *r
     };
 
     if (l.stream_window > WINDOW_MAX || l.connection_window > WINDOW_MAX) return ERR_INVALID;
-    /* A stream could never reach its limit. */
+    /* Otherwise a stream could never reach its own limit. */
     if (l.stream_output_max > l.output_max) return ERR_INVALID;
     if (l.output_max > l.memory_max) return ERR_INVALID;
     *ret_limits = l;
@@ -53,19 +53,19 @@ static nghttp2_option *new_options(enum h2_side side)
 
     if (nghttp2_option_new(&option)) return NULL;
     nghttp2_option_set_no_auto_window_update(option, 1); /* h2_consume opens windows */
-    /* nghttp2 would keep a thousand closed streams per connection for a priority tree that gRPC
-     * does not use. Without them it silently drops data for closed streams, see h2_data_late. */
+    /* nghttp2 would keep a thousand closed streams for a priority tree that gRPC does not use.
+     * Without the streams nghttp2 silently drops data for closed streams, see h2_data_late(). */
     nghttp2_option_set_no_closed_streams(option, 1);
-    /* nghttp2's limit reads the machine's clock; simulations lack it, so h2_guard.c counts. */
+    /* nghttp2's limit needs a machine's clock, which simulations lack. h2_guard.c counts resets. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
-    /* nghttp2 counts a frame again for each piece of its nine-byte head, so its limit is raised;
-     * h2_recv.c counts frames. */
+    /* nghttp2 counts a frame again for each piece of its nine-byte head. So nghttp2's limit is
+     * raised, and h2_recv.c counts frames. */
     nghttp2_option_set_max_continuations(option, (size_t)FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
     /* gRPC allows leading and trailing blanks in values ("may be stripped"). */
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
     /* h2_request.c checks requests; nghttp2 checks responses. */
     if (side == H2_SERVER) nghttp2_option_set_no_http_messaging(option, 1);
-    /* Unknown frame types are passed to our callbacks only to be counted. */
+    /* h2_recv.c's callbacks get unknown frame types only to count them. */
     for (unsigned type = EXTENSION_FIRST; type <= EXTENSION_LAST; type++)
         nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     return option;
@@ -100,7 +100,7 @@ static enum err say_hello(struct h2 *h2)
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, h2->limits.streams_max},
     };
 
-    /* A client refuses only pushed streams. */
+    /* A client refuses pushed streams, and needs no limit for them. */
     if (h2->side == H2_CLIENT)
         settings[2] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0};
     if (nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, ARRAY_LEN(settings)) ||
@@ -129,7 +129,7 @@ enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct
     h2->owner = owner;
     h2->memory.max = settled.memory_max;
     h2->last_accepted = INT32_MAX;
-    h2->data_excused = settled.connection_window; /* for streams that nghttp2 resets by itself */
+    h2->data_excused = settled.connection_window; /* excuses streams that nghttp2 itself resets */
     list_init(&h2->blocked);
     list_init(&h2->closed);
     err = h2_streams_init(&h2->streams, &h2->memory);
@@ -169,7 +169,7 @@ void h2_close(struct h2 *h2)
     free(h2);
 }
 
-/* Only the first failure counts. Sends GOAWAY if there is a code and memory for it. */
+/* Fails the connection, once. Sends GOAWAY with `code` unless memory ran out. */
 void h2_fail(struct h2 *h2, enum err err, uint32_t code)
 {
     if (h2->failed) return;
@@ -185,7 +185,7 @@ enum err h2_engine_err(struct h2 *h2, ssize_t code)
     case NGHTTP2_ERR_NOMEM:
         /* The memory ceiling was reached because of the peer. */
         h2_fail(h2, h2->memory.over ? ERR_DENIED : ERR_NOMEM, H2_ENHANCE_YOUR_CALM);
-        if (h2->memory.over) h2->mute = true; /* nghttp2's state after this cannot be trusted */
+        if (h2->memory.over) h2->mute = true; /* nghttp2's state can no longer be trusted */
         break;
     case NGHTTP2_ERR_FLOODED: h2_fail(h2, ERR_DENIED, H2_ENHANCE_YOUR_CALM); break;
     /* The callback has failed the connection. */
@@ -282,7 +282,7 @@ void *h2_bound(const struct h2 *h2, int32_t id)
 
 void h2_excuse_data(struct h2 *h2)
 {
-    h2->data_excused += h2->limits.stream_window + 1; /* and an empty frame with END_STREAM */
+    h2->data_excused += h2->limits.stream_window + 1; /* 1 is for an empty frame with END_STREAM */
 }
 
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code)
@@ -403,7 +403,7 @@ const struct h2_pace *h2_pace(const struct h2 *h2)
 
 uint64_t h2_data_excused(const struct h2 *h2)
 {
-    /* Data of late streams is dropped. */
+    /* After the final GOAWAY, data of later streams is dropped, so all such data is excused. */
     return h2->final || h2->failed ? UINT64_MAX : h2->data_excused;
 }
 

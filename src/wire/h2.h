@@ -35,7 +35,7 @@ enum h2_code {
     H2_ENHANCE_YOUR_CALM = 11,
 };
 
-struct h2_limits { /* 0 selects the default in the comment; ERR_INVALID past HTTP/2's limits */
+struct h2_limits {              /* 0 selects the default below; ERR_INVALID above HTTP/2's limits */
     uint32_t streams_max;       /* 1,024 open streams, announced to the peer; more are refused */
     uint32_t header_bytes_max;  /* 64 KiB per header block, RFC 9113 accounting */
     uint32_t headers_max;       /* 128 fields per header block */
@@ -44,9 +44,9 @@ struct h2_limits { /* 0 selects the default in the comment; ERR_INVALID past HTT
     uint32_t stream_output_max; /* 256 KiB: pending output per stream */
     uint32_t output_max;        /* 2 MiB: pending output of all streams of the connection */
     uint32_t memory_max;        /* 16 MiB in total, including nghttp2; past this: GOAWAY */
-    /* 2,000: streams ended by the peer that cost the server a start or a whole response for
-     * nothing, because the peer ended them before the response or when it was ready. Five times as
-     * many after response headers, because watches also end like that. */
+    /* 2,000: streams that the peer ended before the response or when the response was ready, so
+     * that the server's work was wasted. After response headers five times as many are allowed,
+     * because watches also end in this way. */
     uint32_t resets_per_minute_max;
     uint32_t pings_per_minute_max; /* 300 without data in between */
     /* Pings at a shorter interval, without data sent by this side in between, are strikes as in
@@ -68,7 +68,7 @@ struct h2_events { /* on_goaway, on_ping_ack and on_writable may be NULL */
     void (*on_data)(void *owner, int32_t stream, struct str bytes);
     /* The peer has sent everything, without trailers. */
     void (*on_end)(void *owner, int32_t stream);
-    /* After ERR_FULL: pending output fell below half of the bound. */
+    /* Called after an ERR_FULL of h2_send, when pending output is below half of the bound. */
     void (*on_writable)(void *owner, int32_t stream);
     /* Called exactly once per reported stream (on_headers, or a successful h2_request), unless
      * h2_close comes first. `code` is the HTTP/2 error code, 0 for a normal end. */
@@ -81,61 +81,61 @@ struct h2_events { /* on_goaway, on_ping_ack and on_writable may be NULL */
 enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct h2_events *events,
                  void *owner, struct h2 **ret_h2);
 void h2_close(struct h2 *h2); /* calls no events; NULL is fine */
-/* ERR_DENIED: abuse; the output contains GOAWAY, so flush, then close. ERR_NOMEM: close. After a
- * failure every call returns the same error. Empty `bytes` is allowed. */
+/* Reads `bytes`, which may be empty. ERR_DENIED: abuse; flush the output with its GOAWAY, then
+ * close. ERR_NOMEM: close. After a failure every call returns the same error. */
 enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now);
 /* Appends output that may be sent now, at most `max` bytes. ERR_NOMEM, ERR_DENIED: the connection
- * failed and can send nothing, close it. ERR_FULL, and also ERR_NOMEM, if `into` cannot grow; then
- * nothing is lost: appended bytes stay, and the next call continues. */
+ * failed and can send nothing, so close it. If `into` cannot grow, ERR_FULL or ERR_NOMEM is
+ * returned and nothing is lost: appended bytes stay, and the next call continues. */
 enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into);
 bool h2_has_output(const struct h2 *h2);
 bool h2_is_over(const struct h2 *h2); /* nothing more to read or write: close the connection */
 
-/* Header names must be lower case. All three calls return: ERR_INVALID (a name or value that HTTP/2
- * cannot carry, or a call of the wrong side or at the wrong time), ERR_TOO_LARGE (60 KiB of
- * headers), ERR_CLOSED, ERR_NOMEM. */
+/* Header names must be lower case. h2_request, h2_respond and h2_send_trailers return ERR_INVALID
+ * (a name or value that HTTP/2 cannot carry, a call of the wrong side or at the wrong time),
+ * ERR_TOO_LARGE (60 KiB of headers), ERR_CLOSED, ERR_NOMEM. */
 /* Client: opens a stream. `end`: no body follows. ERR_FULL: the peer's stream limit. ERR_CLOSED:
  * the connection is going away or has no stream ids left. */
 enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count, bool end,
                     int32_t *ret_stream);
-/* How many requests may be open at once: the lower of the peer's limit (100 until the peer
- * announces one) and our own. */
+/* Returns how many requests may be open at once: the lower of this side's limit and the peer's
+ * limit (100 until the peer announces one). */
 size_t h2_requests_max(const struct h2 *h2);
 /* Server: sends response headers, once. `end` makes a trailers-only response. */
 enum err h2_respond(struct h2 *h2, int32_t stream, const struct h2_header *headers, size_t count,
                     bool end);
 /* Server: sends trailers after the pending output and ends the stream. If the response ends before
- * the request, it is also reset with NO_ERROR to stop the peer; on_closed then reports 0. */
+ * the request, the stream is also reset with NO_ERROR to stop the peer. on_closed reports 0. */
 enum err h2_send_trailers(struct h2 *h2, int32_t stream, const struct h2_header *headers,
                           size_t count);
 /* Queues all parts or none. ERR_FULL: wait for on_writable. ERR_CLOSED: the stream is closed.
  * ERR_TOO_LARGE: more than stream_output_max, which never fits; split the data by h2_send_room.
  * ERR_INVALID: before h2_respond or after an end. ERR_NOMEM. */
 enum err h2_send(struct h2 *h2, int32_t stream, const struct str *parts, size_t count);
-/* How many bytes h2_send would accept now; 0 for a closed stream. h2_send_room does not request
- * on_writable; an h2_send that gets ERR_FULL does. */
+/* Returns how many bytes h2_send would accept now; 0 for a closed stream. h2_send_room does not
+ * request on_writable; an h2_send that gets ERR_FULL does. */
 size_t h2_send_room(const struct h2 *h2, int32_t stream);
-/* Client: half-close after the pending output. */
+/* Client: half-closes the stream after the pending output. */
 enum err h2_send_end(struct h2 *h2, int32_t stream);
-/* Drops pending output. Of this stream only on_closed follows. */
+/* Resets the stream and drops its pending output. Its only further event is on_closed. */
 void h2_reset(struct h2 *h2, int32_t stream, uint32_t code);
 void h2_consume(struct h2 *h2, int32_t stream, size_t bytes);
-/* Stores a pointer of the owner for a stream, NULL at first. It is available until the stream's
- * on_closed returns. No effect on a closed stream. */
+/* Stores a pointer of the owner for a stream, NULL at first. The pointer is available until the
+ * stream's on_closed returns. No effect on a closed stream. */
 void h2_bind(struct h2 *h2, int32_t stream, void *bound);
 void *h2_bound(const struct h2 *h2, int32_t stream);
-size_t h2_stream_pending(const struct h2 *h2, int32_t stream); /* given to h2_send, not yet taken */
+size_t h2_stream_pending(const struct h2 *h2, int32_t stream); /* bytes queued but not yet taken */
 size_t h2_pending(const struct h2 *h2);                        /* sum over all streams */
-uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken so far, in the peer's windows */
-/* Server: bytes of response headers and trailers that are queued and not yet taken, without
- * trailers that wait for a window. */
+uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken, which the peer's windows count */
+/* Server: returns the bytes of response headers and trailers that are queued and not yet taken,
+ * without trailers that wait for a window. */
 size_t h2_answers_pending(const struct h2 *h2);
-size_t h2_receive_window(const struct h2 *h2); /* what the peer may send before we consume */
+size_t h2_receive_window(const struct h2 *h2); /* bytes the peer may send before h2_consume */
 size_t h2_streams(const struct h2 *h2);        /* number of open streams */
 size_t h2_memory(const struct h2 *h2);         /* bytes of heap used by this connection */
-/* Server: data received for closed streams, which nghttp2 drops silently. A DATA frame counts with
- * its length, an empty frame as 1. Data that was possibly in transit when its stream closed is not
- * counted. A higher number means that the peer sends to closed streams on purpose. */
+/* Server: the amount of data received for closed streams, which nghttp2 drops silently, and the
+ * amount that was possibly in transit when its stream closed. A DATA frame counts with its length,
+ * an empty frame as 1. If the first is higher, the peer sends to closed streams on purpose. */
 uint64_t h2_data_late(const struct h2 *h2);
 uint64_t h2_data_excused(const struct h2 *h2);
 /* Server: the peer's pace of sending. Payloads of frames other than HEADERS and CONTINUATION may
@@ -144,7 +144,7 @@ struct h2_pace {
     bool begun;      /* at least one byte was received */
     bool greeted;    /* the client's magic and one whole frame were received */
     bool stalls;     /* a frame head or a header block is incomplete */
-    mono_time since; /* with `stalls`: when its first byte was received */
+    mono_time since; /* if `stalls`: when the first byte of the head or block was received */
 };
 const struct h2_pace *h2_pace(const struct h2 *h2);
 const char *h2_abuse(const struct h2 *h2); /* reason of the ERR_DENIED of h2_feed; static text */
@@ -154,8 +154,8 @@ enum err h2_ping(struct h2 *h2, uint64_t token);
  * final: later streams are refused with REFUSED_STREAM. Send a ping in between, and take the second
  * step when the ping is answered. With another code, and on a client, the first call is final. */
 void h2_go_away(struct h2 *h2, uint32_t code);
-/* Like h2_go_away, with debug data for the peer's log. gRPC clients search it for H2_TOO_MANY_PINGS
- * and then ping less often. */
+/* Like h2_go_away, with debug data for the peer's log. gRPC clients search the debug data for
+ * H2_TOO_MANY_PINGS and then ping less often. */
 void h2_go_away_because(struct h2 *h2, uint32_t code, struct str why);
 #define H2_TOO_MANY_PINGS STR("too_many_pings")
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Header fields to be sent: checked, and converted to nghttp2's form.
  *
- * Nearly every field of a gRPC call has a known name, and most have a known value. These are looked
- * up here, and nghttp2 gets our constant text, which needs no check and no copy. Unknown text is
- * checked byte by byte and copied.
+ * Nearly every field of a gRPC call has a known name, and most have a known value. For a known text
+ * nghttp2 gets a constant, which needs no check and no copy. Unknown text is checked byte by byte
+ * and copied.
  *
  * Three ways to use the peer's header table:
  *   KEEP    store the field; repetitions cost one byte
@@ -19,7 +19,7 @@ enum {
     FIELD_WORST = 12, /* nghttp2's estimate of a field's size besides its bytes */
     NAME_AGAIN = 1024,
 };
-/* From NAME on each value is a separate counter. */
+/* Each value from H2_FIELDS_NAME on means NAME, with a counter of its own. */
 enum keeping { KEEP, NEVER, H2_FIELDS_NAME };
 static_assert(NAME_AGAIN <= UINT16_MAX, "names_said counts up to it");
 struct known {
@@ -34,7 +34,7 @@ struct known {
         return &field;                                                                             \
     }
 
-/* NULL: unknown name. Called for every field; the length alone decides nearly all cases. */
+/* Returns NULL for an unknown name. Compares the length first, because every field is looked up. */
 static const struct known *find(struct str name)
 {
     switch (name.len) {

@@ -2,17 +2,17 @@
 /* Counts actions that cost a peer nothing, per minute of the passed time.
  *
  *   reset     a stream reset by the peer before the response (rapid reset) or when the response was
- *             complete, or reset by us because of the peer's frame: each costs the server the start
- *             of a call, or a response that is thrown away
+ *             complete, or by this side because of the peer's frame. Each reset wastes the start of
+ *             a call or a response
  *   abandon   a stream reset between the headers of its response and its end, as for watches
  *   ping      each costs a response; a data or header frame in between resets the count, as in
  *             gRPC's rule for keep-alive. A server also counts strikes: pings less than
  *             ping_min_interval_ms after the last one, with no data sent by the server in between
  *   settings  each costs a response and may re-size the header table
  *   idle      frames without content: empty DATA, PRIORITY, GOAWAY, unknown types, resets of closed
- *             streams, and window updates beyond two for each of our data frames or new streams
+ *             streams, and window updates beyond two for each data frame sent or new stream
  *
- * The minute is a fixed window, so a peer can use twice the limit across its edge, harmlessly. */
+ * The minute is a fixed window. A peer can use twice the limit at its edge, which is harmless. */
 #include "wire/h2_internal.h"
 
 enum { MINUTE_MS = 60000, PING_STRIKES_MAX = 2, ABANDONS_PER_RESET = 5 };
@@ -51,7 +51,7 @@ bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_
     return true;
 }
 
-/* True if the peer pings too often. */
+/* Returns true if the peer pings too often. */
 static bool guard_ping_strikes(struct h2_guard *g, uint64_t min_interval_ms)
 {
     bool fair =

@@ -12,7 +12,7 @@
  *
  * A stream is `reported` from the moment its owner knows its number, and leaves the table when
  * nghttp2 closes it. A stream closed while output is gathered waits in `closed` until the gathering
- * ends, because events must not be called during it. */
+ * ends, because events must not be called meanwhile. */
 #ifndef WIRE_H2_INTERNAL_H
 #define WIRE_H2_INTERNAL_H
 #include <nghttp2/nghttp2.h>
@@ -20,8 +20,8 @@
 #include "base/list.h"
 #include "wire/h2.h"
 
-/* nghttp2 sends no header block whose worst-case size exceeds its 64 KiB. This limit stays below
- * that for any number of fields. */
+/* nghttp2 sends no header block whose worst-case size exceeds its own 64 KiB. Blocks within the
+ * limit below are smaller for any number of fields. */
 #define H2_HEADERS_OUT_MAX (60u << 10)
 enum { H2_FIELDS_OUT_MAX = 256, H2_NAMES_KEPT = 4 };
 
@@ -57,7 +57,7 @@ struct h2_stream {
     uint32_t close_code;
     void *bound; /* the owner's pointer, see h2_bind */
     struct h2_queue output;
-    size_t unconsumed;    /* passed to on_data, not yet to h2_consume */
+    size_t unconsumed;    /* bytes passed to on_data, but not yet to h2_consume */
     nghttp2_nv *trailers; /* kept until the stream closes, because nghttp2 does not copy the text */
     size_t trailers_count;
     size_t answer_bytes, trailer_bytes; /* server: counted in h2.answers_pending */
@@ -91,7 +91,7 @@ struct h2_guard {
     mono_time now;    /* time of the last feed */
     mono_time minute; /* start of the current minute */
     uint32_t seen[H2_ABUSE_COUNT];
-    uint32_t updates_due; /* window updates justified by data we sent */
+    uint32_t updates_due; /* window updates justified by data that this side sent */
     bool has_pinged;
     bool has_sent;    /* this side sent headers or data since the last ping */
     mono_time pinged; /* time of the last ping */
@@ -99,19 +99,19 @@ struct h2_guard {
     const char *abuse; /* the exceeded limit; NULL: none */
 };
 void h2_guard_time(struct h2_guard *g, mono_time now);
-/* True when the limit is exceeded. */
+/* Counts one event. Returns true if the limit for this kind of abuse is exceeded. */
 bool h2_guard_count(struct h2_guard *g, const struct h2_limits *limits, enum h2_abuse abuse);
 bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
                     const nghttp2_frame_hd *head, bool stream_is_open);
 void h2_guard_work(struct h2_guard *g); /* call when headers or data were sent or received */
 
-/* The header block being received. There is at most one: HTTP/2 does not interleave them. */
+/* The header block being received. HTTP/2 does not interleave blocks, so there is at most one. */
 enum { H2_CONTINUATIONS_MAX = 16 }; /* frames of 16 KiB: four times the default limit of a block */
 #define H2_ANY_LENGTH UINT64_MAX
 struct h2_block {
     unsigned continuations;
     struct h2_header *fields;
-    nghttp2_rcbuf **held; /* two per field, which the views point into */
+    nghttp2_rcbuf **held; /* two buffers per field, which the views point into */
     size_t count, cap, bytes;
     bool over;    /* a limit was exceeded: fields are counted but not kept */
     bool interim; /* a 1xx response */
@@ -120,7 +120,7 @@ struct h2_block {
     unsigned seen;
     uint64_t length; /* value of content-length, or H2_ANY_LENGTH */
 };
-/* h2_request.c: checks each field of a request or its trailers, then whether it is reportable. */
+/* h2_request.c: checks each field of a request or its trailers, then the request as a whole. */
 void h2_request_field(struct h2_block *b, struct h2_header field);
 bool h2_request_is_whole(const struct h2_block *b);
 void h2_block_clear(struct h2_block *b);
@@ -129,7 +129,7 @@ struct h2;
 /* h2_sift.c: reads the heads of a client's frames, and decides which bytes nghttp2 gets. */
 struct h2_sift {
     struct h2_pace pace;
-    uint8_t head[9]; /* head of the frame, as far as received; kept until the next one */
+    uint8_t head[9]; /* head of the frame, as far as received; kept until the next frame */
     size_t held;
     size_t rest;     /* remaining bytes of the frame or of the greeting */
     int32_t newest;  /* highest stream the client opened */
@@ -141,7 +141,7 @@ struct h2_sift {
 void h2_sift_init(struct h2_sift *s);
 void h2_sift_feed(struct h2 *h2, struct str bytes);
 
-/* How many closed streams to remember that the peer ended, by END_STREAM or a reset. */
+/* How many closed streams are remembered that the peer ended by END_STREAM or a reset. */
 enum { H2_ENDED_KEPT = 8 };
 
 struct h2 {
@@ -156,7 +156,7 @@ struct h2 {
     struct h2_block block;
     struct h2_sift sift;       /* server only */
     struct list blocked;       /* streams whose h2_send returned ERR_FULL, oldest first */
-    struct list closed;        /* not in the table any more, on_closed is due */
+    struct list closed;        /* streams removed from the table, whose on_closed is due */
     struct h2_stream *closing; /* the stream whose on_closed runs; or NULL */
     uint32_t turns;            /* number of calls of h2_take_output */
     size_t pending;            /* sum over all streams */
@@ -198,7 +198,7 @@ void h2_report_closed(struct h2 *h2, struct h2_stream *stream);
 void h2_report_writable(struct h2 *h2); /* h2_send.c */
 /* Resets a stream that is not in the table. False: out of memory, and the connection failed. */
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code);
-/* Call when this side ends a stream before the peer did: a window of data may be in transit and
+/* Call when this side ends a stream before the peer does. A window of data may be in transit and
  * must not count as late. */
 void h2_excuse_data(struct h2 *h2);
 #endif

@@ -81,7 +81,7 @@ void h2_memory_trim(struct h2_memory *m)
         for (char *block; (block = take_kept(m, steps * STEP)) != NULL;) free(block);
 }
 
-/* The size of the whole block, including HEAD. Small sizes are rounded up to steps. */
+/* Returns the size of the whole block, including HEAD. Small sizes are rounded up to steps. */
 static size_t block_size(const struct h2_memory *m, size_t size)
 {
     size_t total = size <= m->max ? size + HEAD : SIZE_MAX;

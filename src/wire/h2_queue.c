@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pending output of a stream, in chunks, so that sent bytes are freed at once. With one growing
- * buffer, a peer that leaves the last byte of many streams unread could pin each buffer's peak. */
+/* The pending output of a stream, in chunks, so that sent bytes are freed at once. One growing
+ * buffer would keep its largest size until the peer reads the last byte of the stream. */
 #include <string.h>
 
 #include "wire/h2_internal.h"

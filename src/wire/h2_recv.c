@@ -25,7 +25,7 @@ static int out_of_memory(struct h2 *h2)
     return h2_engine_err(h2, NGHTTP2_ERR_NOMEM) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* The result of a callback that may have failed the connection, also through an event. */
+/* Returns the result of a callback that may have failed the connection, itself or in an event. */
 static int go_on(const struct h2 *h2)
 {
     return h2->failed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
@@ -84,7 +84,7 @@ static int on_begin_headers(nghttp2_session *, const nghttp2_frame *frame, void 
 }
 
 /* The field's bytes stay in nghttp2's buffers. A thousand references to one long entry of the
- * header table cost a pointer each, but count with their full length. */
+ * header table need only a pointer each, but count with their full length. */
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
                      nghttp2_rcbuf *value, uint8_t flags, void *user)
 {
@@ -204,7 +204,7 @@ void h2_remember_ended(struct h2 *h2, int32_t id)
 
 /* True for headers on a stream that the peer itself has ended: the peer has lost count of its
  * streams (RFC 9113, 5.1). Headers on a stream that this side reset may have been in transit, so
- * nghttp2 ignores them. The same holds for data, but nghttp2 drops late data silently. */
+ * nghttp2 ignores them. Late data is treated in the same way, but nghttp2 drops it silently. */
 static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *head)
 {
     if (head->type != NGHTTP2_HEADERS || head->stream_id == 0) return false;
@@ -232,7 +232,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         return deny(h2);
     known = head->type == NGHTTP2_RST_STREAM && h2_streams_get(&h2->streams, head->stream_id);
     if (!h2_guard_frame(&h2->guard, &h2->limits, head, known)) return 0;
-    /* nghttp2's own final GOAWAY contains no reason, so this one is sent first. */
+    /* nghttp2's own final GOAWAY contains no reason, so a GOAWAY with the reason is sent first. */
     if (head->type == NGHTTP2_PING) h2_go_away_because(h2, H2_ENHANCE_YOUR_CALM, H2_TOO_MANY_PINGS);
     return deny(h2);
 }
@@ -308,8 +308,8 @@ static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t
     return go_on(h2);
 }
 
-/* A frame for which nghttp2 resets the stream or ends the connection. It counts like a reset by the
- * peer, because it has the same effect. */
+/* Called for a frame for which nghttp2 resets the stream or ends the connection. The frame counts
+ * like a reset by the peer, because it has the same effect. */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
                             void *user)
 {
@@ -327,7 +327,7 @@ static int on_extension(nghttp2_session *session, void **payload, const nghttp2_
     return NGHTTP2_ERR_CANCEL; /* counted by on_begin_frame; the content is ignored */
 }
 
-/* Also called while output is gathered, when our own last frame closes the stream. */
+/* Called when a stream closes, also while output is gathered and this side's last frame ends it. */
 static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {
     struct h2 *h2 = user;

@@ -2,14 +2,14 @@
 /* Opening and answering streams, pending output, and gathering output.
  *
  * The send calls only queue. While h2_take_output gathers, nghttp2 asks for a stream's bytes
- * (read_output) as far as the peer's windows allow. Trailers wait until its last byte was read. */
+ * (read_output) as far as the peer's windows allow. Trailers wait for the stream's last byte. */
 #include "wire/h2_internal.h"
 
 enum { KEPT_TURNS = 32 }; /* turns of output after which kept blocks are freed */
 
 /* -- trailers -- */
 
-/* Stores the trailers with their text, which nghttp2 will not copy. */
+/* Stores the trailers with their text, because nghttp2 does not copy the text. */
 static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *fields,
                               size_t count)
 {
@@ -84,7 +84,7 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
         stream->answer_bytes = 0;
     }
     if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) return 0;
-    /* The response is complete, the request is not: its rest is not needed (RFC 9113, 8.1). */
+    /* The rest of the request is not needed, because the response is complete (RFC 9113, 8.1). */
     if (h2->side == H2_SERVER && !stream->peer_ended && !stream->reset) {
         stream->reset = true;
         if (!h2_submit_reset(h2, stream->id, H2_NO_ERROR)) return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -92,7 +92,7 @@ static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
     return 0;
 }
 
-/* If nghttp2 gave up on headers, the stream would never end, so it is reset here. */
+/* Resets a stream whose headers nghttp2 did not send, because the stream would never end. */
 static int on_not_sent(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
 {
     struct h2 *h2 = user;
@@ -247,8 +247,8 @@ enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *hea
     err = h2_fields_make(h2, headers, count, fields);
     if (!err) err = keep_trailers(h2, stream, fields, count);
     if (err) return err;
-    /* Trailers behind pending output are limited together with it. Counting them here could stop
-     * reading, and so the window update that the output waits for. */
+    /* Trailers behind pending output are limited together with the output. If they were counted
+     * here, reading could stop, and with it the window update that the output waits for. */
     if (stream->output.len == 0) stream->trailer_bytes = fields_bytes(headers, count);
     h2->answers_pending += stream->trailer_bytes;
     stream->ending = true;
@@ -270,7 +270,7 @@ enum err h2_send_end(struct h2 *h2, int32_t id)
 
 /* -- gathering -- */
 
-/* The part of nghttp2's next frame that is not taken yet; empty if there is none. */
+/* Gets nghttp2's next frame if the last one was taken. h2->left is empty if there is no frame. */
 static enum err next_left(struct h2 *h2)
 {
     const uint8_t *bytes;
@@ -336,7 +336,7 @@ enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into)
         h2_report_closed(h2, CONTAINER_OF(node, struct h2_stream, link));
     if (h2->drained && !h2->failed) h2_report_writable(h2);
     h2->busy = false;
-    /* A connection never quiet for long would otherwise keep a busy moment's blocks for ever. */
+    /* Otherwise a connection that is never quiet for long would keep its freed blocks for ever. */
     if (++h2->turns % KEPT_TURNS == 0) h2_memory_trim(&h2->memory);
     return err;
 }

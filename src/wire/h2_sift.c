@@ -11,7 +11,7 @@
  * were sent is reset anyway. A connection error would end every other call and watch on the
  * connection. Dropping the reset loses nothing: the number is used up, and later headers with it
  * are a connection error (h2_recv.c). The reset counts as a frame without content (h2_guard.c).
- * Before the first stream there is no other call to protect, so there the reset is the error RFC
+ * Before the first stream there is no other call to protect, so the reset is the error that RFC
  * 9113 requires.
  *
  * nghttp2 cannot un-read a frame, so the nine bytes of a frame head are held until complete. */
@@ -32,7 +32,7 @@ static void sift_pass(struct h2 *h2, const char *bytes, size_t len)
         h2_engine_err(h2, nghttp2_session_mem_recv(h2->session, (const uint8_t *)bytes, len));
 }
 
-/* Called with a complete head. True: drop the frame. */
+/* Checks a complete frame head. Returns true if the frame must be dropped. */
 static bool sift_head(struct h2 *h2)
 {
     struct h2_sift *s = &h2->sift;
@@ -97,7 +97,7 @@ void h2_sift_feed(struct h2 *h2, struct str bytes)
         memcpy(s->head + held, bytes.at + at, len);
         s->held += len;
         if (s->held < sizeof s->head) break;
-        if (s->head[3] == NGHTTP2_RST_STREAM) { /* counted after the frames before it */
+        if (s->head[3] == NGHTTP2_RST_STREAM) { /* a reset is counted after the frames before it */
             sift_pass(h2, bytes.at + passed, at - passed);
             passed = at;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams by number: a hash table whose buckets double while memory allows. Without memory the
- * chains grow longer, so that adding a stream cannot fail. A peer may choose colliding numbers; a
+ * chains grow longer, so that adding a stream cannot fail. A peer can choose colliding numbers; a
  * chain is then as long as the number of open streams, which is limited. */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { BUCKETS_FIRST = 16 };
 
-/* The numbers of one side are all odd or all even. */
+/* Drops the lowest bit, because the numbers of one side are all odd or all even. */
 static size_t place(const struct h2_streams *s, int32_t id)
 {
     return ((uint32_t)id >> 1) & (s->bucket_count - 1);

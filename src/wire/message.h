@@ -57,11 +57,11 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into, struct
  * returns the same error. */
 struct message_stream;
 typedef enum err message_raw_fn(void *owner, struct str bytes, size_t len);
-/* ERR_INVALID: `field` is not a repeated message field of `type`. ERR_NOMEM. */
+/* Opens a stream. ERR_INVALID: `field` is not a repeated message field of `type`. ERR_NOMEM. */
 enum err message_stream_open_raw(const ProtobufCMessageDescriptor *type, const char *field,
                                  size_t element_max, size_t rest_max, message_raw_fn *each,
                                  void *owner, struct message_stream **ret_stream);
-/* ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM, or the error of `each`. */
+/* Parses further bytes. Returns ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM, or the error of `each`. */
 enum err message_stream_feed(struct message_stream *stream, struct str bytes, struct note *note);
 /* Call at the end: decodes the message without the streamed elements into `arena`. ERR_PARSE if the
  * message is incomplete. */

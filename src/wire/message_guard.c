@@ -14,7 +14,7 @@ enum { PATH_CAP = 200, NAME_CAP = 80 };
 
 struct frame {
     const ProtobufCMessageDescriptor *type;
-    const ProtobufCFieldDescriptor *last; /* usual case: the same field again, or the next one */
+    const ProtobufCFieldDescriptor *last; /* usually the next field is the same, or its successor */
     const uint8_t *start, *end;
     uint64_t seen; /* singular sub-messages already seen, by field index */
 };
@@ -41,9 +41,9 @@ static const uint8_t wire_of_type[] = {
     [PROTOBUF_C_TYPE_MESSAGE] = WIRE_LEN,
 };
 
-/* Nearly all text is short ASCII. One test per eight bytes finds a NUL or a high bit; only then are
- * the bytes checked one by one. The first test may give false positives (a byte after a NUL), never
- * false negatives. */
+/* Returns true if no byte of the word is NUL or above 127. Nearly all text is short ASCII, so only
+ * the bytes of other words are checked one by one. The result may be false for a good word (a byte
+ * after a NUL), but is never true for a bad word. */
 static bool is_plain_word(uint64_t word)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
@@ -89,7 +89,7 @@ bool is_text_as_bytes(const ProtobufCMessageDescriptor *type, uint32_t number)
     return false;
 }
 
-/* Checks the elements of a packed field: all complete, counted against the limit. */
+/* Checks that the elements of a packed field are complete, and counts them against the limit. */
 static enum err check_packed(struct walk *w, const uint8_t *at, uint32_t len, enum wire_type wire)
 {
     const uint8_t *end = at + len;
@@ -137,14 +137,14 @@ static const ProtobufCFieldDescriptor *find_field(struct frame *f, uint32_t numb
     return field;
 }
 
-/* A sub-message given twice is refused, because protobuf-c loses numbers, unknown fields and oneofs
- * when it merges them. No encoder writes that. */
+/* Refuses a sub-message that is given twice, because protobuf-c loses numbers, unknown fields and
+ * oneofs when it merges sub-messages. No encoder writes a sub-message twice. */
 static enum err enter(struct walk *w, struct frame *f, const ProtobufCFieldDescriptor *field,
                       uint32_t len)
 {
     if (field->label != PROTOBUF_C_LABEL_REPEATED) {
         size_t index = (size_t)(field - f->type->fields);
-        assert(index < 64); /* the widest of our own contracts has 34 */
+        assert(index < 64); /* the largest message of muster's contracts has 34 fields */
         if (f->seen >> index & 1) return w->problem = "given twice", ERR_PARSE;
         f->seen |= (uint64_t)1 << index;
     }
@@ -213,7 +213,7 @@ static enum err walk_run(struct walk *w)
 struct path {
     char text[PATH_CAP];
     char last[NAME_CAP];
-    bool skipped; /* components between the two parts that did not fit */
+    bool skipped; /* components between `text` and `last` did not fit */
 };
 
 static void path_add(struct path *p)
@@ -240,7 +240,7 @@ static void path_name(struct path *p, const struct frame *f, const uint8_t *plac
     path_add(p);
     p->last[0] = '\0';
     head_read(place, f->end, &found, &problem);
-    if (found.number == 0) return; /* not even a tag can be read there */
+    if (found.number == 0) return; /* not even a tag can be read at `place` */
     field = protobuf_c_message_descriptor_get_field(f->type, found.number);
     if (!field) {
         snprintf(p->last, sizeof p->last, "#%u", found.number);

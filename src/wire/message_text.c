@@ -12,7 +12,7 @@
 #include "wire/message_impl.h"
 
 struct search {
-    const uint8_t *high; /* the first such byte at or after the current position, or `end` */
+    const uint8_t *high; /* first byte with the high bit from the current position on, or `end` */
     const uint8_t *end;
     struct note *note;
 };

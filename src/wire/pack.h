@@ -41,7 +41,7 @@ static inline void pack_varint(struct pack *pack, uint64_t value)
 
     pack_append(pack, str_of(bytes, pack_put_varint(bytes, value)));
 }
-/* One append for both, because appending costs more than encoding. */
+/* Appends both numbers at once, because appending costs more than encoding. */
 static inline void pack_varints(struct pack *pack, uint64_t first, uint64_t second)
 {
     char bytes[2 * PACK_VARINT_MAX];
@@ -73,13 +73,13 @@ static inline void pack_double(struct pack *pack, uint32_t field, double value)
     pack_varint(pack, field << 3 | 1);
     pack_append(pack, str_of(bytes, sizeof bytes));
 }
-/* A sub-message or an element of a list: written even if empty. */
+/* Appends a sub-message or an element of a list, even if it is empty. */
 static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)
 {
     pack_varints(pack, field << 3 | 2, bytes.len);
     pack_append(pack, bytes);
 }
-/* A sub-message that was packed separately. */
+/* Appends a sub-message that was packed separately. */
 static inline void pack_row(struct pack *pack, uint32_t field, const struct pack *row)
 {
     if (!pack->err) pack->err = row->err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matches answers to their tasks and ends tasks. Every end of a task is in this file, so that each
- * task is counted, audited and closed, and no machine stays in a passing state unattended. */
+/* Matches the provider's answers to tasks. All code that ends a task is in this file, so that each
+ * task is counted, audited and closed, and no machine is stuck in a passing state. */
 #include <stdio.h>
 
 #include "shard/core/running_actions.h"
@@ -204,7 +204,7 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 
     if (!task_machine(core, task, &m)) return;
     m.last_error = str_of(error, (size_t)len);
-    if (task->cause == CAUSE_FAILED) { /* keep the record: its error is more useful than this one */
+    if (task->cause == CAUSE_FAILED) { /* keep the error that the machine already has */
         work_failed(core, task->work, most);
     } else {
         m.state = MACHINE_FAILED;
@@ -222,7 +222,8 @@ static void task_unknown(struct core *core, struct machine_task *task, struct st
     task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"));
 }
 
-/* An answer with an invalid record; for Create a refusal, because the machine would be unusable. */
+/* Handles an answer with an invalid machine record. For Create the answer counts as a refusal,
+ * because the machine would be unusable. */
 static void task_garbled(struct core *core, struct machine_task *task, enum machine_fault fault,
                          struct note *note)
 {
@@ -259,7 +260,7 @@ static void task_answered(struct core *core, struct machine_task *task,
         break;
     case CALL_UNKNOWN: task_unknown(core, task, answer->text); break;
     case CALL_UNSENT:
-        if (!core_acts(core)) { /* the call will never be sent: believe the provider */
+        if (!core_acts(core)) { /* the call will never be sent, so accept the provider's state */
             task_suppress(core, task, true);
             break;
         }
@@ -267,7 +268,7 @@ static void task_answered(struct core *core, struct machine_task *task,
         task_end(core, task, OUTCOME_PROVIDER_ERROR,
                  answer->text.len ? answer->text : STR("not sent"));
         break;
-    case CALL_FENCED: /* the machine has not failed; the newer process determines its state */
+    case CALL_FENCED: /* the machine has not failed; a newer process of this shard handles it */
         work_ask(core, task);
         task_end(core, task, OUTCOME_FENCED, answer->text);
         break;

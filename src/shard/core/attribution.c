@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements --phase-attribution-log: every 20th cycle logs whether released machines would serve
- * another cluster's unsatisfied Need. In a healthy steady state both `matches` stay 0, except for
- * machines outside the domain of a gang that cannot be served. Bounded: of very many machines or
- * Needs only the first are compared, and the log line says so. */
+ * another cluster's unsatisfied Need. In a healthy steady state both `matches` fields of the log
+ * line stay 0, except for machines outside the domain of a gang that cannot be served. If there are
+ * very many machines or Needs, only the first are compared, and the log line says so. */
 #include <stdio.h>
 
 #include "shard/core/core_internal.h"
@@ -20,7 +20,7 @@ struct unmet {
     size_t count;
 };
 
-/* The name of a gang in the log. */
+/* Returns the name of a gang for the log. */
 static struct str gang_name(const struct need_key *key)
 {
     return key->group.len ? key->group
@@ -67,7 +67,7 @@ static void first_add(struct first_ids *ids, struct str id)
     if (ids->count < ATTRIBUTION_IDS) ids->count++;
 }
 
-/* Also logs the ids of the Need's first machines, in addition to their number. */
+/* Logs the number of the Need's machines and the ids of the first machines. */
 static void served_log(const struct core *core, const struct need_verdict *v)
 {
     const struct need_key *key = &v->need->key;

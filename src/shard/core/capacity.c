@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hints to operators: would machines be available now for this profile?
+/* Sends hints to operators: would machines be available now for a profile?
  *
  * The hints are coarse on purpose. They count machines of the types that the profile names (all
- * types if it names none) that are Idle or could be created, even if other Needs want them. HIGH:
- * some are Idle. MEDIUM: some could be created. NONE: neither. The cost is that of the cheapest
- * Idle machine, if known. A hint is repeated only if it changed, and at most every
- * capacity_interval_ms. Capacity changes with every cycle. With fifty thousand profiles, sending
- * all hints at once would delay urgent messages, so at most hints_most are sent per cycle, in turn.
+ * types if it names none) that are Idle or could be created, even if other Needs want the machines.
+ * HIGH: some are Idle. MEDIUM: none is Idle, but some could be created. NONE: no machine is Idle or
+ * could be created. The cost is the price of the cheapest Idle machine, if known. A hint is
+ * repeated only if it changed, and at most every capacity_interval_ms. Capacity changes with every
+ * cycle. With fifty thousand profiles, sending all hints at once would delay urgent messages, so at
+ * most hints_most are sent per cycle, in turn.
  *
  * A cluster's demand rarely changes, but capacity changes all the time. Therefore the Needs of a
- * cluster are walked only when its demand is new. Otherwise only the last hints are compared, per
- * set of requirements. Whether gangs can be folded depends on machines, so clusters with gangs are
- * walked every HINTS_ANEW_EVERY cycles, different clusters in different cycles, because walking all
- * of them in one cycle took twenty milliseconds. */
+ * cluster are walked only when its demand is new. Otherwise each hint sent last is compared with
+ * the new hint for its set of requirements. Whether gangs can be folded depends on machines, so
+ * clusters with gangs are walked every HINTS_ANEW_EVERY cycles, different clusters in different
+ * cycles, because walking all of them in one cycle took twenty milliseconds. */
 #include <stdlib.h>
 
 #include "shard/core/core_internal.h"
@@ -84,13 +85,13 @@ static struct capacity_offer offer_find(struct core *core, const struct profile 
 
 struct hints_round {
     struct core *core;
-    struct capacity_offer *offers; /* By slot of the set, shared by all profiles with this set.
-                                    * Confidence 0: not computed yet. */
-    const struct profile **copies; /* By kind slot, copied into the effects. NULL: no copy yet. */
-    /* By slot of the demand's cluster: clients with new demand; other entries are NULL. */
+    struct capacity_offer *offers; /* Indexed by slot of the requirement set: profiles with the same
+                                    * set share one offer. Confidence 0: not computed yet. */
+    const struct profile **copies; /* Profiles copied into the effects, by kind slot; NULL: none. */
+    /* Clients with new demand, indexed by the slot of their cluster. Other entries are NULL. */
     struct cluster_client **anew;
     uint32_t round;
-    size_t first, again; /* numbers of first and of repeated hints sent so far */
+    size_t first, again; /* how many first hints and repeated hints were sent in this round */
 };
 
 static enum err hint_send(struct hints_round *s, struct cluster_client *client,
@@ -122,7 +123,7 @@ static bool hint_due(const struct hints_round *s, const struct capacity_hint *hi
     return mono_elapsed_ms(hint->sent, s->core->now) >= s->core->options.capacity_interval_ms;
 }
 
-/* True if this cycle has sent its share of hints. Further hints wait for the next cycle. */
+/* Returns true if this cycle has sent hints_most repeated hints. */
 static bool is_full(const struct hints_round *s)
 {
     return s->again >= s->core->options.hints_most;
@@ -152,7 +153,7 @@ static enum err hint_update(struct hints_round *s, struct cluster_client *client
     return ERR_OK;
 }
 
-/* Updates a client whose demand has not changed. */
+/* Updates the hints of a client whose demand has not changed. */
 static enum err client_update(struct hints_round *s, struct cluster_client *client)
 {
     struct hints *hints = &client->hints;
@@ -160,7 +161,7 @@ static enum err client_update(struct hints_round *s, struct cluster_client *clie
     bool open = !is_full(s);
     enum err err = ERR_OK;
 
-    if (!open && !hints->unsaid) return ERR_OK; /* the client's turn comes in a later cycle */
+    if (!open && !hints->unsaid) return ERR_OK; /* a later cycle sends this client's hints */
     for (size_t left = map_count(&hints->by_kind); left && !err; left--) {
         struct map_entry *entry = map_next(&hints->by_kind, &cursor);
         if (!entry) { /* start again with the first hint */
@@ -191,7 +192,7 @@ static enum err need_update(struct hints_round *s, const struct demand *need)
     return hint_update(s, client, hint);
 }
 
-/* Collects clients with new demand in `anew`, and sends hints to the others at once. */
+/* Collects clients with new demand in `anew`, and sends hints to all other clients at once. */
 static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
 {
     const struct map *clients = &s->core->clients.by_name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters: created with their first session or roll-up, and forgotten an hour after their last
- * activity. A new session is sent the states of its cluster's machines. Decide thread. */
+/* The table of clusters. A cluster is created with its first session or roll-up, and forgotten an
+ * hour after its last activity. A new session is sent the states of its machines. Decide thread. */
 #include "shard/core/clients.h"
 
 #include <stdlib.h>
@@ -76,7 +76,7 @@ void clients_sweep(struct core *core)
     size_t cursor = 0;
 
     if (mono_elapsed_ms(core->clients.swept, core->now) < CLIENTS_SWEEP_MS) return;
-    /* Views point to cluster names, so only clusters without demand in the last cycle may go. */
+    /* No cluster is removed while views of an older cycle may point to its name. */
     if (core->views.cycle + 1 < core->counts.cycles) return;
     core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {
@@ -91,7 +91,7 @@ void clients_sweep(struct core *core)
     }
 }
 
-/* Sends the state of every machine bound to the cluster, because a new session has no state. */
+/* Sends the state of every machine bound to the cluster, because a new session has no states. */
 static enum err resync(struct core *core, struct str cluster)
 {
     struct inventory_entry entry;

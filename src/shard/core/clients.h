@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clusters of this shard: their sessions, the demand last accepted from each, how long each
- * profile has been waiting, and the capacity hints last sent.
+/* The clusters of this shard. For each cluster: its session, the demand last accepted from it, how
+ * long each profile has been waiting, and the capacity hints last sent.
  *
  * Bounded by clusters_max. A cluster without session, demand and machines is forgotten after an
- * hour, so that clusters that come and go leave nothing behind. */
+ * hour, so that the table does not grow with clusters that no longer exist. */
 #ifndef SHARD_CORE_CLIENTS_H
 #define SHARD_CORE_CLIENTS_H
 #include "base/map.h"
@@ -13,7 +13,7 @@
 enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
 
 /* A profile of the last roll-up that waits for a machine. The profile is identified by its slot and
- * birth in the needs table. The table entry is never read, because the profile may be gone. */
+ * birth in the needs table. The table entry is never read, because it may be freed already. */
 struct latency_wait {
     uint32_t kind_slot;
     bool ended;     /* a machine arrived; the next roll-up starts a new wait */
@@ -39,7 +39,7 @@ struct hints {
     uint64_t version;   /* version of the demand that the hints were made for */
 };
 
-struct cluster_client { /* followed by the name in memory: map_make() */
+struct cluster_client { /* map_make() places the name behind the struct */
     struct str name;
     bool session;
     bool met;            /* the cluster had a session since the start */
@@ -64,10 +64,10 @@ struct cluster_client *client_find(const struct clients *clients, struct str nam
 enum err client_make(struct clients *clients, struct str name, mono_time now,
                      struct cluster_client **ret_client);
 
-/* Call after a roll-up was applied (demand.c). New profiles start to wait now, known profiles keep
- * their start time, absent profiles are removed. ERR_NOMEM: nothing changed. */
+/* Updates the waits after a roll-up was applied (demand.c). New profiles start to wait now, known
+ * profiles keep their start time, absent profiles are removed. ERR_NOMEM: nothing changed. */
 enum err waits_update(struct core *core, struct cluster_client *client);
-/* A machine bought for its profile became a node: observes the wait of the profile, once. */
+/* Records once how long the machine's profile waited, because the machine is now a node. */
 void waits_over(struct core *core, const struct machine *machine);
 /* Forgets all hints sent to the client (capacity.c). */
 void hints_forget(struct cluster_client *client);

@@ -130,7 +130,7 @@ const struct core_counts *core_counts(const struct core *core)
     return &core->counts;
 }
 
-/* Checks the invariants of core.h. Each cycle checks another task, as all would cost too much. */
+/* Checks the invariants of core.h. Each cycle checks a different task: all tasks take too long. */
 static void core_check(const struct core *core)
 {
     const struct running_actions *h = core->running;

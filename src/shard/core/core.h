@@ -26,11 +26,11 @@
  * - After a refused action the machine is in back-off before the next try (`rest_*`). A machine
  *   that the provider reports as Failed is deleted, with growing pauses between the tries.
  *
- * Invariants, asserted when an event that can act begins, and when any but a record ends (core.c):
+ * Invariants, asserted before events that can start actions, and after most events (core.c):
  *   I1 A machine has at most one action, and the action has the machine's work record.
  *   I2 At most `concurrency` actions are under way and at most `blobs_max` wait for a blob.
  *   I3 The queue is empty exactly while no action is counted as queued.
- *   I4 No call of an action leaves while the core is held, in shadow mode or not settled.
+ *   I4 No call of an action is sent while the core is held, in shadow mode or not settled.
  *   I5 A call belongs to the only action of its machine, in the step that waits for its answer.
  *   I6 Every effect is complete (effect_check). I7 The time of events never goes back.
  *
@@ -50,32 +50,32 @@ struct core_options {
     uint32_t machines_max, rows_max; /* 0: INVENTORY_MACHINES_MOST, NEEDS_ROWS_MOST */
     uint32_t clusters_max;           /* clusters with a session or demand; 0: 10,000 */
     uint64_t seed;                   /* seed of the hash tables */
-    bool paused, dry_run;            /* the kill switch, which has precedence; shadow mode */
+    bool paused, dry_run;            /* kill switch, shadow mode; the kill switch has precedence */
     bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
     struct victim_weights weights; /* all zero: the weights of docs/decision.md */
-    uint32_t concurrency; /* Actions under way at once; 0: 64. Example: a provider that needs 7 s
-                           * for each of the two calls of a purchase then delivers 5 machines per
+    uint32_t concurrency; /* Most actions under way at once; 0: 64. With 64 actions, and 7 s for
+                           * each of a purchase's two calls, a provider delivers 5 machines per
                            * second. */
     uint32_t queue_max;   /* Actions waiting for their turn; 0: 65,536. Actions beyond the bound are
-                           * dropped and counted. A cycle that follows soon derives them again. */
-    uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. They do not count
-                           * against `concurrency`. An action beyond the bound is undone, and a
-                           * later cycle derives it again. */
-    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* provider calls, blobs; 0: 30 s each */
+                           * dropped and counted. A cycle soon derives such actions again. */
+    uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. Waiting actions do
+                           * not count against `concurrency`. An action beyond the bound is undone,
+                           * and a later cycle derives it again. */
+    uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* provider calls, blob requests; 0: 30 s */
     /* How long a drain waits for an operator whose session has ended. 0: 2 min. */
     uint64_t operator_return_ms;
     /* Calls of an earlier process of this shard may still be executed. So no action begins until
-     * execute_timeout_ms after the start have passed and a List begun after that is complete. */
+     * execute_timeout_ms after the start have passed and a List that began later is complete. */
     bool restarted;
     /* An operator reported its drains to an earlier process. Until operator_return_ms after the
-     * start, drains of every cluster wait for the operator to return. */
+     * start, drains of every cluster wait for the cluster's operator to return. */
     bool operators_reported;
     uint64_t capacity_interval_ms;              /* least time between hints for a profile; 0: 5 s */
     uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
-    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* 0: the default of the capacity type */
+    uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* hold time of Idle machines; 0: type's default */
     uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
-    /* After this long in a passing state a machine is queried by Get, then its call is repeated. 0:
+    /* A machine in a passing state for this long is queried by Get, then its call is repeated. 0:
      * 10 min (Creating, Configuring, Deleting), 20 min beyond its grace period (Draining). */
     uint64_t stuck_ms;
     /* A full List that would remove more than this share of the machines (and at least 10) is held
@@ -86,7 +86,7 @@ struct core_options {
 
 enum err core_open(const struct core_options *options, struct core **ret_core); /* ERR_NOMEM */
 void core_close(struct core *core);                                             /* NULL is fine */
-/* The table of the shard's resource names, for building the machines and needs of the core. */
+/* Returns the table of resource names, with which the caller must build machines and Needs. */
 struct dimensions *core_dimensions(struct core *core);
 
 /* -- List: reconcile.c -- */
@@ -95,31 +95,31 @@ enum list_kind {
     LIST_DELTA, /* changes only: only tombstones remove machines */
 };
 void core_list_begin(struct core *core, enum list_kind kind);
-/* One record; `metadata` is its shard_metadata. A refused record is counted and logged; the old
- * record stays, and the machine still counts as listed. ERR_NOMEM, ERR_FULL (machines_max): the
- * caller must abandon the List. */
+/* Applies one record of the List. `metadata` is its shard_metadata. A refused record is counted and
+ * logged, the machine keeps its old record, and the machine still counts as listed. ERR_NOMEM,
+ * ERR_FULL (machines_max): the caller must abandon the List. */
 enum err core_list_machine(struct core *core, const struct machine *machine,
                            const struct label *metadata, size_t metadata_count, mono_time now,
                            struct effects *out);
-/* A record that could not be decoded as a machine. `id` may be empty. */
+/* Counts and logs a record that could not be decoded as a machine. `id` may be empty. */
 void core_list_refused(struct core *core, struct str id, const char *why, struct effects *out);
 void core_list_gone(struct core *core, struct str id, mono_time now, struct effects *out);
-/* `whole`: machines missing from a full List are removed, unless suspiciously many are missing. Not
- * `whole` (the call failed or was cut off): nothing is removed. */
+/* Ends the List. `whole`: machines missing from a full List are removed, unless suspiciously many
+ * are missing. If not `whole` (the call failed or was cut off), no machine is removed. */
 void core_list_end(struct core *core, bool whole, mono_time now, struct effects *out);
-bool core_listed(const struct core *core); /* a List was complete; used for readiness */
-/* The next List must be full: a record of the delta was refused, or new domains were assigned. */
+bool core_listed(const struct core *core); /* true once a List was complete; used for readiness */
+/* Returns true if the next List must be full, because of a refused record or new domains. */
 bool core_wants_full_list(const struct core *core);
 
 /* -- demand: demand.c -- */
 enum rollup_verdict { ROLLUP_APPLIED, ROLLUP_HELD };
-/* The rows must belong to this cluster, be built with core_dimensions(), and be consistent
- * (need_build). ERR_FULL (rows_max, clusters_max), ERR_NOMEM: the last good demand stays. The core
- * counts and logs the error, so the caller must not. */
+/* Replaces the cluster's demand by `rows`. The rows must belong to the cluster, be built with
+ * core_dimensions(), and be consistent (need_build). ERR_FULL (rows_max, clusters_max), ERR_NOMEM:
+ * the last good demand stays. The core counts and logs the error, so the caller must not. */
 enum err core_rollup(struct core *core, struct str cluster, const struct need *rows, size_t count,
                      mono_time now, enum rollup_verdict *ret_verdict, struct effects *out,
                      struct note *note);
-/* A roll-up that could not be decoded. */
+/* Counts and logs a roll-up that could not be decoded. */
 void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out);
 enum operator_link {
@@ -127,21 +127,21 @@ enum operator_link {
     OPERATOR_CONNECTED,      /* a session was installed */
     OPERATOR_REPORTS_DRAINS, /* a session was installed, and the operator reports finished drains */
 };
-/* After a session is installed, the core sends the state of every machine bound to the cluster, and
- * every reclaim that waits for the operator. */
+/* Notes that a session was installed or ended. A new session is sent the state of every machine
+ * bound to the cluster, and every reclaim that waits for the operator. */
 enum err core_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
                       struct effects *out);
 /* An operator's report about a reclaim. */
 struct drain_report {
     struct str cluster; /* cluster of the session */
     struct str machine;
-    uint64_t action;  /* Action of the RECLAIM effect. A number that this process never used belongs
-                       * to a reclaim of an earlier process. */
+    uint64_t action;  /* Number of the RECLAIM effect's action. A number that this process never
+                       * used belongs to a reclaim of an earlier process. */
     bool drained;     /* false: the operator is still draining the machine, or gave up */
     uint64_t left_ms; /* remaining grace period, if not drained */
     struct str error; /* not empty: the operator gave up, for this reason */
 };
-/* Reports about a machine that is not being drained for this cluster are ignored. */
+/* Ignores reports about a machine that is not being drained for the report's cluster. */
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,
                        wall_time wall, struct effects *out);
 
@@ -149,7 +149,7 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
 /* The parts of a cycle, as cycle_phase_duration_seconds names them. */
 enum cycle_phase {
     PHASE_RECONCILE, /* measured by the driver: from the List request to its last record */
-    PHASE_SNAPREAD,  /* DECIDE_READ of decide.h: normalises demand; the next three are there too */
+    PHASE_SNAPREAD,  /* normalises demand; DECIDE_READ of decide.h, which also has the next three */
     PHASE_1,
     PHASE_2,
     PHASE_3,
@@ -158,7 +158,7 @@ enum cycle_phase {
     PHASE_COUNT
 };
 const char *cycle_phase_name(enum cycle_phase phase); /* "phase1" */
-/* Decides, applies the safety limits, queues actions, and starts as many as there is room for.
+/* Decides, applies the safety limits, queues actions, and starts as many as `concurrency` allows.
  * `mark` (may be NULL) is called at the end of each part, so that the driver can time the parts. */
 typedef void core_mark_fn(void *context, enum cycle_phase phase);
 enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_fn *mark,
@@ -169,9 +169,9 @@ enum core_hold {
     CORE_PAUSED, /* by the kill switch */
     CORE_FENCED, /* a newer process of this shard is active */
 };
-/* From now on no action begins. Cycles still decide, but their actions are suppressed. Waiting
- * actions end as suppressed, and running actions make no further call. The driver answers a call
- * that it no longer sends with CALL_UNSENT. */
+/* Stops all actions. Cycles still decide, but their actions are suppressed. Waiting actions end as
+ * suppressed, and running actions make no further call. The driver answers a call that it no longer
+ * sends with CALL_UNSENT. */
 void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,
                struct effects *out);
 
@@ -205,19 +205,19 @@ enum blob_end {
 };
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
                mono_time now, wall_time wall, struct effects *out);
-/* True: the action still needs its blob, and the driver keeps the blob until the action's CONFIGURE
- * or AUDIT effect. False: the driver drops the blob after executing the effects so far. */
+/* Returns true if the action still needs its blob. The driver then keeps the blob until the
+ * action's CONFIGURE or AUDIT effect, and otherwise drops it after executing the effects so far. */
 bool core_blob_waits(const struct core *core, uint64_t action);
 
 /* -- the domains of this shard: scope.c -- */
-/* `domains` are pairs of label key and value. `given` false: no domain was ever assigned, and every
- * machine is ours. `given` with an empty list: the last domain was taken away, and no machine is
- * ours. Machines outside our domains are neither counted nor bought; a machine that is already
- * bound to a cluster stays until it is drained. */
+/* Sets the shard's domains, pairs of label key and value. `given` false: no domain was ever
+ * assigned, and every machine belongs to the shard. `given` with an empty list: the last domain was
+ * taken away, and no machine belongs to the shard. Machines outside the domains are neither counted
+ * nor bought. A machine that is bound to a cluster stays until it is drained. */
 enum err core_scope(struct core *core, bool given, const struct label *domains, size_t count,
                     mono_time now, struct effects *out);
-/* Counts the machines of this domain that are in none of our domains but are still in use: they
- * serve a cluster, or have a running action. *ret_more: a lower bound. ERR_NOMEM: unknown. */
+/* Counts the machines of `domain` that are in no domain of this shard but are still in use: they
+ * serve a cluster or have a running action. *ret_more: the count is a lower bound. ERR_NOMEM. */
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,
                       bool *ret_more);
 
@@ -233,8 +233,8 @@ struct needs_view {
     const struct need_view *needs;
     size_t count;
 };
-/* Sorted by priority descending, arrival, cluster. Allocated in the arena; texts belong to the
- * core. Empty `cluster`: all clusters. `limit` 0: no limit. ERR_NOMEM. */
+/* Returns the Needs by priority (highest first), arrival and cluster. The view is in the arena; its
+ * texts belong to the core. Empty `cluster`: all clusters. `limit` 0: no limit. ERR_NOMEM. */
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
                       struct arena *arena, struct needs_view *ret_view);
 
@@ -248,7 +248,7 @@ struct rest {
     enum resting_why why;
     uint32_t refusals; /* refused actions in a row */
     uint32_t asked;    /* Gets in a row without a useful answer */
-    uint64_t left_ms;  /* until the shard looks at the machine again */
+    uint64_t left_ms;  /* until the shard checks the machine again */
 };
 struct resting {
     struct str machine, cluster, error; /* from the machine record; borrowed until the next event */
@@ -270,11 +270,11 @@ struct machine_facts {
     mono_time idle_since;             /* only while Idle */
     enum machine_state planned_state; /* equal to the real state when nothing is planned */
     bool pending;                     /* an action of the machine is queued or under way */
-    bool outside;                     /* outside our domains: removed once it serves no cluster */
+    bool outside;                     /* not in the shard's domains: removed when it is free */
     bool rests;
     struct rest rest;          /* only if `rests` */
     bool operator_drains;      /* Draining: the provider's Drain waits for the operator */
-    bool operator_away;        /* Draining: that operator is not connected */
+    bool operator_away;        /* Draining: the machine's operator is not connected */
     uint64_t operator_left_ms; /* until the provider drains the machine without the operator */
 };
 /* Looks up a machine. ERR_NOT_FOUND, ERR_NOMEM. */
@@ -285,7 +285,7 @@ struct count_by_name {
     struct str name;
     uint32_t count;
 };
-struct core_summary { /* in the arena; texts and shortfalls are the core's until the next cycle */
+struct core_summary { /* in the arena; texts and shortfalls are borrowed until the next cycle */
     uint32_t machines, free;
     const struct count_by_name *types, *zones; /* sorted by name */
     size_t type_count, zone_count;
@@ -295,7 +295,7 @@ struct core_summary { /* in the arena; texts and shortfalls are the core's until
 enum err core_summary(const struct core *core, struct arena *arena,
                       struct core_summary *ret_summary);
 
-/* A number of machines that agree in all these fields. Texts are borrowed until the next change. */
+/* Counts machines that are equal in these fields. Texts are borrowed until the next change. */
 struct holding {
     enum machine_state state; /* planned state */
     enum capacity_type capacity_type;
@@ -303,7 +303,7 @@ struct holding {
     double price;          /* per machine and hour */
     uint32_t count;
 };
-/* Sorted, in the arena. ERR_TOO_LARGE: more than `cohorts_max` cohorts to examine. ERR_NOMEM. */
+/* Returns sorted holdings in the arena. ERR_TOO_LARGE: over `cohorts_max` cohorts. ERR_NOMEM. */
 enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena *arena,
                        struct holding **ret_rows, size_t *ret_count);
 
@@ -325,7 +325,7 @@ struct core_counts {
     uint64_t suppressed[ACTION_DELETE + 1], dryrun[ACTION_DELETE + 1];
     uint64_t deferred, dropped, deduped, capped, idle_releases;
     uint64_t machines_rejected[MACHINE_FAULT_PRICE + 1];
-    uint64_t duplicate_records; /* these records are also counted as rejected (structural) */
+    uint64_t duplicate_records; /* repeated in a List; also counted as rejected (structural) */
     uint64_t rollups_rejected;
     uint64_t observed_edges, foreign_edges, lists_held;
     uint64_t doubts;             /* calls with an unknown outcome */

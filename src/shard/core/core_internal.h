@@ -5,9 +5,9 @@
  *   move.c          the only place that changes a machine; notifies the machine's operator
  *   reconcile.c     the content of a List        clients.c   clusters: sessions and bounds
  *   demand.c        roll-ups                     capacity.c  hints about available capacity
- *   scope.c         which machines are ours      view.c      views for people and the coordinator
+ *   scope.c         the machines of this shard   view.c      views for people and the coordinator
  *   decide_cycle.c  decide, limits, queue        queue.c     waiting actions; why none may begin
- *   actions.c       answers to calls             work.c      machines to look at again
+ *   actions.c       answers to calls             work.c      machines to check again
  *
  * core->scratch holds temporary data of one event. Every public event begins with core_begin(), so
  * nothing in core->scratch outlives the event. The core also stores the time and the effects of the
@@ -18,37 +18,37 @@
 #include "shard/core/tally.h"
 #include "shard/decide/parking.h"
 
-struct running_actions; /* queue, pending actions and back-offs: the half of the core that acts */
+struct running_actions; /* queued and running actions, machines in back-off */
 
-struct listing { /* the List being read, or the last one */
+struct listing { /* the List being read, or else the last List */
     enum list_kind kind;
     uint32_t number; /* number of the List in the inventory */
     bool listed;     /* at least one List was complete */
-    bool empty;      /* the last complete full List was empty, and we know no machine */
-    bool failed;     /* the core had no room for a record of this List */
+    bool empty;      /* the last complete full List was empty, and the shard knows no machine */
+    bool failed;     /* a record of this List could not be stored, for lack of memory or room */
     bool owed;       /* a full List was wanted when this List began */
     bool settles;    /* this List began when no call of an earlier process could still be running */
     uint32_t records, refused, surprises;
     uint32_t nameless;          /* records without a machine id */
-    uint32_t untaken;           /* refused records: a delta will not repeat them */
+    uint32_t untaken;           /* refused records, which a delta will not repeat */
     uint32_t spoilt, full_in;   /* spoilt: full Lists in a row with refused records; full_in: Lists
-                                 * until the next full one */
+                                 * until the next full List */
     uint32_t holds, first_held; /* holds: full Lists in a row that left out too many machines;
-                                 * first_held: number of the first one */
-    size_t left_out;            /* machines missing from all held Lists, as of the last one */
+                                 * first_held: number of the first of these Lists */
+    size_t left_out;            /* number of machines that every held List left out */
 };
 struct scope { /* state of scope.c */
     struct arena arena;
-    bool given;                  /* false: no domain was ever assigned, and every machine is ours */
-    const struct label *domains; /* sorted by key, value; empty and `given`: no machine is ours */
+    bool given;                  /* false: never assigned a domain; every machine is the shard's */
+    const struct label *domains; /* sorted; if `given` and empty, the shard has no machine */
     const struct str *keys;      /* the distinct keys; often one key for thousands of domains */
     size_t count, key_count;
-    struct map outside; /* ids of known machines that are not ours */
-    bool incomplete;    /* out of memory while adding an id to `outside` */
+    struct map outside; /* ids of known machines outside the domains */
+    bool incomplete;    /* an id is missing from `outside`, because memory ran out */
 };
 
 /* A copy of the last cycle's results for readers. Verdicts point into the needs table, which keeps
- * them until the next cycle (needs_keep). Only data made by the decision engine is copied. */
+ * its Needs until the next cycle (needs_keep). Only data made by the decision engine is copied. */
 struct views {
     struct arena arena;
     struct need_verdict *rows; /* in the order of the Needs */
@@ -59,7 +59,7 @@ struct views {
 };
 
 struct core {
-    struct core_options options; /* after applying defaults: no field is 0 to select a default */
+    struct core_options options; /* each 0 that selects a default was replaced by the default */
     struct dimensions dimensions;
     struct inventory *inventory;
     struct needs *needs;
@@ -67,7 +67,7 @@ struct core {
     struct parking *parking;
     struct ledger *ledger;
     struct core_counts counts;
-    struct arena scratch; /* temporary data of one event; now, wall and out also change per event */
+    struct arena scratch; /* temporary data of one event, like now, wall and out */
     mono_time now;
     wall_time wall;
     struct effects *out; /* receives the effects of the event */
@@ -100,8 +100,8 @@ void core_log(const struct core *core, enum core_level level, const char *text, 
               ...) __attribute__((format(printf, 4, 5)));
 
 /* -- machines: move.c. Only move.c calls inventory_insert, _apply and _remove -- */
-/* Returns the live record. Its arrays are in core->scratch; its texts are borrowed until the next
- * change. ERR_NOT_FOUND, ERR_NOMEM. */
+/* Returns the machine's current record. Its arrays are in core->scratch; its texts are borrowed
+ * until the next change. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_entry);
 /* Changes a known machine to `to` (a modified copy of the record from core_get()) and notifies the
  * operator of its cluster. If the change cleared the cluster, the operator of the previous cluster
@@ -124,48 +124,48 @@ bool core_has_session(const struct core *core, struct str cluster);
 /* -- running actions: queue.c, work.c -- */
 enum err running_open(struct core *core); /* opened last, closed first */
 void running_close(struct core *core);
-/* True if an action of this machine is queued or under way. Also true if an action ended while the
- * current List was being read, because the List's record may be older than our state. */
+/* Returns true if an action of this machine is queued or under way, or ended while the current List
+ * was being read, because the List's record may then be older than the shard's state. */
 bool core_is_pending(const struct core *core, struct str machine);
-/* Call if the machine's only action waits for its operator. The provider has not been called yet,
- * so its record of the machine is accepted. `said` NULL: the provider does not know the machine.
- * True: the wait is over, and for this record the machine is no longer pending. */
+/* Checks a provider's record of a machine whose drain waits for its operator. The provider was not
+ * called yet, so the record is reliable. `said` NULL: the provider does not know the machine. If
+ * the machine has changed, ends the wait and returns true: the machine is not pending any more. */
 bool running_overtaken(struct core *core, struct str machine, const struct machine *said);
 /* True if running_overtaken() would return true for a machine unknown to the provider. */
 bool running_waits_for_operator(const struct core *core, struct str machine);
-/* A delta lists this machine and will not repeat the record. A pending machine is therefore queried
- * by Get later, and a Get under way counts as possibly older. Also called when a full List contains
- * a pending machine, because a delta may follow. */
+/* Call when a delta lists the machine, because later deltas do not repeat the record. A pending
+ * machine is queried by Get later, and the answer of a Get under way counts as possibly older. Also
+ * call when a full List contains a pending machine, because a delta may follow. */
 void running_listed(struct core *core, struct str machine, enum machine_state said);
 /* True if an action of the machine was refused and its back-off has not ended. Until then a record
  * that would make the machine available is not accepted. */
 bool core_rests(const struct core *core, struct str machine);
-/* True if an unanswered call of the machine may still be executed. `said` is the machine's state
- * before the call, so the record proves nothing. */
+/* Returns true if the state `said` in a record proves nothing, because it is the machine's state
+ * before an unanswered call that may still be executed. */
 bool running_call_may_run(const struct core *core, struct str machine, enum machine_state said);
-/* Called by move.c when a machine appeared (`from` MACHINE_UNSPECIFIED), changed its state because
- * the provider said so, or was removed. They ensure that the shard comes back to every machine in a
- * passing state or Failed. */
+/* move.c calls the next four functions when a machine appeared (`from` MACHINE_UNSPECIFIED),
+ * changed its state by a provider's record, or was removed. The functions ensure that the shard
+ * later checks every machine in a passing state or Failed. */
 /* call before the change; ERR_NOMEM */
 enum err running_reserve(struct core *core, const struct machine *machine);
-/* the change failed: undo the reservation */
+/* undoes the reservation, because the change failed */
 void running_unreserve(struct core *core, struct str machine);
 void running_changed(struct core *core, const struct machine *machine, enum machine_state from);
 void running_gone(struct core *core, struct str machine);
-/* a List begins; running_list_end: it was read */
+/* called when a List begins, and when it was read */
 void running_list_begin(struct core *core, enum list_kind kind);
 void running_list_end(struct core *core);
 
-/* True if the shard knows nothing or only a part of the machines: too little for a decision. */
+/* Returns true if the shard knows none or only a part of its machines, too few for a decision. */
 bool reconcile_is_blind(const struct core *core);
-/* -- functions of reconcile.c for the half that acts -- */
+/* -- answers of Get: reconcile.c -- */
 /* Applies the answer of a Get like a List record, even during a back-off. ERR_INVALID: the record
  * is refused, counted and logged, and the old record stays. ERR_NOMEM. */
 enum err reconcile_got(struct core *core, const struct call_answer *answer);
-/* The provider does not know the machine any more. */
+/* Removes a machine that the provider does not know any more. */
 void reconcile_gone(struct core *core, struct str machine);
 
-/* -- which machines are ours: scope.c -- */
+/* -- which machines belong to this shard: scope.c -- */
 #define SCOPE_BYTES_MAX ((size_t)64 << 20)
 void scope_init(struct scope *scope, uint64_t seed);
 void scope_deinit(struct scope *scope);
@@ -174,9 +174,9 @@ bool scope_has(const struct core *core, const struct attributes *attributes);
 void scope_note(struct core *core, struct str id, bool inside);
 
 /* -- parts of the cycle, called by decide_cycle.c in this order -- */
-/* Before the decision: removes free machines outside our domains. */
+/* Before the decision: removes free machines outside the shard's domains. */
 void scope_sweep(struct core *core);
-/* After the decision: stores the answer of InspectNeeds. Call after parking_note() and
+/* After the decision: stores the data for InspectNeeds. Call after parking_note() and
  * ledger_note(), because the view contains their ages. ERR_NOMEM: the previous view stays. */
 enum err view_note(struct core *core, const struct decision *decision);
 void views_deinit(struct views *views);
@@ -186,6 +186,6 @@ void capacity_note(struct core *core, const struct decision *decision);
 void gauges_note(struct core *core);
 /* Logs the decision's attribution (--phase-attribution-log). No cost if the option is off. */
 void attribution_note(struct core *core, const struct decision *decision);
-/* Removes clusters that left long ago. */
+/* Removes clusters that had no session, demand or machines for an hour. */
 void clients_sweep(struct core *core);
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cycle: due work, the decision, the safety limits, and queueing. Nothing here waits.
+/* The cycle: due work, the decision, the safety limits, and queueing. No function here waits.
  *
  * A decision is valid until the inventory changes. Therefore everything that reads the decision
  * (ages, views, hints, gauges, copies of actions) comes first, and machines are changed afterwards.
  *
- * Before the first complete List nothing is decided. Otherwise machines that already serve but are
- * in the missing part would be bought a second time. */
+ * Before the first complete List the shard decides nothing. Otherwise it would buy machines again
+ * that already serve but are not listed yet. */
 #include "shard/core/running_actions.h"
 #include "shard/state/cohort.h"
 
@@ -46,7 +46,7 @@ static enum err decide_now(struct core *core, struct turn *turn)
     input.mark_context = turn;
     input.parked = parking_parked(core->parking, &input.parked_count);
     err = decide(core->decider, &input, &turn->decision);
-    /* Without memory the ages stay as they were and are a cycle late, which is harmless. */
+    /* If memory runs out, the ages are updated a cycle later, which is harmless. */
     if (!err) (void)parking_note(core->parking, turn->decision);
     if (!err) (void)ledger_note(core->ledger, turn->decision);
     return err;
@@ -54,8 +54,8 @@ static enum err decide_now(struct core *core, struct turn *turn)
 
 /* --- safety limits --- */
 
-/* The limits are not applied when no action is executed, because every held action would request
- * another cycle, without end. */
+/* If no action is executed, the safety limits are not applied, because every held action would
+ * request another cycle, without end. */
 static enum err rails_now(struct core *core, struct turn *turn)
 {
     static const struct rails_options open = {0};
@@ -103,9 +103,9 @@ static void actions_hold(struct core *core, struct turn *turn)
 
 /* --- queueing --- */
 
-/* True if the action must not be queued: the machine is no longer, or not yet again, in the
- * action's first state, its state is in doubt, or it is in back-off. For an unknown machine returns
- * false, because the action itself checks that. */
+/* Returns true if the action must not be queued: the machine is not in the state that the action
+ * begins with, its state is in doubt, or the machine is in back-off. Returns false for an unknown
+ * machine, because the action itself checks that the machine is known. */
 static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
@@ -117,8 +117,8 @@ static bool moot(struct core *core, const struct action *action)
             row_actual(core->inventory, row)->traits.state != call_rule_of(action->kind)->before);
 }
 
-/* Phase 1 lists its actions Need by Need, as many for each as its verdict counts. `end` is the end
- * of the actions of verdict `at` - 1. */
+/* Phase 1 lists its actions in the order of the verdicts, and each verdict counts its actions.
+ * `end` is the index after the last action of verdict `at` - 1. */
 struct buyers {
     size_t at, end;
 };
@@ -186,8 +186,8 @@ static enum err dispatch(struct core *core, struct turn *turn)
     else if (core->running->settled)
         enqueue(core, turn);
     if (!turn->passed.actions_held) return ERR_OK;
-    /* Actions held by the limit may run in the next cycle. Actions held by the cap may not, because
-     * time has to pass. */
+    /* Actions held by the action limit may run in the next cycle. Reclaims held by the reclaim cap
+     * need more time, so the cap requests no cycle. */
     core->counts.deferred += turn->passed.actions_held;
     (void)effects_add(core->out, EFFECT_CYCLE_SOON);
     return ERR_OK;

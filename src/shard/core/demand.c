@@ -50,7 +50,7 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
         err = needs_mark_reported(core->needs, cluster); /* a held roll-up counts as reported too */
     } else {
         err = needs_replace(core->needs, client->name, rows, count, &own);
-        /* Without memory a wait may be unmeasured until the next roll-up; demand applies anyway. */
+        /* Without memory the waits are not measured until the next roll-up. The demand applies. */
         if (!err) (void)waits_update(core, client);
     }
     if (err) goto rejected;
@@ -122,7 +122,7 @@ void waits_over(struct core *core, const struct machine *machine)
 
     if (direct && direct->kind_birth == kind->birth) wait_end(core, direct);
     if (!kind || kind->same) return;
-    /* Folded gangs: the machine was bought for their profile without Same. */
+    /* Also ends the waits of gangs that were folded into the profile by dropping Same. */
     while ((entry = map_next(&client->waits, &cursor))) {
         struct latency_wait *wait = entry->value;
         const struct kind *gang = slot_map_get(&core->needs->kind_slots, wait->kind_slot);

@@ -20,8 +20,7 @@
  * wants it in the meantime (WORK_DRAINED, drain_repeat). */
 #include "shard/core/running_actions.h"
 
-/* The least time that a provider gets to shut an empty machine down, even if the operator used up
- * the grace period. */
+/* The least time for the provider to shut down a machine, even after the whole grace period. */
 enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
 
 const char *drain_wait_name(enum drain_wait wait)
@@ -44,7 +43,7 @@ static mono_time grace_end(const struct machine_task *task)
 
 /* --- the operator to wait for --- */
 
-/* Returns until when an operator without a session may return. False: no operator is expected. */
+/* Returns false if no absent operator may return. Else sets *ret_until to the latest time. */
 static bool operator_returns_until(const struct core *core, struct str cluster,
                                    mono_time *ret_until)
 {
@@ -58,7 +57,7 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
     return core->options.restarted && core->options.operators_reported;
 }
 
-/* Returns the time until which a new drain waits for the operator. False: no wait. */
+/* Returns false if a new drain need not wait for its operator. Else sets *ret_until to the end. */
 static bool operator_wait(struct core *core, struct machine_task *task, mono_time *ret_until)
 {
     const struct cluster_client *client = client_find(&core->clients, task->cluster);
@@ -83,7 +82,7 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
     return false;
 }
 
-/* False: out of memory. Without a session no reclaim is sent, which is not an error. */
+/* Sends the reclaim to the operator, if it has a session. Returns false if memory runs out. */
 static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms)
 {
     struct effect *effect;
@@ -115,8 +114,8 @@ static bool drain_start(struct core *core, struct machine_task *task, struct mac
     return task_move(core, task, m, false);
 }
 
-/* The remaining grace period, but at least enough time to shut the machine down, unless the whole
- * grace period was shorter. */
+/* Returns the remaining grace period, but at least PROVIDER_GRACE_LEAST_MS. The result never
+ * exceeds the whole grace period, if that is known. */
 static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now)
 {
     uint64_t left = mono_elapsed_ms(now, grace_end(task));
@@ -126,7 +125,6 @@ static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now
     return min_u64(task->grace_ms, max_u64(left, PROVIDER_GRACE_LEAST_MS));
 }
 
-/* For machines already drained, by their operator or by the provider, only a Get is sent. */
 static void drain_call(struct core *core, struct machine_task *task)
 {
     uint64_t grace_ms = provider_grace_ms(task, core->now);
@@ -197,10 +195,10 @@ void drain_due(struct core *core, struct machine_task *task)
     drain_wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
 }
 
-/* --- operators that come and go --- */
+/* --- operators that connect and disconnect --- */
 
-/* An operator that returned is sent the reclaim again, because it may have been away when the drain
- * began, or may have lost the reclaim. The operator recognises the reclaim by its number. */
+/* Sends the reclaim again to an operator that returned. The operator may have been away when the
+ * drain began, or may have lost the reclaim. The operator recognises the reclaim by its number. */
 static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link)
 {
     uint64_t left_ms = mono_elapsed_ms(core->now, grace_end(task));
@@ -236,8 +234,8 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
 
 /* --- reports --- */
 
-/* True if this process assigned this number. A number of an earlier process is within both bounds
- * only by an accident of one in some billions. */
+/* Returns true if this process assigned the number. A number of an earlier process passes both
+ * bounds with a probability of one in some billions. */
 static bool number_is_ours(const struct core *core, uint64_t number)
 {
     uint32_t serial = (uint32_t)(number >> 32), slot = (uint32_t)number;
@@ -245,9 +243,9 @@ static bool number_is_ours(const struct core *core, uint64_t number)
     return serial && serial <= core->running->serial && slot < core->running->slots.used;
 }
 
-/* True if an order of an earlier process may still be active. Such orders end with the longest
- * grace period plus the return time after our start. After that, the operator gets a new reclaim if
- * the machine must be drained. */
+/* Returns true if a reclaim of an earlier process may still be active. All such reclaims end at
+ * most RECLAIM_GRACE_MS plus operator_return_ms after the start of this process. Afterwards the
+ * operator gets a new reclaim if the machine must be drained. */
 static bool earlier_orders_count(const struct core *core)
 {
     const struct running_actions *h = core->running;
@@ -272,7 +270,7 @@ static enum err drain_open(struct core *core, struct str machine, struct str clu
     return err;
 }
 
-/* An earlier process of this shard ordered the reclaim, but ended before draining the machine. */
+/* Continues a reclaim that an earlier process of this shard ordered but did not finish. */
 static void drain_resume(struct core *core, const struct drain_report *report)
 {
     const struct machine_work *w = work_find(core, report->machine);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Effects: what the core asks the driver to do, in order.
+/* Effects: what the shard's core (core.h) asks its driver (src/shard) to do, in order.
  *
- * The core has no side effects. It appends effects to a list; the driver (src/shard) executes them
- * in order on the loop's thread and reports each result to the core. Everything that an effect
- * points to is in the arena of its list. Therefore a list can be passed as a whole from the decide
- * thread to the loop, and freed as a whole. */
+ * The core has no side effects. It appends effects to a list; the driver executes them in order on
+ * the loop's thread and reports each result to the core. Everything that an effect points to is in
+ * its list's arena. So a list can be passed as a whole from the decide thread to the loop, and
+ * freed as a whole. */
 #ifndef SHARD_CORE_EFFECTS_H
 #define SHARD_CORE_EFFECTS_H
 #include "base/arena.h"
@@ -42,8 +42,8 @@ enum effect_kind {
     /* Messages to an operator. */
     EFFECT_ASK_BLOB,   /* answered by core_blob() exactly once, even without a session */
     EFFECT_RECLAIM,    /* no answer is awaited */
-    EFFECT_NODE_STATE, /* a newer one replaces a waiting one of the same machine */
-    EFFECT_CAPACITY,   /* a newer one replaces a waiting one of the same fingerprint */
+    EFFECT_NODE_STATE, /* replaces a waiting NODE_STATE of the same machine */
+    EFFECT_CAPACITY,   /* replaces a waiting CAPACITY of the same fingerprint */
     /* For people. */
     EFFECT_AUDIT,
     EFFECT_LOG,
@@ -51,7 +51,7 @@ enum effect_kind {
     EFFECT_CYCLE_SOON, /* asks for an early cycle, because held or dropped work may now proceed */
 };
 
-/* Histograms of shard.md 18; names without their prefix. */
+/* Histograms of shard.md, section 18. The names in comments lack their prefix. */
 enum core_histogram {
     OBSERVE_PROVISIONING_LATENCY, /* provisioning_latency_seconds */
     OBSERVE_CONFIGURE,            /* configure_phase_seconds */
@@ -60,7 +60,7 @@ enum core_histogram {
     OBSERVE_COUNT
 };
 
-/* AvailableCapacityUpdate: how likely a request gets machines. Numbers as on the wire. */
+/* How likely a request gets machines, with the numbers of AvailableCapacityUpdate on the wire. */
 enum confidence {
     CONFIDENCE_NONE = 1,
     CONFIDENCE_LOW = 2,
@@ -83,7 +83,7 @@ struct effect {
     struct str machine;  /* machine id */
     struct str cluster;  /* the operator's cluster, or the cluster of Configure */
     uint64_t timeout_ms; /* for provider calls and ASK_BLOB */
-    struct str frame;    /* NODE_STATE: the encoded frame, from the driver, in the list's arena */
+    struct str frame;    /* NODE_STATE: the frame that the driver encoded into the list's arena */
     union {
         struct { /* fields of CONFIGURE; the metadata is shard_metadata, sorted by key */
             const struct label *metadata;
@@ -104,7 +104,7 @@ struct effect {
             const char *reason; /* for example "phase1.idle"; static */
             struct str error;   /* reason of a failure; else empty */
         } audit;
-        struct { /* LOG: texts as in shard.md 20, because alerts search for them */
+        struct { /* LOG: the texts of shard.md, section 20, for which alerts search */
             enum core_level level;
             const char *text;   /* static text */
             struct str details; /* "key=value key=value" */
@@ -120,8 +120,8 @@ struct effects { /* the owner zeroes the struct and calls effects_init() */
     struct arena arena;
     struct effect *items;
     size_t count, capacity;
-    /* What was copied last. Copies are shared, because most effects of a list are about similar
-     * machines bought for the same Needs. */
+    /* The labels and the profile copied last. Later effects share these copies, because most
+     * effects of a list are about similar machines bought for the same Needs. */
     struct effects_labels {
         const struct label *at;
         size_t count;
@@ -135,7 +135,7 @@ void effects_deinit(struct effects *effects);
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
 void effect_check(const struct effect *effect); /* asserts that all fields of its kind are set */
 
-/* Copies a text to *at and moves *at behind the copy. The caller provides the space. */
+/* Copies a text to *at and moves *at past the copy. The caller provides the space. */
 static inline struct str text_put(char **at, struct str text)
 {
     struct str copy = str_of(*at, text.len);
@@ -150,8 +150,8 @@ enum err text_copy(struct arena *arena, struct str text, struct str *ret_text); 
 enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
                      struct label **ret_copy);
 
-/* Copies that live as long as the list. Make them before adding the effect that uses them. Without
- * memory: ERR_NOMEM or NULL. */
+/* Return copies that live as long as the list. Make copies before adding the effect that uses them.
+ * ERR_NOMEM or NULL. */
 enum err effects_labels(struct effects *effects, const struct label *labels, size_t count,
                         const struct label **ret_labels);
 const struct machine *effects_machine(struct effects *effects, const struct machine *machine);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only place that changes a machine. Every change, arrival and removal is passed on from here
- * to the operator, the counts and the running actions, so that none of them misses a change.
+/* The only file that changes machines. It reports every change, arrival and removal to the
+ * operator, the counts and the running actions, so that all of them stay correct.
  *
  * All or nothing: everything that may run out of memory happens before the inventory changes. */
 #include "shard/core/core_internal.h"
@@ -17,8 +17,8 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     struct str name;
     enum err err;
 
-    /* An operator without a session learns the machines of its cluster from the resync. The state
-     * of a machine that left the cluster is sent now, and the sessions keep it for the operator. */
+    /* The next session of an absent operator gets its cluster's machines by a resync. The state of
+     * a machine that left the cluster is sent now, and the driver keeps it for the operator. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
     err = text_copy(&core->out->arena, cluster, &name);
     if (err) return err;
@@ -32,7 +32,7 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     return ERR_OK;
 }
 
-/* Removes the fields without meaning in the machine's state. The inventory does not store them. */
+/* Clears the fields without meaning in the machine's state. The inventory does not store them. */
 static struct machine meaning(const struct machine *given)
 {
     struct machine m = *given;

@@ -269,14 +269,14 @@ void tasks_plan(struct core *core)
 
 /* --- closing --- */
 
-/* The task has ended. List records that are read from now on are newer than its end. */
+/* Called when a task has ended. List records read from now on are newer than the task's end. */
 static void work_task_ended(struct core *core, struct machine_work *w)
 {
     enum machine_state said = w->passed_over;
 
     if (w->task) return; /* a new task exists already */
     w->passed_over = MACHINE_UNSPECIFIED;
-    /* If all Lists are full, the next List repeats the record. */
+    /* Only deltas need this check, because the next full List repeats the record. */
     if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said);
     if (w->kind == WORK_QUIET) work_quiet(core, w);
 }
@@ -297,7 +297,7 @@ void task_close(struct core *core, struct machine_task *task)
     task_wait_end(core, task);
     list_remove(&task->place);
     task_free(core, task);
-    if (w->asked && !w->due.place) /* the deadlines of the task replaced that of the Get */
+    if (w->asked && !w->due.place) /* the task's deadlines replaced the deadline of the Get */
         work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     if (!h->list_open)
         work_task_ended(core, w);
@@ -313,7 +313,7 @@ void running_list_begin(struct core *core, enum list_kind kind)
     h->list_cycles = 0;
     if (kind == LIST_FULL || h->deltas) return;
     h->deltas = true;
-    /* Records of pending machines in full Lists were left to the next List: it will be a delta. */
+    /* The last full List skipped pending machines, and the next List is a delta. */
     if (h->overlooked) core->full_list_wanted = true;
 }
 
@@ -353,7 +353,7 @@ void task_unhold(struct core *core, struct machine_task *task)
     task_wait_end(core, task);
     heap_remove(&core->running->due, &task->work->due);
     task->step = STEP_WAITING;
-    task->planned = true; /* the machine is Draining or Configuring, so there is nothing to plan */
+    task->planned = true; /* a Draining or Configuring machine needs no plan */
     list_append(&core->running->ready, &task->place);
     core->counts.queued++;
 }
@@ -381,7 +381,7 @@ static struct machine_task *task_next(const struct running_actions *h)
     return list_empty(from) ? NULL : CONTAINER_OF(from->next, struct machine_task, place);
 }
 
-/* No action may begin any more: waiting tasks end without any call. */
+/* Ends all waiting tasks without any call, because no action may begin any more. */
 static void tasks_suppress(struct core *core)
 {
     struct running_actions *h = core->running;
@@ -414,7 +414,7 @@ void running_start(struct core *core)
         arena_reset(&core->scratch); /* thousands of tasks may begin in one event */
         task_begin(core, task);
     }
-    /* Asks for a cycle at a quarter of the queue, so that it is refilled before it is empty. */
+    /* Requests a cycle when the queue is a quarter full, to refill the queue before it is empty. */
     if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
         effects_add(core->out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;

@@ -4,17 +4,17 @@
  * Most records match the known state and cost one lookup (inventory_list_record). The other records
  * are handled in this order:
  *
- *   1. A record of a machine with an action of ours is ignored. A List lags behind the calls that
+ *   1. A record of a machine with a pending action is ignored. A List lags behind the calls that
  *      run at the same time, so the record is older than the call's answer. Exception: a drain that
  *      waits for its operator has made no call yet. It ends when the provider reports that the
  *      machine is not Configured any more.
  *   2. A record that violates its invariant is refused and counted. The old record stays.
  *   3. A machine in back-off after a refusal is not made available early. The same applies to a
  *      machine with an unanswered call while that call may still be executed.
- *   4. A known machine takes the fields that the provider owns, and keeps our fields as long as the
- *      binding is the same. Every change of state is accepted. A change that is not ours is counted
- *      and logged.
- *   5. An unknown machine in our domains is inserted with the data from its metadata.
+ *   4. A known machine takes the fields that the provider owns, and keeps the shard's fields while
+ *      its cluster is the same. Every change of state is accepted. A change that this shard did
+ *      not order is counted and logged.
+ *   5. An unknown machine in the shard's domains is inserted with the data from its metadata.
  *
  * Machines missing from a full List are removed, unless suspiciously many are missing, because a
  * provider that lost its table, or a List cut short, must not remove the fleet. Such machines are
@@ -27,9 +27,9 @@
 
 enum {
     REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
-    REMOVAL_CONFIRMATIONS = 3, /* the same number as for roll-ups */
-    LIST_LINES_MOST = 20,      /* per kind and List: refused records that are logged individually */
-    SPOILT_MOST = 6,           /* at most 64 Lists between full ones if each has refused records */
+    REMOVAL_CONFIRMATIONS = 3, /* Lists in a row; roll-ups need the same number */
+    LIST_LINES_MOST = 20,      /* refused records logged one by one, per kind and List */
+    SPOILT_MOST = 6,           /* full Lists with refused records are at most 2^6 Lists apart */
 };
 
 void core_list_begin(struct core *core, enum list_kind kind)
@@ -42,7 +42,7 @@ void core_list_begin(struct core *core, enum list_kind kind)
     l->failed = false;
     l->settles = core->running->settle_due;
     l->records = l->refused = l->surprises = l->nameless = l->untaken = 0;
-    if (kind == LIST_FULL) { /* wanted again until the end: the domains may change meanwhile */
+    if (kind == LIST_FULL) { /* reset now: domains that change during this List set it again */
         l->owed = l->owed || core->full_list_wanted;
         core->full_list_wanted = false;
     }
@@ -59,8 +59,8 @@ static bool is_bare(const struct core *core)
     return inventory_counts(core->inventory).machines == 0;
 }
 
-/* After a List without any machine the next List is treated like the first. With partial knowledge
- * the shard would buy the remaining machines again. */
+/* Returns true before the first complete List, and when machines appear after an empty List. With
+ * partial knowledge the shard would buy the remaining machines again. */
 bool reconcile_is_blind(const struct core *core)
 {
     return !core->listing.listed || (core->listing.empty && !is_bare(core));
@@ -110,7 +110,7 @@ static bool record_is_sound(struct core *core, const struct machine *machine)
 
 /* --- one record --- */
 
-/* Restores from the metadata the Need for which the machine was bought. Bad entries are ignored. */
+/* Restores the Need for which the machine was bought from its metadata. Ignores bad entries. */
 static void record_restore(struct core *core, struct machine *machine, const struct label *metadata,
                            size_t count)
 {
@@ -125,11 +125,11 @@ static void record_restore(struct core *core, struct machine *machine, const str
     machine->promised = ours.promised;
 }
 
-/* Counts and logs a change of state that we did not order. The change is accepted. */
+/* Counts and logs a change of state that this shard did not order. The change is accepted. */
 static void record_surprise(struct core *core, const struct machine *is, enum machine_state was,
                             enum machine_edge edge, const char *cluster_was)
 {
-    /* A machine leaves a stable state only by an order, and we gave none. */
+    /* A machine leaves a stable state only by an order, and this shard gave no order. */
     bool foreign = edge == EDGE_FOREIGN || (edge == EDGE_DRIVEN && machine_state_stable(was));
     char from[MACHINE_NAME_CAP], to[MACHINE_NAME_CAP];
 
@@ -155,32 +155,33 @@ struct record { /* a record as the provider sent it */
     bool got; /* from a Get, which is sent at the end of a back-off */
 };
 
-/* True for states that make a machine available. In back-off it would be refused again at once. */
+/* Returns true if decisions could use the machine. A machine in back-off must not be used, because
+ * the provider would probably refuse again. */
 static bool reconcile_is_free(enum machine_state state)
 {
     return state == MACHINE_IDLE || state == MACHINE_SPECULATIVE;
 }
 
-/* Fills our fields of the new record. True if the binding differs from the known one. */
+/* Fills the fields that the shard owns in the new record. True if the machine's cluster changed. */
 static bool record_bind(struct core *core, const struct record *record, const struct machine *was,
                         struct machine *to)
 {
     bool rebound, kept;
 
-    /* A provider may report the cluster of a Configure only when the Configure is done. */
+    /* Some providers report the cluster of a Configure only after the Configure. */
     if (to->state == MACHINE_CONFIGURING && was->state == MACHINE_CONFIGURING && !to->cluster.len)
         to->cluster = was->cluster;
     rebound = to->cluster.len && !str_equal(to->cluster, was->cluster);
     kept = machine_state_keeps_stamp(was->state) && !rebound;
     if (machine_state_keeps_stamp(to->state) && !kept) {
-        /* Bound by us before an answer was lost, or by another process: metadata names the Need. */
+        /* An unanswered call or another process bound the machine. The metadata names the Need. */
         record_restore(core, to, record->metadata, record->metadata_count);
     } else {
         to->stamp = was->stamp;
         to->destination = was->destination;
         to->promised = was->promised;
     }
-    /* Created, but answered before the end: kept for the Need that bought it (decision.md § 2). */
+    /* An asynchronous Create is done: keep the machine for its Need (decision.md § 2). */
     if (was->state == MACHINE_CREATING && to->state == MACHINE_IDLE)
         to->promised = (struct machine_promise){.cluster = was->destination,
                                                 .fingerprint = was->stamp.fingerprint,
@@ -224,8 +225,8 @@ static enum err record_unknown(struct core *core, const struct record *record)
     return core_admit(core, &to, NULL);
 }
 
-/* The rules allow a cluster on an Idle or Deleting machine, but such a machine serves no cluster.
- * The record then refers to a copy without cluster, in `room`. */
+/* Returns a record. A provider may report a cluster for an Idle or Deleting machine, although the
+ * machine serves no cluster. The record then refers to a copy without the cluster, in `room`. */
 static struct record record_of(const struct machine *said, const struct label *metadata,
                                size_t metadata_count, bool got, struct machine *room)
 {
@@ -237,7 +238,7 @@ static struct record record_of(const struct machine *said, const struct label *m
     return (struct record){said, metadata, metadata_count, got};
 }
 
-/* True if the record is accepted although the machine has an action of ours. */
+/* Returns true if the record is accepted although the machine has a pending action. */
 static bool record_overtakes(struct core *core, const struct record *record)
 {
     enum machine_fault fault;
@@ -310,7 +311,7 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
     reconcile_gone(core, id);
 }
 
-/* Those that may go: without an action of ours that the provider knows of. */
+/* Returns the machines missing since List `since` that have no provider call running. */
 static enum err machines_missing(struct core *core, uint32_t since, struct str **ret_ids,
                                  size_t *ret_count)
 {
@@ -323,7 +324,7 @@ static enum err machines_missing(struct core *core, uint32_t since, struct str *
         if (!core_is_pending(core, ids[i]) || running_waits_for_operator(core, ids[i]))
             ids[kept++] = ids[i];
         else
-            core->full_list_wanted = true; /* a delta would not leave the machine out again */
+            core->full_list_wanted = true; /* only a full List shows missing machines */
     *ret_ids = ids;
     *ret_count = kept;
     return ERR_OK;
@@ -355,7 +356,7 @@ static void machines_remove(struct core *core, const struct str *ids, size_t cou
 }
 
 /* Returns the number of machines that no List from number `since` on contained, including pending
- * ones. Out of memory: `unknown`. */
+ * machines. Returns `unknown` if out of memory. */
 static size_t list_left_out(struct core *core, uint32_t since, size_t unknown)
 {
     struct str *ids;
@@ -365,8 +366,8 @@ static size_t list_left_out(struct core *core, uint32_t since, size_t unknown)
     return count;
 }
 
-/* An incomplete List proves nothing about missing machines. But if it contains a machine that the
- * held Lists left out, those Lists were wrong, and the count of three starts again. */
+/* An incomplete List proves nothing about missing machines. But if the List contains a machine that
+ * held Lists left out, the held Lists were wrong, and the count of confirmations restarts. */
 static void list_cut(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -414,14 +415,14 @@ static void list_remove_missing(struct core *core)
         core->full_list_wanted = true;
         return;
     }
-    if (count < left_out) core->full_list_wanted = true; /* a delta would not repeat this */
+    if (count < left_out) core->full_list_wanted = true; /* deltas do not show missing machines */
     core_log(core, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d",
              count, REMOVAL_CONFIRMATIONS);
     machines_remove(core, ids, count);
 }
 
 /* Refused records may be valid next time, but only a full List repeats them. So a full List is
- * requested, and ever more rarely while full Lists contain refused records too. */
+ * requested, but less and less often while full Lists contain refused records too. */
 static void list_ask_again(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -453,10 +454,10 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
         if (l->kind == LIST_FULL) l->owed = false;
         if (l->kind == LIST_FULL) l->empty = !l->records && is_bare(core);
         /* An empty full List may come from a provider that has not loaded its table yet. Deltas
-         * based on it would never be complete. */
+         * would then never report the machines of the table, so another full List is requested. */
         if (l->empty) core->full_list_wanted = true;
         list_ask_again(core);
-        if (!l->holds) l->listed = true; /* else it is not believed yet */
+        if (!l->holds) l->listed = true; /* a held List is not trusted yet */
         if (!l->holds && l->settles) core->running->settled = true;
     } else {
         if (l->kind == LIST_FULL) list_cut(core);

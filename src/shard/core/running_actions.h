@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running actions, and the machines that the shard must look at again.
+/* Running actions, and the machines that the shard must check again.
  *
  *   task   an action, from the moment it is queued until its last effect is answered. At most one
  *          per machine; in this time the machine is *pending*
- *   work   what the shard has to do with a machine: its task, or why and when the shard must look
- *          at the machine again. At most one per machine
+ *   work   what the shard has to do with a machine: its task, or why and when the shard must check
+ *          the machine again. At most one per machine
  *
  * A machine that is in a passing state or Failed always has a task or such a reason, so that no
  * machine is stuck for ever (tests/lib/shard_check.h). The work record is allocated before a task
@@ -25,9 +25,9 @@
 
 enum task_step {
     STEP_WAITING,
-    STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Not running */
-    STEP_CREATE,   /* this and the next steps: the provider was called and has not answered */
-    STEP_BLOB,     /* the operator was asked for a bootstrap blob. Not counted as running */
+    STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Uses no slot */
+    STEP_CREATE,   /* this step and later ones, except STEP_BLOB: waits for the provider's answer */
+    STEP_BLOB,     /* the operator was asked for a bootstrap blob. Uses no slot */
     STEP_CONFIGURE,
     STEP_DRAIN,
     STEP_DELETE,
@@ -43,13 +43,13 @@ struct machine_task {
     struct machine_work *work; /* work record of the machine; exists as long as the task */
     struct list place;         /* in the list of waiting tasks; detached while the task runs */
     uint64_t number;           /* action number of its effects */
-    struct kind *kind;         /* Bootstrap, Provision: the Need's profile; a reference is held */
+    struct kind *kind;         /* Bootstrap, Provision: a reference to the Need's profile */
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;
     bool planned;  /* the inventory counts the action as begun, or need not count it */
     bool draining; /* the machine is already Draining, and the operator has the reclaim */
-    bool drained;  /* the operator need not be waited for any more */
+    bool drained;  /* the task does not wait for the operator any more */
     bool blob;     /* the driver has the blob; Configure is next */
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
@@ -60,7 +60,7 @@ struct machine_task {
     size_t size;         /* size of the memory block with the task and its texts */
 };
 
-enum { OVERDUE_MS = 60 * 1000 }; /* added to an effect's own deadline */
+enum { OVERDUE_MS = 60 * 1000 }; /* extra time for an effect's answer after its own deadline */
 
 /* Creates a waiting task. Texts are copied. ERR_FULL, ERR_NOMEM. */
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
@@ -69,26 +69,26 @@ enum err task_open(struct core *core, const struct action *action, const struct 
 void task_close(struct core *core, struct machine_task *task);
 struct machine_task *task_find(const struct core *core, struct str machine); /* NULL: none */
 struct machine_task *task_numbered(const struct core *core, uint64_t number);
-/* True if a task of the machine ended while the current List was being read, because then the
- * List's record may be older. */
+/* Returns true if a task of the machine ended while the current List was being read. The List's
+ * record may then be older than the task's end. */
 bool task_ended_in_list(const struct core *core, struct str machine);
-/* A Get was answered while a List is being read, and the List's record may be older. Without memory
- * to remember the Get, the List's record is accepted and the next List corrects it. */
+/* Protects the answer of a Get from older records of the List being read. If memory runs out, the
+ * List's record is accepted, and the next List corrects it. */
 void task_shield(struct core *core, struct str machine);
-/* Plans in the inventory the results of the newest waiting tasks. */
+/* Plans the results of the newest waiting tasks in the inventory. */
 void tasks_plan(struct core *core);
-/* Starts as many tasks as there is room for, once the core is settled, and ends the event
- * (core_end). Must be the last call in every event that may have ended a task. */
+/* Starts as many tasks as `concurrency` allows, once no call of an earlier process can run, and
+ * ends the event (core_end). Must be the last call in every event that may have ended a task. */
 void running_start(struct core *core);
-/* Checks in every cycle whether the next List may settle the core. */
+/* Called in every cycle: checks whether calls of an earlier process can still be executed. */
 void running_settle(struct core *core);
-/* The step's answer is due within `timeout_ms`. */
+/* Sets the task's step. The answer to the step is due within `timeout_ms`. */
 void task_await(struct core *core, struct machine_task *task, enum task_step step,
                 uint64_t timeout_ms);
 /* Pauses a running task until `until`, and frees its slot. The task waits for the operator
  * (STEP_OPERATOR) or for a bootstrap blob (STEP_BLOB). */
 void task_hold(struct core *core, struct machine_task *task, enum task_step step, mono_time until);
-/* A held task has received what it waited for. It continues before any task that has not begun. */
+/* Makes a held task ready when its wait has ended. Ready tasks precede waiting tasks. */
 void task_unhold(struct core *core, struct machine_task *task);
 
 /* --- ends of tasks: actions.c --- */
@@ -96,7 +96,7 @@ void task_unhold(struct core *core, struct machine_task *task);
 /* Counts the outcome, writes the audit line and closes the task. `error` is empty on success. */
 void task_end(struct core *core, struct machine_task *task, enum action_outcome outcome,
               struct str error);
-/* Ends a task that may not act any more. `ask`: send a Get to learn the machine's state. */
+/* Ends a task that may not act any more. `ask`: sends a Get to read the machine's state. */
 void task_suppress(struct core *core, struct machine_task *task, bool ask);
 /* Adds the audit line of an action that ended or was not begun. */
 void action_audit(struct core *core, const struct machine_task *task, enum action_outcome outcome,
@@ -104,14 +104,13 @@ void action_audit(struct core *core, const struct machine_task *task, enum actio
 /* Adds an effect of the task. NULL: out of memory. */
 struct effect *task_effect(struct core *core, const struct machine_task *task,
                            enum effect_kind kind, uint64_t timeout_ms);
-/* Adds a call to the provider and awaits its answer. Returns NULL without memory, or when no action
- * may begin any more. Then the task is ended, the machine stays in its passing state, and a later
- * Get resolves that state. */
+/* Adds a call to the provider and awaits its answer. Without memory, or if no action may begin any
+ * more, ends the task and returns NULL. A Get resolves the machine's passing state later. */
 struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step);
-/* Reads the live record of the task's machine. Without a record ends the task and returns false. */
+/* Reads the task's machine. If it has no record, ends the task and returns false. */
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine);
-/* If the machine's domain was taken away after the decision, the machine belongs to another shard.
- * Then ends the task and returns false. */
+/* Ends the task and returns false if the machine's domain was taken away after the decision,
+ * because the machine then belongs to another shard. */
 bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine);
 /* Changes the machine without a provider's record. On failure ends the task and returns false. With
  * `asked`, the provider already received a call, so the machine's state is then in doubt. */
@@ -119,25 +118,25 @@ bool task_move(struct core *core, struct machine_task *task, const struct machin
 /* Copies the fields that the provider owns from `said`. */
 void machine_take(struct machine *machine, const struct machine *said);
 void machine_unbind(struct machine *machine); /* clears cluster, destination and stamp */
-/* The Need that the machine was bought for. */
+/* Returns the Need that the machine was bought for. */
 struct machine_stamp task_stamp(const struct machine_task *task);
 struct machine_promise task_promise(const struct machine_task *task);
-/* The action reached its goal. `good`: forget earlier refusals. */
+/* Ends the task with success. `good`: earlier refusals of the machine are forgotten. */
 void task_done(struct core *core, struct machine_task *task, bool good);
-/* The provider continues the operation on its own; reconciliation detects its end. */
+/* Ends the task early: the provider continues the operation, and reconciliation detects its end. */
 void task_goes_on(struct core *core, struct machine_task *task);
-/* The answer shows a state that none of our steps leads to: the state is accepted. */
+/* Accepts a state that no step of the task leads to, and ends the task with `outcome`. */
 void task_believe(struct core *core, struct machine_task *task, const struct call_answer *answer,
                   enum action_outcome outcome);
-/* The provider, or a check before the call, refused: Failed with "<word>: <text>", and back-off. */
+/* Ends a refused task. The machine becomes Failed with "<word>: <text>" and enters back-off. */
 void task_refuse(struct core *core, struct machine_task *task, struct str text, bool most);
 
 /* The task's deadline has passed. */
 void task_due(struct core *core, struct machine_task *task);
 
-/* The effect of a provider call on a machine: state `before` the call, `passing` while the provider
- * works, `after` at the end. Indexed by step. Steps that wait for an operator have only `effect`
- * and `passing`. */
+/* A provider call: the machine's state `before` the call, `passing` while the provider works, and
+ * `after` the call. Indexed by step. Steps that wait for an operator have no other fields than
+ * `effect` and `passing`. */
 struct call_rule {
     const char *word; /* "create"; NULL: the step makes no call */
     enum effect_kind effect;
@@ -149,31 +148,32 @@ extern const struct call_rule call_rules[STEP_COUNT];
 const struct call_rule *call_rule_of(enum action_kind action);
 const struct call_rule *call_rule_passing(enum machine_state state); /* NULL: not a passing state */
 
-/* -- Steps: each one ends the task or adds the next effect. call_begin: Create and Delete -- */
+/* -- Steps: each function ends the task or adds the next effect. call_begin: Create, Delete -- */
 void call_begin(struct core *core, struct machine_task *task);
-/* The provider has executed or accepted the call. For all four calls. */
+/* Applies the answer of any of the four calls, which the provider has executed or accepted. */
 void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer);
 void bootstrap_begin(struct core *core, struct machine_task *task);
-/* The blob is available and a slot is free: sends Configure. If no action may begin any more, the
- * machine goes back to Idle. */
+/* Sends Configure, because the blob is available and a slot is free. Returns the machine to Idle if
+ * no action may begin any more. */
 void bootstrap_configure(struct core *core, struct machine_task *task);
 void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
                     struct str text);
 void drain_begin(struct core *core, struct machine_task *task);
-/* The operator of `cluster` connected or disconnected: updates the drains that wait for it. */
+/* Updates the drains that wait for the operator of `cluster`, which connected or disconnected. */
 void drains_session(struct core *core, struct str cluster, enum operator_link link);
 void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts);
 /* Drains a machine without its operator, which has already drained it. ERR_FULL, ERR_NOMEM. */
 enum err drain_repeat(struct core *core, const struct machine *machine);
-/* The wait for the operator is over: the task returns to the queue. */
+/* Ends the wait for the operator and returns the task to the queue. */
 void drain_due(struct core *core, struct machine_task *task);
 
 /* --- work: work.c --- */
 
 enum work_kind {
     WORK_QUIET,   /* nothing to do; only remembers refusals for a while */
-    WORK_PASSING, /* the provider works on the machine; if too long: Get, then the call again */
+    WORK_PASSING, /* the provider works on the machine; after a timeout a Get, then the call
+                   * again */
     WORK_DOUBT,   /* the outcome of a call is unknown; Get until the provider reports a state */
     WORK_REFUSED, /* in back-off; then a Get, whose answer is accepted */
     WORK_FAILED,  /* the provider reports Failed; Delete, with growing pauses */
@@ -185,47 +185,47 @@ struct machine_work {
     struct table_link link;    /* in running_actions.works, by machine */
     struct machine_task *task; /* NULL: none */
     struct list ended;         /* in running_actions.ended, or detached */
-    struct heap_node due;      /* the task's deadline while there is a task */
+    struct heap_node due;      /* the task's deadline if there is a task, else the work's */
     struct kind *kind_held;    /* Configuring: the profile for requesting a blob; NULL: unknown */
     mono_time since;           /* start of the passing state */
     mono_time until;           /* REFUSED: end of the back-off */
-    mono_time may_run; /* DOUBT: until then the unanswered call may still be executed, although the
-                        * machine is still as before the call */
+    mono_time may_run; /* DOUBT: until then the unanswered call may be executed, even if the machine
+                        * is as before the call */
     uint64_t grace_ms; /* grace period of a Draining machine */
     enum work_kind kind;
-    enum machine_state passed_over; /* record's state, ignored: the machine was pending; 0: none */
+    enum machine_state passed_over; /* state in the List record ignored while pending; 0: none */
     enum machine_state before;      /* DOUBT: the machine's state before the call */
     bool repeated;                  /* DOUBT: the call was a repetition, so the state before the
                                      * call may also be the passing state */
     uint32_t drained_for; /* hash of the cluster whose operator drained the machine; 0: none */
     uint8_t refusals;     /* refused actions in a row */
     uint8_t tries;        /* Gets in a row without a useful answer */
-    bool measured;        /* `since` is exact: it is not merely when we first saw the state */
+    bool measured;        /* false: `since` is only when the shard first saw the state */
     bool asked;           /* a Get is under way */
-    bool stale;           /* an action began or a List had a record after the Get was sent: its
+    bool stale;           /* an action began or a List had a record after the Get was sent, so the
                            * answer may be outdated */
-    bool again;           /* repeat the call: still in the passing state, or no Get is needed */
+    bool again;           /* repeat the call, without another Get */
     uint8_t id_len;
     char id[];
 };
 enum {
-    /* Gets under way at once: as many as actions, but at least ASKING_LEAST and at most
+    /* The most Gets under way at once: `concurrency`, but at least ASKING_LEAST and at most
      * ASKING_MOST. Further Gets wait for a cycle. */
     ASKING_LEAST = 64,
     ASKING_MOST = 4096,
     DOUBT_FIRST_MS = 5 * 1000, /* first pause between useless Gets; doubles up to DOUBT_MOST_MS */
     DOUBT_MOST_MS = 300 * 1000,
     LIST_LATE_CYCLES = 3, /* if a List takes longer, Gets query machines in a passing state */
-    DOUBT_TRIES_MOST = 5, /* for a machine not in a passing state; then a full List decides */
+    DOUBT_TRIES_MOST = 5, /* Gets for a machine in a stable state; then a full List decides */
 };
 
 struct machine_work *work_find(const struct core *core, struct str machine); /* NULL: none */
 /* Finds or creates the work record. NULL: out of memory. */
 struct machine_work *work_make(struct core *core, struct str machine);
 void work_due(struct core *core, struct machine_work *w, mono_time due);
-/* The machine needs nothing beyond its task. A record that remembers refusals stays for a while. */
+/* Notes that the machine needs nothing beyond its task. A record of refusals stays for a while. */
 void work_quiet(struct core *core, struct machine_work *w);
-/* The machine needs nothing, and its refusals are forgotten. */
+/* Notes that the machine needs nothing, and forgets its refusals. */
 void work_forget(struct core *core, struct machine_work *w);
 /* Frees the record if there is nothing to do or to remember. */
 void work_settle(struct core *core, struct machine_work *w);
@@ -234,16 +234,16 @@ void work_unplan(struct core *core, struct machine_work *w);
 /* Called when a task ends, to record what its machine needs next. */
 void work_passing(struct core *core, const struct machine_task *task);
 void work_doubt(struct core *core, const struct machine_task *task);
-/* The last call was not executed and will not be: accept the state from a Get. */
+/* Accepts the state from a Get, because the last call was not and will not be executed. */
 void work_ask(struct core *core, const struct machine_task *task);
-/* The provider was never called: repeat the call, without a Get. */
+/* Repeats the call later without a Get, because the provider was never called. */
 void work_unsent(struct core *core, const struct machine_task *task);
-/* The action was refused. For a drain, remembers that the operator need not be waited for. If the
- * machine turns out to be still Configured, the drain is repeated. */
+/* Puts the machine in back-off after a refusal. After a refused drain, the machine is drained again
+ * without waiting for the operator, if it turns out to be still Configured. */
 void work_refused(struct core *core, const struct machine_task *task, bool most);
 void work_failed(struct core *core, struct machine_work *w, bool most);
-/* A List contained this state while the machine was pending. If our state differs later, send a Get
- * when there is capacity. */
+/* Notes the state that a List contained while the machine was pending. If the shard's state differs
+ * later, the machine is queried by Get when a Get slot is free. */
 void work_look(struct core *core, struct str machine, enum machine_state said);
 /* Handles all due work. Called before the decision of a cycle. */
 void works_run(struct core *core);
@@ -252,20 +252,20 @@ void works_run(struct core *core);
 
 struct running_actions {
     uint64_t bytes;
-    struct slot_map slots; /* tasks by the low half of their number */
+    struct slot_map slots; /* tasks, indexed by the low half of their number */
     struct list ended;     /* work whose task ended while the current List was being read */
     struct list waiting;
     struct list ready; /* held tasks that may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */
-    bool dropped;      /* an action found the queue full: a cycle must follow when it has drained */
+    bool dropped;      /* the queue was full for an action; request a cycle when it has room */
     bool list_open;
     uint32_t list_cycles; /* cycles since the current List began */
-    bool deltas;          /* the Lists are deltas, with occasional full ones */
+    bool deltas;          /* the provider sends deltas, with occasional full Lists */
     bool overlooked;      /* a List contained a pending machine */
     struct table works;
     struct heap due;
     uint32_t asking;
-    bool settle_due; /* calls of an earlier process have ended: the next List settles the core */
+    bool settle_due; /* calls of an earlier process have ended; the next List sets `settled` */
     bool settled;    /* no call of an earlier process can still be executed */
     bool settle_said;
     bool opened; /* `opened_at` is set */

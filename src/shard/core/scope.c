@@ -2,10 +2,9 @@
 /* The machines of this shard: those in the domains assigned to it, or all machines if no domain was
  * ever assigned.
  *
- * A machine outside our domains is neither inserted nor used in decisions. A machine that serves a
- * cluster when its domain is taken away continues to serve. Once it is free, it is removed before
- * the next decision. The ids of the machines outside are stored, so that this costs nothing when
- * there are none. */
+ * A machine outside the shard's domains is neither inserted nor used in decisions. A machine that
+ * serves a cluster when its domain is taken away continues to serve. Once it is free, it is removed
+ * before the next decision. The ids of such machines are stored, so that no search is needed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,7 +120,7 @@ enum err core_scope(struct core *core, bool given, const struct label *domains, 
     if (err) goto discard;
     scope_deinit(&core->scope);
     core->scope = next;
-    core->full_list_wanted = true; /* the provider may know machines that are ours now */
+    core->full_list_wanted = true; /* the provider may know machines in the new domains */
     core_log(core, CORE_INFO, "domains of this shard changed", "domains=%zu outside=%zu", count,
              map_count(&core->scope.outside));
     if (given && !count)
@@ -144,7 +143,7 @@ static bool scope_is_free(const struct core *core, const struct machine_row *row
     return state == MACHINE_SPECULATIVE || state == MACHINE_IDLE || state == MACHINE_FAILED;
 }
 
-/* Bound on the walk once one machine was found, because thousands of domains may be taken away. */
+/* Bound of the walk in core_serving() once a machine is found: many machines may be outside. */
 enum { SERVING_WALK_MAX = 10000 };
 
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,

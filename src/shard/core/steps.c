@@ -78,10 +78,10 @@ void call_begin(struct core *core, struct machine_task *task)
 
 /* --- Bootstrap --- */
 
-/* The stamp is set before the provider is called, so that the next decision counts the machine for
- * its Need, and a lost answer does not lose the protection. Until the blob arrives, the provider is
- * not called, and a rollback to Idle leaves nothing on the machine. The task uses no slot while it
- * waits for the blob (STEP_BLOB). Then it waits in `ready` for one and calls the provider. */
+/* Sets the stamp before the provider is called, so that the next decision counts the machine for
+ * its Need, and a lost answer does not lose the Need. The provider is not called before the blob
+ * arrives, so a rollback to Idle leaves nothing on the machine. The task uses no slot while it
+ * waits for the blob (STEP_BLOB). Then it waits in `ready` for a slot and calls the provider. */
 
 static bool steps_blob_ask(struct core *core, struct machine_task *task)
 {
@@ -94,8 +94,8 @@ static bool steps_blob_ask(struct core *core, struct machine_task *task)
     return effect != NULL;
 }
 
-/* The provider was not called: the machine goes back to Idle, and the next cycle derives the action
- * again. For a repeated call the machine keeps the provider's state. */
+/* Returns the machine to Idle, because the provider was not called. The next cycle derives the
+ * action again. For a repeated call the machine keeps the provider's state. */
 static void roll_back(struct core *core, struct machine_task *task, enum action_outcome outcome,
                       struct str text)
 {
@@ -191,7 +191,7 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
     case BLOB_NO_ROOM:
         roll_back(core, task, OUTCOME_BLOB_ERROR, STR("no room for the blob: too many wait"));
         break;
-    case BLOB_ERROR: /* the machine is sound; a back-off would make the shard buy another one */
+    case BLOB_ERROR: /* no back-off: the machine is sound, and the shard would buy another one */
         roll_back(core, task, OUTCOME_BLOB_ERROR, text);
         break;
     }
@@ -199,7 +199,7 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
 
 /* --- answers to calls --- */
 
-/* Sets our fields of the machine for the state in the answer. */
+/* Sets the fields that the shard owns, for the machine state in the answer. */
 static void ack_bind(const struct machine_task *task, struct machine *m, bool done)
 {
     if (task->step == STEP_CONFIGURE) {
@@ -209,7 +209,7 @@ static void ack_bind(const struct machine_task *task, struct machine *m, bool do
         machine_unbind(m);
         if (task->step == STEP_DELETE) m->host_provider = m->host_ref = STR_EMPTY;
         if (task->step == STEP_CREATE && task->cause == CAUSE_STUCK)
-            m->promised = task_promise(task); /* kept for the Need it was bought for */
+            m->promised = task_promise(task); /* kept for the Need that bought the machine */
     }
 }
 
@@ -220,11 +220,11 @@ static void ack_done(struct core *core, struct machine_task *task)
     if (task->step == STEP_DRAIN) effects_observe(core->out, OBSERVE_DRAIN, task->since, core->now);
     if (task->step == STEP_CREATE && task->cause == CAUSE_DECIDED && core_acts(core))
         bootstrap_begin(core, task);
-    else /* Create: held, or repeated long after the decision. A later cycle assigns the machine. */
+    else /* The shard is held or the Create was repeated late: a later cycle assigns the machine. */
         task_done(core, task, task->step != STEP_CREATE);
 }
 
-/* The answer of a Delete of a Failed machine. */
+/* Applies the answer of a Delete of a Failed machine. */
 static void ack_of_failed(struct core *core, struct machine_task *task,
                           const struct call_answer *answer)
 {

@@ -19,7 +19,7 @@ void tally_deinit(struct tally *tally)
     map_free(&tally->zones);
 }
 
-/* The attribute as requirements see it: the field, or else the label with this name. */
+/* Returns the attribute that requirements compare: the field, or else the label with this name. */
 static struct str attribute(const struct machine *machine, struct str key)
 {
     const struct str *value = attributes_find(&machine->attributes, key);
@@ -27,7 +27,7 @@ static struct str attribute(const struct machine *machine, struct str key)
     return value ? *value : STR_EMPTY;
 }
 
-/* NULL: out of memory, or the name is empty. */
+/* Finds or creates an entry. NULL: out of memory, or the name is empty. */
 static struct tally_entry *entry_find(struct map *map, struct str name)
 {
     struct tally_entry *entry = name.len ? map_make(map, name, sizeof *entry) : NULL;
@@ -58,7 +58,7 @@ enum err tally_find(struct tally *tally, const struct machine *machine,
         tally_leave(tally, &place);
         return ERR_NOMEM;
     }
-    /* ERR_INVALID is for NaN, which machine_check() keeps out. */
+    /* ERR_INVALID cannot happen, because machine_check() rejects NaN. */
     (void)penalty_from_dollars(machine->stamp.interruption_dollars, &bucket);
     place.bucket = &tally->by_bucket[machine->state][machine->capacity_type][bucket];
     *ret_place = place;

@@ -23,7 +23,7 @@ struct tally {
 void tally_init(struct tally *tally, uint64_t seed);
 void tally_deinit(struct tally *tally);
 
-/* The entries that count a machine. Contains no text of the machine, so can outlive the record. */
+/* The entries that count a machine. The struct has no text of the machine and can outlive it. */
 struct tally_place {
     struct tally_entry *type, *zone; /* NULL: the machine has none */
     uint32_t *bucket;
@@ -36,11 +36,11 @@ enum err tally_find(struct tally *tally, const struct machine *machine,
 /* Moves a machine's count from one place to another. `from` NULL: the machine is new. `to` NULL:
  * the machine is removed. */
 void tally_move(struct tally *tally, const struct tally_place *from, const struct tally_place *to);
-/* The entries were found with tally_find(), but the machine is not counted there. */
+/* Releases entries from tally_find() that are not used to count the machine. */
 void tally_leave(struct tally *tally, const struct tally_place *place);
 
-/* NULL: no machine has that type. */
+/* Returns the counts of a type, or NULL if no machine has the type. */
 const struct tally_entry *tally_type(const struct tally *tally, struct str type);
-/* Lowest price of the Idle machines of a type; 0 if none is Idle. */
+/* Returns the lowest price of the Idle machines of a type; 0 if none is Idle. */
 double tally_cheapest(struct tally *tally, const struct inventory *inventory, struct str type);
 #endif

@@ -27,8 +27,7 @@ static bool amounts_copy(struct arena *arena, const struct amounts *from, struct
     return true;
 }
 
-/* Returns the row itself if it is in the needs table. A folded row belongs to the decision engine
- * and is copied. */
+/* Returns a row of the needs table itself, but copies a folded row of the decision engine. */
 static const struct demand *need_keep(struct arena *arena, const struct demand *need)
 {
     const struct demand_set *set = &need->cluster->set;
@@ -274,7 +273,7 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
 
 /* --- machines in back-off --- */
 
-enum { LOOKED_MOST = 65536 }; /* work records examined; enough of a larger fleet */
+enum { LOOKED_MOST = 65536 }; /* most work records examined, a sample of a larger fleet */
 
 static int resting_compare(const void *a, const void *b)
 {
@@ -283,7 +282,7 @@ static int resting_compare(const void *a, const void *b)
     return str_compare(x->machine, y->machine);
 }
 
-/* False: the shard may act on the machine, or the provider works on it. */
+/* True if the machine is in back-off. False: the shard may act, or the provider works on it. */
 static bool work_rests(const struct machine_work *w, mono_time now, struct rest *ret_rest)
 {
     mono_time end = {w->due.due};

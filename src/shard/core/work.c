@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pending work for machines without a task: why and when the shard looks at them again. Decide
- * thread.
+/* The pending work for machines without a task: why and when the shard checks the machines
+ * again. Decide thread.
  *
  *           async ack          lasts           still passing
  *   task ------------> PASSING -----> (Get) ----------------> the call again
@@ -117,7 +117,7 @@ void work_forget(struct core *core, struct machine_work *w)
 
 /* --- back-off --- */
 
-/* Doubles with each time in a row. */
+/* Returns the back-off, which doubles with each of the `times` in a row. */
 static uint64_t backoff_ms(uint64_t first_ms, uint64_t most_ms, uint8_t times)
 {
     uint64_t ms = first_ms;
@@ -166,7 +166,7 @@ static void work_get(struct core *core, struct machine_work *w)
     struct effect *effect;
 
     assert(!w->asked);
-    work_due(core, w, mono_after(core->now, 1)); /* without a Get a later cycle tries again */
+    work_due(core, w, mono_after(core->now, 1)); /* a later cycle tries again, if no Get is sent */
     if (h->asking >= asking_most(core) || text_copy(&core->out->arena, work_id(w), &id)) return;
     effect = effects_add(core->out, EFFECT_GET);
     if (!effect) return;
@@ -194,7 +194,7 @@ static void work_remember(struct core *core, struct machine_work *w,
     w->grace_ms = task->grace_ms;
     if (task->drained) w->drained_for = cluster_hash(core, task->cluster);
     if (task->kind && kind_hold(core->needs, &task->kind->profile, &w->kind_held))
-        w->kind_held = NULL; /* the demand is searched for the profile instead */
+        w->kind_held = NULL; /* the profile is searched in the demand instead */
 }
 
 void work_passing(struct core *core, const struct machine_task *task)
@@ -242,8 +242,8 @@ bool running_call_may_run(const struct core *core, struct str machine, enum mach
 
 void work_unsent(struct core *core, const struct machine_task *task)
 {
-    /* Half the time it has already tried, so that a provider that is away for an hour is not called
-     * for all machines in every cycle. */
+    /* Waits half the time since the task's first try, so that a provider that is away for an hour
+     * is not called for all machines in every cycle. */
     uint64_t ms = mono_elapsed_ms(task->since, core->now) / 2;
     struct machine_work *w = task->work;
 
@@ -277,7 +277,7 @@ static bool work_is_drained(const struct core *core, const struct machine_work *
            w->drained_for == cluster_hash(core, machine->cluster);
 }
 
-/* The back-off is that of a refusal. */
+/* Schedules another drain after the back-off of the last refusal. */
 static void work_drained(struct core *core, struct machine_work *w)
 {
     uint32_t cluster = w->drained_for;
@@ -294,7 +294,7 @@ void work_failed(struct core *core, struct machine_work *w, bool most)
     work_due(core, w, mono_after(core->now, rest_ms(core, w, most)));
 }
 
-/* Nothing is to be done about the machine. Refusals are remembered for the longest back-off. */
+/* Ends the work on the machine. Its refusals are remembered for the longest back-off. */
 void work_quiet(struct core *core, struct machine_work *w)
 {
     work_become(core, w, WORK_QUIET);
@@ -309,7 +309,7 @@ void work_quiet(struct core *core, struct machine_work *w)
 
 void work_unplan(struct core *core, struct machine_work *w)
 {
-    /* Usually no plan exists any more. Without memory the plan stays until the next look. */
+    /* Usually no plan exists any more. If memory runs out, the plan stays until the next check. */
     if (inventory_unplan(core->inventory, work_id(w)) != ERR_NOMEM || w->kind != WORK_QUIET) return;
     work_become(core, w, WORK_DOUBT);
     if (!w->asked) work_due(core, w, core->now);
@@ -323,7 +323,7 @@ void work_look(struct core *core, struct str machine, enum machine_state said)
     if (state_passes(said)) return; /* a later record will report the end of the passing state */
     if (core_get(core, machine, &entry) || entry.machine.state == said) return;
     w = work_make(core, machine);
-    /* a full List repeats the record */
+    /* no memory to note the state, so a full List must repeat the record */
     if (!w) core->full_list_wanted = true;
     if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* it is asked for */
     work_kind_set(core, w, WORK_DOUBT);                                 /* the other fields stay */
@@ -359,7 +359,7 @@ void running_unreserve(struct core *core, struct str machine)
     if (w) work_settle(core, w);
 }
 
-/* A passing state that no task of ours started, or whose start was forgotten. */
+/* Records a passing state that no task of this shard started, or whose start was forgotten. */
 static void work_passing_seen(struct core *core, struct machine_work *w, enum machine_state state)
 {
     work_become(core, w, WORK_PASSING);
@@ -372,7 +372,7 @@ void running_changed(struct core *core, const struct machine *machine, enum mach
 {
     struct machine_work *w = work_find(core, machine->id);
 
-    if (!w) return;      /* for a passing or Failed machine running_reserve() has made room */
+    if (!w) return;      /* running_reserve() made room for every passing or Failed machine */
     w->stale = w->asked; /* the result of the Get may be older than this record */
     if (state_passes(machine->state)) {
         work_passing_seen(core, w, machine->state);
@@ -390,13 +390,13 @@ void running_changed(struct core *core, const struct machine *machine, enum mach
         work_drained(core, w);
     else if (machine->state == MACHINE_CONFIGURED && from != MACHINE_FAILED)
         work_forget(core, w);
-    else /* a machine left Failed by a refused drain may still serve, but keeps its back-off */
+    else /* a machine that a refused drain made Failed may still serve, but keeps its back-off */
         work_quiet(core, w);
 }
 
 /* --- answers of Get --- */
 
-/* The record was accepted. Decides what is left to do about the machine. */
+/* Decides what is left to do about a machine after a Get's record was accepted. */
 static void got_settle(struct core *core, struct str machine)
 {
     struct machine_work *w = work_find(core, machine);
@@ -425,7 +425,7 @@ static void got_settle(struct core *core, struct str machine)
     }
 }
 
-/* The Get returned no usable answer. */
+/* Handles a Get that returned no usable answer. */
 static void got_nothing(struct core *core, struct machine_work *w)
 {
     struct inventory_entry entry;
@@ -433,7 +433,7 @@ static void got_nothing(struct core *core, struct machine_work *w)
     if (w->tries < UINT8_MAX) w->tries++;
     if (w->kind == WORK_DOUBT && w->tries >= DOUBT_TRIES_MOST &&
         !core_get(core, work_id(w), &entry) && machine_state_stable(entry.machine.state)) {
-        core->full_list_wanted = true; /* until then no action begins on the machine */
+        core->full_list_wanted = true; /* no action begins on the machine until a full List */
         work_quiet(core, w);
         return;
     }
@@ -473,8 +473,8 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
 
 /* --- what is due --- */
 
-/* The profile that the machine was bought for: stored, or from the demand. After a restart without
- * such demand, from the machine's stamp. NULL: unknown. */
+/* Returns the profile that the machine was bought for, as stored or from the demand. After a
+ * restart without such demand, returns the profile in the machine's stamp. NULL: unknown. */
 static const struct profile *work_profile(struct core *core, const struct machine_work *w,
                                           const struct machine *m)
 {
@@ -503,7 +503,7 @@ static void work_call_again(struct core *core, struct machine_work *w, const str
 
     w->again = false;
     action.key.cluster = action.cluster;
-    /* The profile for the blob request is unknown: look at the machine again later. */
+    /* The profile for the blob request is unknown, or no task could be opened: try later. */
     if ((action.kind == ACTION_BOOTSTRAP && !profile) ||
         task_open(core, &action, profile, CAUSE_STUCK, &task)) {
         w->since = core->now;
@@ -576,9 +576,9 @@ static int compare_since(const void *left, const void *right)
     return str_compare(work_id(a), work_id(b));
 }
 
-/* A List that takes long provides no news in the meantime, but a provider that answers before the
- * operation is done reports the end by List only. So machines in a passing state are queried by
- * Get, the longest first, so that created machines can serve. Without memory, await the List. */
+/* Queries machines in a passing state by Get while a List takes long, the longest first, so that
+ * created machines can serve. Some providers report the end of an operation only in a List. Without
+ * memory the machines wait for the List. */
 static void works_get_instead_of_list(struct core *core)
 {
     struct running_actions *h = core->running;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Phase 1. For each priority level, all Needs are first credited with their own machines (part A),
- * then they are served with the rest (part B). */
+ * and then served from other machines (part B). */
 #include "shard/decide/decider.h"
 
 const enum machine_state own_states[OWN_STATES] = {MACHINE_CONFIGURED, MACHINE_CONFIGURING,
@@ -37,7 +37,7 @@ static const struct key *assign_untouched_key(const struct decider *e, const str
     return slot_map_held(&e->inventory->key_slots, slot);
 }
 
-/* A Need that just took all its own machines and lacks nothing does so again until they change. */
+/* Remembers that a Need took all its own machines and lacks nothing, until the machines change. */
 static void assign_remember(struct row_memory *m, const struct want *w, const struct key *key)
 {
     m->machines = m->configured = 0;
@@ -104,14 +104,14 @@ static void assign_rest(struct decider *e, struct want *w)
     assign_claim(e, w, POOL_OF_SPECULATIVE);
 }
 
-/* The row will probably take the same machines as in the last decision. */
+/* Returns true if the row will probably take the same machines as in the last decision. */
 static bool assign_is_light(const struct course *c)
 {
     return c->kind == COURSE_STEADY || (c->kind == COURSE_TOOK && c->settled);
 }
 
-/* Prefetches what the turns of a level's rows will read. The memory accesses overlap, so that rows
- * do not wait for them one by one. */
+/* Prefetches the memory that the next rows of a priority level will read. The accesses overlap, so
+ * that the rows wait once and not for each access. */
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {
@@ -133,8 +133,8 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
     e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
 }
 
-/* Part A: a steady row takes its key, and a replayed row takes what it took last time. Other rows
- * are decided in full. */
+/* Serves a row in part A. A steady row takes all machines of its key, and a replayed row takes the
+ * machines of the last decision. Other rows are decided in full. */
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
     struct course *c = &row_at(e, row)->course;
@@ -158,7 +158,7 @@ static void assign_own_turn(struct decider *e, uint32_t row)
     assign_turn_add(e, row, from);
 }
 
-/* Part B: replays the row or decides it in full. */
+/* Serves a row in part B: replays the row or decides it in full. */
 static void assign_rest_turn(struct decider *e, const struct turn *turn)
 {
     struct want *w = &e->wants[turn->row];

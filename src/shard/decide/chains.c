@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be acquired, by the value of a key. The entries of a price order that have the same
- * value form a *chain*, in the order they are taken. Strict spreads use chains to find the first
- * machine of a domain.
+/* Groups machines that can be acquired by the value of a label key. The entries of a price order
+ * that have the same value form a *chain*, in the order they are taken. Strict spreads use chains
+ * to find the first machine of a domain.
  *
  * Chains do not depend on a Need's requirements. Entries are matched only when a chain is read, so
  * thousands of Needs with different requirement sets share the same chains. */
@@ -34,13 +34,13 @@ static void ties_order(const struct decider *e, const struct price_order *order,
     qsort(tied, end - from, sizeof *tied, tied_compare);
 }
 
-/* Appends an entry to the chain of its value. During building, chain.next is the last entry. */
+/* Appends an entry to its value's chain. While chains are built, chain.next is the last entry. */
 static void chains_add(struct decider *e, const struct price_order *order, struct chains *c,
                        uint32_t entry)
 {
     const struct look *look = slot_map_held(&e->inventory->look_slots, order->at[entry].look);
     const struct posting *value = look_find(look, c->key);
-    /* may be an index for another key; verified below */
+    /* the index may belong to another key; verified below */
     uint32_t known = value ? e->bucket_of[value->slot] : 0;
 
     if (!value) return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be acquired, grouped by the value of one label key; see chains.c. */
+/* Machines that can be acquired, grouped by the value of one label key; see chains.c. */
 #ifndef SHARD_DECIDE_CHAINS_H
 #define SHARD_DECIDE_CHAINS_H
 #include "shard/decide/price_lists.h"
@@ -8,7 +8,7 @@
 
 struct chain {
     const struct posting *value;
-    double start;  /* of the chain's first entry. Chains are sorted by start, then by value */
+    double start;  /* sort key of the first entry; chains are sorted by start, then by value */
     uint32_t head; /* first entry that has machines left; CHAIN_NONE: no machine is left */
     uint32_t next; /* next chain that may have machines left; CHAIN_NONE: none */
 };

@@ -40,13 +40,13 @@ enum {
 struct action {
     enum action_kind kind;
     struct str machine;
-    struct str cluster; /* Bootstrap, Provision: destination. Else: source. Delete: empty */
+    struct str cluster; /* destination (source for Preempt and Reclaim, empty for Delete) */
     /* Bootstrap, Provision: the Need that the machine is bought for. Preempt, Reclaim: the Need
      * that the machine is drained for; an empty cluster means no Need. */
     struct need_key key;
-    int32_t priority;                                 /* of the Need in `key`; 0: no Need */
-    double interruption_dollars, reclamation_dollars; /* of that Need's buckets; 0: no Need */
-    uint64_t grace_ms;                                /* Preempt, Reclaim; 0 for other kinds */
+    int32_t priority;                                 /* priority of the Need in `key`, or 0 */
+    double interruption_dollars, reclamation_dollars; /* dollars of the Need's buckets, or 0 */
+    uint64_t grace_ms;                                /* for Preempt and Reclaim; else 0 */
 };
 
 struct domain_coverage {
@@ -57,7 +57,7 @@ struct domain_coverage {
 /* Why a Need got less than it asked for. */
 struct shortage {
     struct amounts deficit; /* what the Need lacks after Phase 1 */
-    /* machines that match and fit, claimed or not */
+    /* numbers of machines that match and fit, claimed or not */
     uint32_t idle_count, speculative_count, configured_count;
     struct domain_coverage domains[VERDICT_DOMAINS_MOST]; /* gang: best domain first */
     uint32_t domain_count;
@@ -69,9 +69,9 @@ struct shortage {
 struct need_verdict {
     const struct demand *need; /* normalised row, see demand.h */
     bool parked, satisfied;
-    bool satisfiable;                         /* satisfied, or a gang whose domain could cover it */
+    bool satisfiable;                         /* satisfied, or a gang that its domain could cover */
     bool has_domain;                          /* gang: a domain was chosen */
-    struct str domain;                        /* the domain's value of K; may be the empty string */
+    struct str domain;                        /* value of the topology key; may be empty */
     uint32_t claimed, bootstraps, provisions; /* claimed includes bootstraps and provisions */
     const struct shortage *shortage;          /* NULL if the Need is satisfied */
 };
@@ -111,7 +111,7 @@ void decide_input_init(struct decide_input *input, mono_time now);
 
 struct decider; /* opaque scratch memory and caches; used by one thread */
 struct decider_options {
-    const struct inventory *inventory; /* must not change; inventory and needs outlive the engine */
+    const struct inventory *inventory; /* read only; inventory and needs must outlive the engine */
     struct needs *needs; /* the engine sorts the table when it is not in the order of Needs */
     const struct dimensions *dimensions; /* the table that inventory and needs were built with */
     size_t scratch_max; /* limit in bytes for one decision; ERR_FULL above it. 0: no limit */
@@ -120,7 +120,7 @@ enum err decider_open(const struct decider_options *options, struct decider **re
 void decider_close(struct decider *engine); /* NULL is allowed */
 
 /* Returns ERR_FULL if the scratch memory would exceed scratch_max, ERR_NOMEM if memory ran out.
- * After an error there is no decision, also not the previous one; the engine stays usable. */
+ * After an error no decision is valid, not even the previous one, but the engine stays usable. */
 enum err decide(struct decider *engine, const struct decide_input *input,
                 const struct decision **ret_decision);
 

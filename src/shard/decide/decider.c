@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs one decision: the phases in order, each working on what the previous ones left. */
+/* Runs the phases of a decision in order. Each phase works on what the previous phases left. */
 #include "shard/decide/decider.h"
 
 #include <stdlib.h>
@@ -82,8 +82,8 @@ void *decider_alloc(struct decider *e, size_t count, size_t size)
 
 bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
 {
-    /* Grows by a quarter, not by doubling: with half a million machines these arrays are most of an
-     * engine's memory. */
+    /* Grows by a quarter and not by doubling, because with half a million machines these arrays are
+     * most of an engine's memory. */
     uint64_t more = max_u64(count, (uint64_t)*cap + *cap / 4);
     char *items, *grown;
 

@@ -23,16 +23,16 @@
 #include "shard/decide/decide.h"
 #include "shard/state/cohort.h"
 
-struct supply_source { /* fields that every walk reads come first */
+struct supply_source { /* the first fields are those that every walk reads */
     const struct cohort *cohort;
-    uint64_t decision; /* number of the decision that initialised the source; an older one: stale */
+    uint64_t decision;     /* the decision that initialised the source; stale if not current */
     uint32_t first, count; /* members [first, first + count) of the cohort */
     uint32_t taken;        /* members taken, from the front of the range */
     uint32_t log;          /* newest log entry that took from this source; LOG_NONE: none */
     uint32_t key;          /* slot of the key that owns these machines; KEY_NONE: none */
-    int32_t priority;      /* of a victim; a preemptor's priority must be higher */
+    int32_t priority;      /* the victim's priority; a preemptor's must be higher */
     bool victim;
-    uint32_t passed;          /* if `next` is set: members of the cohort before `place` */
+    uint32_t passed;          /* number of members before `place`, if `next` is set */
     struct machine_row *next; /* member number `passed`; NULL: not read yet */
     struct member_place place;
 };
@@ -42,7 +42,7 @@ struct machine_row *source_next(struct supply_source *s); /* Returns the first m
 /* Returns member `number` of the cohort. Going backwards restarts from the first member. */
 struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
-/* The machines that each row took, in the order of taking. */
+/* Machines that a row took from a source. The log is in the order of taking. */
 struct log_entry {
     struct supply_source *source;
     uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
@@ -71,7 +71,7 @@ struct supply_pool {
     struct pool_entry *at;
     uint32_t count, cap;
     uint32_t head; /* entries before head are used up */
-    /* Where further entries come from. They are fetched as the pool is read. */
+    /* The sources of further entries, which are fetched as the pool is read. */
     uint32_t cursor_count;        /* 0: no further entries */
     struct price_cursor *cursors; /* a heap; the cursor with the next entry is on top */
     struct victim_walk *victims;  /* for a pool of victims; NULL: no further entries */
@@ -82,12 +82,12 @@ struct supply_pool {
 /* Ranges of machines that Phase 2 takes from. */
 struct runs {
     struct supply_source *at;
-    uint32_t *types; /* by range: slot of the type's posting, so that most ranges are not fetched */
+    uint32_t *types; /* by range: slot of its instance type, to skip ranges of other types */
     uint32_t count, cap, type_cap;
 };
 struct victims_at { /* the victims with one look, see victims.h */
     struct victim *first;
-    uint64_t decision; /* number of the decision that made the list; smaller: stale, no victims */
+    uint64_t decision; /* number of the decision that made the list; if not current: no victims */
 };
 struct victim_lists {
     struct victim_list **at;
@@ -98,13 +98,13 @@ struct victim_lists {
 struct spread_domain {
     const struct posting *value;
     uint32_t held;
-    uint32_t before, coming; /* Phase 2: machines held after Phase 1, and machines coming back */
+    uint32_t before, coming; /* Phase 2: machines held after Phase 1, and machines that come back */
     bool joined; /* the domain counts for the minimum. False: only Phase 2 could use the domain */
 };
 struct spread_state {
     struct spread_domain *at;
     uint32_t count, cap;
-    uint32_t least, at_least; /* machines in the emptiest domain; number of equally empty ones */
+    uint32_t least, at_least; /* machines in the emptiest domain; number of such domains */
 };
 struct strand {             /* the machines of one order (side) in one domain; see spread.c */
     uint32_t domain, entry; /* entry: start of the strand's next class */
@@ -118,16 +118,16 @@ struct spread_side { /* Phase 1: an order to take from, with its unopened chains
     uint32_t *link; /* points to the field that holds the number of the next chain */
 };
 struct spread_walk {                /* the arrays are reused for the next Need */
-    const struct supply_pool *pool; /* Phase 2: the pool. NULL: Phase 1 */
+    const struct supply_pool *pool; /* the pool in Phase 2; NULL in Phase 1 */
     const struct spread_state *state;
     struct set_memory *memory;
     struct spread_side *sides;
     uint32_t side_count, side_cap;
-    uint32_t nearest; /* side whose next chain starts first; side_count: all chains are open */
-    uint32_t *heads, *next; /* Phase 2, numbers of pool entries: first by domain, next by entry */
+    uint32_t nearest; /* side whose next chain starts first, or side_count if all chains are open */
+    uint32_t *heads, *next; /* Phase 2, numbers of entries: `heads` by domain, `next` by entry */
     struct supply_source **sources;
     struct strand *strands;
-    uint32_t *heap, *aside; /* numbers of strands; aside: their domain may not grow yet */
+    uint32_t *heap, *aside; /* numbers of strands; aside: strands whose domain may not grow yet */
     uint32_t head_count, source_count, strand_count, heap_count, aside_count;
     uint32_t head_cap, next_cap, source_cap, strand_cap, heap_cap, aside_cap;
     uint32_t least; /* the spread's minimum when strands were last moved from aside to the heap */
@@ -137,15 +137,15 @@ struct spread_walk {                /* the arrays are reused for the next Need *
 struct want {
     const struct demand *demand;
     const struct cohort_cluster *cluster; /* NULL: the cluster has no machine */
-    const struct family *family; /* of machines stamped for or promised to this row; NULL: none */
+    const struct family *family; /* machines stamped for or promised to this row; NULL: none */
     const struct key *key;       /* a gang's key; NULL: none */
     uint64_t live;               /* bit set of the dimensions in which rem is above zero */
-    int128 *rem; /* by ascending dimension of the aggregate's mask; NULL: all of it */
+    int128 *rem; /* missing amounts by ascending dimension; NULL: the whole aggregate */
     uint32_t claimed, bootstraps, provisions;
     uint32_t own_from, own_to, rest_from, rest_to; /* log ranges of parts A (own) and B (rest) */
     bool gang, parked, has_domain, satisfiable;
-    /* Of a gang. True: machines that can be acquired cannot change the choice of the domain, except
-     * for those in the domains of `ties` (slots of the values of K). */
+    /* True if machines that can be acquired cannot change a gang's choice of the domain, except
+     * machines in the domains of `ties` (slots of the values of the topology key). */
     bool secure;
     uint32_t *ties, tie_count;
     const struct posting *domain;
@@ -153,7 +153,7 @@ struct want {
     struct shortage *shortage;
 };
 
-/* A requirement, translated into which attributes a look may, must or must not carry. */
+/* A requirement, as the attributes that a look must or must not carry. */
 struct match_term {
     const struct word *key; /* NULL: no machine has the key */
     uint32_t from, count;   /* values that some machine has, as a range of set_memory.values */
@@ -163,11 +163,11 @@ struct match_term {
 
 /* Cached results for a requirement set, valid while the set and all looks are unchanged. */
 struct set_memory {
-    uint64_t birth, looks_version; /* of the set and the looks when filled; birth 0: never */
+    uint64_t birth, looks_version; /* the set's and the looks' values when filled; birth 0: never */
     struct match_term *terms;      /* without the requirement on instance types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint32_t base_count;     /* number of base terms; the terms after them refuse values (NotIn) */
+    uint32_t base_count;     /* number of base terms; the terms after those refuse values (NotIn) */
     uint32_t types[8];       /* postings of the types the set names; other types cannot match */
     uint8_t type_count;      /* TYPES_ANY: the set names no types, or too many */
     uint64_t type_bits;      /* type_bits() of the named types, even if no such machine exists */
@@ -179,23 +179,23 @@ struct set_memory {
 /* A row that takes all machines of one key and then lacks nothing. */
 struct steady {
     uint32_t key;     /* slot of the key; KEY_NONE: the row is not steady and is decided in full */
-    uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
+    uint32_t cluster; /* slot of the cluster; SLOT_NONE: the cluster has no machine */
     uint32_t machines, configured;
 };
 
-/* Cached facts about a row: what its own machines add up to when no other row took any of them.
+/* Cached facts about a row: the sums over its own machines, if no other row takes any of them.
  * Valid while the version of the row's family (for a gang: of its key) is unchanged. */
 struct row_memory {
     uint64_t row;     /* birth of the row; 0: this record is free */
-    uint64_t birth;   /* of the row's family or key; 0: it has none */
-    uint64_t version; /* of the row's family or key; keys_born if there is none */
+    uint64_t birth;   /* birth of the row's family or key; 0: the row has none */
+    uint64_t version; /* version of the row's family or key; keys_born if there is none */
     uint32_t slot;    /* slot of the row's family or key */
     uint32_t key; /* slot of the only key that has machines of the row; KEY_NONE: several keys */
     uint32_t machines;   /* number of machines the row takes when it takes all of its own */
     uint32_t configured; /* Configured machines among `machines` */
     bool takes_all;      /* the row takes all of its own machines, and then lacks nothing */
     bool domain_known;   /* gang: `domain` is computed */
-    const struct posting *domain; /* value of K where the gang's own machines cover it; or NULL */
+    const struct posting *domain; /* domain in which its own machines cover the gang; or NULL */
 };
 
 /* Machines of one cohort that a row took in Phase 1; see replay.c. */
@@ -212,21 +212,21 @@ struct takes {
 enum course_kind { COURSE_NONE, COURSE_STEADY, COURSE_TOOK };
 struct course {
     uint8_t kind;       /* enum course_kind; COURSE_NONE: not known */
-    bool settled;       /* took machines of its cluster only, and lacked nothing afterwards */
+    bool settled;       /* the row took machines of its cluster only, and then lacked nothing */
     bool known;         /* the last decision's course is known, so old and new can be compared */
-    bool again;         /* replayed so far in this decision; the turn in part B follows */
-    bool gang;          /* `own` is the slot of a key; false: of a family */
+    bool again;         /* replayed so far in this decision; part B follows */
+    bool gang;          /* `own` is the slot of a key, else of a family */
     uint32_t own, key;  /* own: may be SLOT_NONE. key: the family's only key, or KEY_NONE */
     uint8_t stop_state; /* in part B the row read Configured machines up to the stop, or all
-                         * Configured ones and Configuring ones up to the stop */
+                         * Configured machines and the Configuring ones up to the stop */
     float stop_less;
     double stop_price;
     uint64_t types;   /* type_bits() of the instance types that the row reads in part B */
-    uint32_t cluster; /* slot of the cluster; SLOT_NONE: it has no machine */
+    uint32_t cluster; /* slot of the cluster; SLOT_NONE: the cluster has no machine */
     uint32_t own_from, own_count, rest_from, rest_count; /* in e->takes: parts A (own), B (rest) */
     uint32_t own_configured, rest_configured;            /* Configured machines among them */
     uint32_t claimed;
-    uint32_t tie_from, tie_count; /* gang, part B: supply of the want.ties domains, in e->ties */
+    uint32_t tie_from, tie_count; /* a gang's range of e->ties: the supply of want.ties */
 };
 
 /* What the engine knows about a row while its demand exists is in three arrays indexed by
@@ -251,7 +251,7 @@ struct mark {
 #define MARK_NONE UINT32_MAX
 
 enum keep_state { KEEP_CONFIGURED, KEEP_CONFIGURING, KEEP_STATES };
-struct keep_orders { /* of one cluster and state, by instance type; see keep_order.c */
+struct keep_orders { /* the keep orders of one cluster and state, by type; see keep_order.c */
     struct keep_order *at;
     uint32_t cap;
 };
@@ -285,7 +285,7 @@ struct decider {
     uint64_t number; /* of the decision, from 1 */
     enum err err;    /* first error of the decision */
 
-    /* Kept between decisions; rebuilt where the input has changed. */
+    /* The next fields are kept between decisions and rebuilt where the input has changed. */
     struct supply_source *sources; /* by slot of the cohort */
     uint64_t *key_states; /* by slot: key_state() when machines of the key were last taken */
     struct key_note *keys;
@@ -304,14 +304,14 @@ struct decider {
     uint32_t state_count, steady_cap, state_cap, memory_cap;
     struct demand **rows; /* the normalised rows in the order of Needs */
     uint32_t row_count, row_cap, folded_rows;
-    uint8_t *folded;         /* by place in the order of the needs table: the gang was folded */
+    uint8_t *folded;         /* by place in the needs table's order: true if the gang was folded */
     struct arena rows_arena; /* memory of folded rows */
     uint64_t rows_version;   /* version of the needs table used for the rows; 0: never made */
     uint64_t rows_made;      /* grows when the rows are made again */
     /* places of the gangs in the order of the needs table */
     uint32_t *gang_places, gang_place_count, gang_place_cap;
 
-    /* Indexed by the row's place, kept while the rows stay the same: steady.c. */
+    /* Arrays indexed by the row's place, kept while the rows stay the same: steady.c. */
     uint64_t rows_read, changes_read; /* rows_made and inventory changes processed by steady.c */
     uint32_t *slots, slot_cap;        /* by row: its index in steady, states, memories */
     struct need_verdict *verdicts, *verdicts_next; /* verdicts_next: used when the rows change */
@@ -326,7 +326,7 @@ struct decider {
 
     /* replay.c */
     uint64_t courses_of;        /* the last decision that recorded courses, if it succeeded */
-    uint64_t keys_born_read;    /* value of the inventory's keys_born in that decision */
+    uint64_t keys_born_read;    /* the inventory's keys_born in the decision `courses_of` */
     struct takes takes, before; /* what rows took in this decision, and in the last one (before) */
     struct takes ties, ties_before; /* supply of tied domains, in this and the last decision */
 
@@ -346,7 +346,7 @@ struct decider {
     uint32_t *claimed;  /* by slot of the cluster: Configured machines claimed */
     bool *ready;        /* by slot of the cluster: the cluster reported since start */
     const struct cohort_cluster *
-        *cluster_of;     /* by slot of the cluster in the needs table; NULL: it has no machine */
+        *cluster_of;     /* by slot of the needs table's cluster; NULL: no machine */
     uint32_t *bucket_of; /* by slot of the posting: its bucket, domain or chain; must be verified */
     struct price_lists price_lists[POOL_COUNT];
     uint64_t *touched;   /* bit set by slot of the cohort: some of its machines were taken */
@@ -363,8 +363,8 @@ struct decider {
     uint32_t action_count, action_cap, heap_cap;
 };
 
-/* State of a key: a steady row took all of its machines (`all`), or some of its machines were
- * taken. If all were taken, no other Need can take any in this decision. */
+/* Returns the state of a key whose machines were taken. `all`: a steady row took all its machines,
+ * so no other Need can take any in this decision. */
 static inline uint64_t key_state(const struct decider *e, bool all)
 {
     return e->number * 2 + all;
@@ -373,7 +373,7 @@ static inline bool key_all(const struct decider *e, uint32_t slot)
 {
     return e->key_states[slot] == key_state(e, true);
 }
-/* some or all of its machines were taken */
+/* Returns true if some or all machines of the key were taken in this decision. */
 static inline bool key_touched(const struct decider *e, uint32_t slot)
 {
     return e->key_states[slot] >= key_state(e, false);
@@ -411,7 +411,7 @@ static inline bool shape_covers(const struct decider *e, uint32_t slot,
 void normalise(struct decider *e); /* makes e->rows */
 /* Returns the row's state; valid until the next call. NULL if memory ran out. */
 struct row_state *row_state_of(struct decider *e, struct demand *demand);
-/* The row's cached facts for the present inventory, valid until the next call. NULL: no memory. */
+/* Returns the row's cached facts for the present inventory, valid until the next call; or NULL. */
 struct row_memory *memory_of(struct decider *e, struct demand *demand);
 /* Initialises a want with the row's objects in the inventory. */
 void want_find(struct decider *e, struct want *w, struct demand *demand);
@@ -419,7 +419,7 @@ void want_find(struct decider *e, struct want *w, struct demand *demand);
 /* steady.c */
 /* Determines which rows are steady in the present inventory, and updates the other rows. */
 void steady_refresh(struct decider *e);
-/* The row's turn: if it is steady, it takes its key. False: the row must be decided in full. */
+/* Lets the row take its key if it is steady. False: the row must be decided in full. */
 bool steady_takes(struct decider *e, uint32_t row);
 /* Makes the row steady if it takes all of its own machines and lacks nothing. */
 void steady_begin(struct decider *e, uint32_t row);
@@ -444,22 +444,22 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 
 /* replay.c */
 void replay_start(struct decider *e);
-/* marks a cohort that changed since the last decision */
+/* Marks a cohort that changed since the last decision. */
 void replay_note(struct decider *e, const struct cohort_change *change);
-/* True if the row has the own machines of the last decision, and its other inputs need no check. */
+/* True if the row lacked nothing in the last decision and its own machines have not changed. */
 bool replay_expects(const struct decider *e, const struct course *c);
-/* Part A: takes what the row took last time. False: the row must be decided in full. */
+/* Part A: takes the row's machines of the last decision. False: decide the row in full. */
 bool replay_own(struct decider *e, uint32_t row, struct course *c);
-/* Part A: record a row that was steady, and a row that was decided in full. */
+/* Part A: replay_steady() records a steady row, replay_owned() a row that was decided in full. */
 void replay_steady(struct decider *e, uint32_t row, struct course *c);
 void replay_owned(struct decider *e, struct want *w);
-/* Part B: replays a turn, and records a row decided in full. If replay_rest() returns false, it has
- * initialised the want. */
+/* Part B: replay_rest() replays a turn, or initialises the want and returns false. Then the row
+ * must be decided in full, and replay_rested() records it. */
 bool replay_rest(struct decider *e, const struct turn *turn);
 void replay_rested(struct decider *e, struct want *w);
-/* True if Idle machines may be kept for the gang, taken or not. */
+/* Returns true if Idle machines could be kept for the gang, even if they were taken. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w);
-/* Prefetches what a turn in part A or part B (`rest`) will read if it is replayed. */
+/* Prefetches the memory that a turn in part A or part B (`rest`) reads if it is replayed. */
 static inline void replay_fetch(const struct decider *e, const struct course *c, bool rest)
 {
     const struct take *takes = e->before.at;
@@ -469,7 +469,7 @@ static inline void replay_fetch(const struct decider *e, const struct course *c,
         __builtin_prefetch(&e->sources[takes[(rest ? c->rest_from : c->own_from) + i].cohort], 1);
     }
 }
-void replay_forget(struct decider *e); /* drops all that is known of the last decision */
+void replay_forget(struct decider *e); /* drops all data about the last decision */
 
 static inline bool cohort_fits(const struct cohort *c, const struct resources *unit)
 {
@@ -504,20 +504,20 @@ struct type_walk {
 };
 /* Returns the next cohort; NULL at the end. */
 const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk);
-/* Counts machines of some types that match and cover, up to `most`. */
+/* Counts machines of some types that match the set and cover `wanted`, up to `most`. */
 uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
                          const struct set_memory *memory, const struct resources *wanted,
                          uint64_t most);
-/* A set without the values that it refuses (NotIn) is its *base*. Many sets have the same base. */
+/* The *base* of a set is the set without its refused values (NotIn). Many sets have equal bases. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 /* Returns the first value that the set refuses and the look carries; NULL if there is none. */
 const struct posting *set_refusal(const struct set_memory *memory, const struct look *look);
 
 /* decider.c */
-/* Memory. The engine keeps the first error of a decision in e->err. After an error, these functions
- * return NULL or false, results may be incomplete, loops over rows end, and no later step starts.
- * Incomplete results are never written to data that is kept between decisions. */
+/* Memory. The engine keeps the first error of a decision in e->err. After an error, the functions
+ * below return NULL or false, results may be incomplete, loops over rows end, and no later step
+ * starts. Incomplete results are never written to data that is kept between decisions. */
 void decider_note(struct decider *e, enum err err);                /* ERR_OK is allowed */
 void *decider_alloc(struct decider *e, size_t count, size_t size); /* zeroed memory */
 void *decider_room(struct decider *e, size_t count, size_t size);  /* memory that is not zeroed */
@@ -538,7 +538,7 @@ bool kept_arrays_reserve(struct decider *e, const struct kept_array *arrays, siz
 /* Computes what the row lacks. Must be called before the functions below. */
 void want_start(struct decider *e, struct want *w);
 void want_take(struct want *w, const struct machine_shape *shape, uint32_t count);
-/* Returns how many machines of this shape the row can use, at most `most`. 0: they do not help. */
+/* Returns how many machines of this shape the row can use, at most `most`. 0: none helps. */
 uint32_t want_needs(const struct want *w, const struct machine_shape *shape, uint32_t most);
 struct amounts want_rest(struct decider *e, const struct want *w); /* what the row lacks now */
 static inline bool want_helped(const struct want *w, const struct machine_shape *shape)
@@ -546,19 +546,19 @@ static inline bool want_helped(const struct want *w, const struct machine_shape 
     return (w->live & shape->positive) != 0;
 }
 bool want_has_key(const struct want *w, const struct key *key);
-/* Takes `count` machines for the Need and logs them; want_claim() also counts them as claimed. */
+/* source_take() takes machines for the Need and logs them. want_claim() also counts them. */
 void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
-                 uint32_t count); /* writes only the log entry; slot: of the cohort */
+                 uint32_t count); /* writes only the log entry; `slot` is the cohort's */
 typedef void pool_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count);
 pool_take source_take, want_claim;
 bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and kept for a Need */
 bool source_open(const struct decider *e, const struct want *w,
                  const struct cohort *c); /* the shield permits the Need to take from the cohort */
-/* Also true if the Need has no domain. */
+/* Returns true if the cohort is in the Need's domain, or the Need has no domain. */
 bool source_in_domain(const struct want *w, const struct cohort *c);
 
 /* keep_order.c */
-/* Claims machines of the Need's cluster in that state, in keep order. */
+/* Claims machines of the Need's cluster in state `state`, in keep order. */
 void keep_order_credit(struct decider *e, struct want *w, enum keep_state state);
 void keep_order_fetch(const struct decider *e);
 void keep_orders_free(struct decider *e);
@@ -572,22 +572,22 @@ enum pool_kind {
     POOL_OF_CREATING,    /* without a destination, in no order */
     POOL_OF_DRAINING,    /* without a destination, in no order */
 };
-/* bucket of the orders in that pool */
+/* Returns the penalty bucket of the price orders that fill a pool of this kind. */
 static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w)
 {
     return kind == POOL_OF_IDLE ? 0 : w->demand->profile->interruption_bucket;
 }
-/* state of the machines in a pool of Idle or Speculative machines */
+/* Returns the state of the machines in a pool of Idle or Speculative machines. */
 static inline enum pool_state pool_state_of(enum pool_kind kind)
 {
     return kind == POOL_OF_IDLE ? POOL_IDLE : POOL_SPECULATIVE;
 }
-/* Returns all sources of that kind that match and fit; made once per decision. A pool of Idle or
- * Speculative machines may contain only the first sources: pool_take_all() fetches more. */
+/* Returns the pool of all sources of a kind that match and fit, made once per decision. A pool of
+ * Idle or Speculative machines may contain only the first sources: pool_take_all() fetches more. */
 struct supply_pool *pool_of(struct decider *e, enum pool_kind kind, const struct want *w);
 void pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
               double first, double second);
-/* Adds a source with the sort keys of that kind of pool. */
+/* Adds a source with the sort keys of this kind of pool. */
 void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                        const struct want *w, struct supply_source *s);
 /* Adds the cohorts of a bag that are in the state, match and fit. Configured and Configuring
@@ -595,13 +595,13 @@ void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_ki
 void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
                   enum machine_state state, struct supply_pool *pool);
 void pool_sort(struct supply_pool *pool, uint32_t from); /* sorts the entries from `from` on */
-/* fetches all entries of a pool that is filled as it is read */
+/* Fetches all entries of a pool, which are otherwise fetched as they are read. */
 void pool_fetch(struct decider *e, struct supply_pool *pool);
 /* Takes machines in the pool's order until the Need lacks nothing. Takes only machines that help,
  * are open to the Need and are in the Need's domain, if it has one. */
 void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, pool_take *take);
-/* Compare and sink for a heap of sources ordered by their next id. source_next() must have been
- * called on each source. */
+/* Comparison and sift-down for a heap of sources, ordered by their next id. Call source_next() on
+ * each source first. */
 /* left and right point to pointers */
 bool source_before(const void *, const void *left, const void *right);
 void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);
@@ -611,22 +611,22 @@ void assign(struct decider *e);
 /* The states whose machines are credited to the Need that owns them, in order. */
 enum { OWN_STATES = 3 };
 extern const enum machine_state own_states[OWN_STATES];
-/* Adds the Need's own machines in a state (Draining: drained for it) that match and fit. */
+/* Adds the Need's own machines in a state (Draining: drained for the Need) that match and fit. */
 void own_add(struct decider *e, const struct want *w, enum machine_state state,
              struct supply_pool *pool);
 void own_claim(struct decider *e, struct want *w);
 void credit(struct decider *e, struct want *w);
 
 /* gang.c */
-/* Returns the value of K under which the gang's own machines alone cover it, or NULL. */
+/* Returns the domain in which the gang's own machines alone cover the gang, or NULL. */
 const struct posting *gang_served(struct decider *e, const struct want *w);
 void gang_own_first(struct decider *e, struct want *w);
 void gang_assign(struct decider *e, struct want *w);
 
 /* spread.c */
 void spread_acquire(struct decider *e, struct want *w);
-/* Phase 2: enclose the machines that come back. After spread_coming_end() these machines still
- * count in their domains, but no longer for the minimum over the domains. */
+/* Phase 2: call before and after counting the machines that come back. After spread_coming_end()
+ * these machines still count in their domains, but not for the minimum over the domains. */
 void spread_coming_begin(struct want *w);
 void spread_coming_end(struct want *w);
 /* Phase 2: repeatedly takes the first machine of the pool that the spread allows at that moment. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gangs: chooses the value of K (the domain) from which a gang takes all its machines. */
+/* Gangs: chooses the domain (value of the topology key) where a gang takes all its machines. */
 #include <string.h>
 
 #include "shard/decide/racks.h"
 
 struct bucket { /* a domain */
     const struct posting *value;
-    int64_t count;                /* machines; 0: the domain does not exist */
+    int64_t count;                /* number of machines; 0: the domain does not exist */
     int128 *total, *credit, *own; /* by ascending dimension of the aggregate's mask */
     bool satisfiable;
     double total_score, credit_score, own_score;
@@ -19,7 +19,7 @@ struct buckets {
     const int128 *aggregate;
 };
 
-/* Returns NULL if memory ran out. */
+/* Finds or creates the bucket of a value. Returns NULL if memory ran out. */
 static struct bucket *bucket_of(struct decider *e, struct buckets *b, const struct posting *value)
 {
     uint32_t known = e->bucket_of[value->slot]; /* may belong to an earlier gang; verified below */
@@ -94,7 +94,7 @@ static bool gang_covers(const struct buckets *b, const int128 *have)
     return true;
 }
 
-/* Sums in the order of the names, because the sum of doubles depends on their order. */
+/* Sums in the order of the dimensions' names, because a sum of doubles depends on the order. */
 static double gang_score(const struct decider *e, const struct buckets *b, const int128 *have,
                          bool capped)
 {
@@ -145,7 +145,7 @@ static int bucket_rank(const struct bucket *a, const struct bucket *b)
     return 0;
 }
 
-/* a is as good as b, or better */
+/* Returns true if a is at least as good as b. */
 static bool bucket_ranks(const struct bucket *a, const struct bucket *b)
 {
     return bucket_rank(a, b) >= 0;
@@ -161,7 +161,7 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
 
 /* --- own machines first --- */
 
-/* Adds everything in e->own_pool to the buckets. */
+/* Adds all machines in e->own_pool to the buckets of their domains. */
 static void gang_add_pool(struct decider *e, const struct want *w, struct buckets *b,
                           const struct supply_pool *pool, enum member member)
 {
@@ -256,7 +256,7 @@ static void gang_subtract_look(struct decider *e, const struct want *w, struct b
     }
 }
 
-/* Subtracts machines that are in the racks but that the gang's set refuses: those of looks with a
+/* Subtracts from the racks the machines that the gang's set refuses: machines of looks with a
  * refused value. A look with several refused values is handled under the first of them. */
 static void gang_subtract_refused(struct decider *e, const struct want *w,
                                   const struct set_memory *memory, struct buckets *b)
@@ -330,8 +330,8 @@ static struct bucket gang_class_bucket(const struct decider *e, const struct buc
     return bucket;
 }
 
-/* Returns the best domain in which the gang has nothing, one candidate per rack class; NULL if none
- * is better than `best`. */
+/* Sets *room to the best domain in which the gang has no machine, with one candidate per rack
+ * class. Returns false if no candidate is better than `best`. */
 static bool gang_best_class(struct decider *e, const struct buckets *b, struct racks *racks,
                             const struct bucket *best, struct bucket *room)
 {
@@ -406,7 +406,7 @@ static void gang_name_domains(struct decider *e, struct shortage *s, const struc
     }
 }
 
-/* Acquires in the gang's domain: Idle machines in pool order, then Speculative ones. */
+/* Acquires in the gang's domain: first Idle machines in pool order, then Speculative machines. */
 static void gang_acquire(struct decider *e, struct want *w, const struct racks *racks)
 {
     uint32_t number = racks_find(racks, w->domain);
@@ -434,9 +434,9 @@ static void gang_acquire(struct decider *e, struct want *w, const struct racks *
     }
 }
 
-/* Determines whether the cluster's machines alone make `best` the best domain, regardless of what
- * can be acquired elsewhere. If several domains are equal except for their totals, what can be
- * acquired in these domains decides. */
+/* Determines whether the cluster's machines alone make `best` the best domain, regardless of the
+ * machines that can be acquired elsewhere. If several domains are equal except for their totals,
+ * the machines that can be acquired in these domains decide. */
 static void gang_find_secure(struct decider *e, struct want *w, const struct buckets *b,
                              const struct bucket *best, const struct racks *racks)
 {

@@ -13,8 +13,8 @@ struct keep_entry {
     double price, less_dollars;
     const struct cohort *cohort;
     uint32_t slot, look, shape, key; /* key: slot of the key that owns the cohort */
-    /* `used_up` is the number of the decision that found the entry, and all entries from there to
-     * `next`, to have no machines left. */
+    /* `used_up` is the number of the decision that found no machine left in this entry and in the
+     * entries up to `next`. */
     uint32_t used_up, next;
 };
 struct keep_order {
@@ -24,7 +24,7 @@ struct keep_order {
 };
 struct keep_cursor {
     struct keep_order *order;
-    uint32_t at; /* index of the next entry; count: no further entry */
+    uint32_t at; /* index of the next entry; `count` if there is none */
 };
 
 void keep_orders_free(struct decider *e)
@@ -44,10 +44,10 @@ static int keep_entry_compare(const void *left, const void *right)
 
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
     if (a->less_dollars != b->less_dollars) return a->less_dollars < b->less_dollars ? -1 : 1;
-    return 0; /* ids decide; they are compared only when needed */
+    return 0; /* equal so far; ids are compared only when needed */
 }
 
-/* Returns false if memory ran out. */
+/* Sorts the list again from its bag. Returns false if memory ran out. */
 static bool keep_order_sort(struct decider *e, struct keep_order *o, const struct type_bag *of_type)
 {
     const struct bag *bag = &of_type->bag;
@@ -171,7 +171,7 @@ static void keep_class(struct decider *e, const struct want *w, const struct set
     }
 }
 
-/* Like assign_fetch(), for the rows of a level that will be credited. */
+/* Prefetches memory, like assign_fetch(), for the rows of a level that will be credited. */
 void keep_order_fetch(const struct decider *e)
 {
     for (uint32_t i = 0; i < e->turn_count; i++) {

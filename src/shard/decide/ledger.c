@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shortfalls by fingerprint. Each decision builds a page, which replaces the old once complete. */
+/* Shortfalls by fingerprint. Each decision builds a page, which then replaces the last page. */
 #include "shard/decide/ledger.h"
 
 #include <stdlib.h>

@@ -20,8 +20,8 @@ struct ledger;                                                   /* opaque; one 
 enum err ledger_open(uint64_t seed, struct ledger **ret_ledger); /* seed: for its hash table */
 void ledger_close(struct ledger *ledger);                        /* NULL is allowed */
 
-/* Reads what a decision left unresolved. Known profiles age by one, new profiles start at 1, absent
- * profiles are removed. ERR_NOMEM leaves the ledger unchanged. */
+/* Updates the ledger with what a decision left unresolved. Known profiles age by one, new profiles
+ * start at 1, absent profiles are removed. ERR_NOMEM leaves the ledger unchanged. */
 enum err ledger_note(struct ledger *ledger, const struct decision *decision);
 /* Returns all shortfalls by priority descending, age descending, fingerprint ascending; valid until
  * the next ledger_note(). Reports contain the first LEDGER_TOP. */

@@ -119,7 +119,7 @@ static enum brief_answer brief_answers(const struct match_term *t, const struct 
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
 
-/* True if the first `count` terms hold. The look is read only if its brief does not decide. */
+/* Returns true if the first `count` terms hold. Reads the look only if its brief is not enough. */
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
                           uint32_t count)
 {
@@ -203,7 +203,7 @@ static bool terms_equal(const struct set_memory *a, const struct match_term *lef
     return true;
 }
 
-/* Both sets have their requirements and values sorted by text, so they are compared in order. */
+/* Compares in order, because both sets have their requirements and values sorted by text. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
 {
     if (a->type_count != b->type_count || a->base_count != b->base_count) return false;

@@ -12,7 +12,7 @@ enum { OUTFITS_MOST = 1024 };
 
 struct folding {
     uint8_t *fits;    /* by gangs.number: whether a machine could hold a whole gang (cached) */
-    uint32_t *counts; /* by fold.number: gangs that fold into this row */
+    uint32_t *counts; /* by fold.number: number of gangs that fold into the row */
     int64_t *arrivals;
     bool any, changed;
 };
@@ -77,7 +77,7 @@ struct row_memory *memory_of(struct decider *e, struct demand *d)
     return &e->memories[d->memory];
 }
 
-/* States of removed rows stay allocated. When most states are of removed rows, all are dropped. */
+/* Drops all states if most belong to removed rows, because states are never freed one by one. */
 static void memory_sweep(struct decider *e)
 {
     if (e->state_count / 4 <= e->needs->order_count + e->needs->folds_count) return;
@@ -103,13 +103,13 @@ void want_find(struct decider *e, struct want *w, struct demand *demand)
 
 /* --- folding --- */
 
-/* True if some machine of a type that the set names could hold the whole gang, in any place. */
+/* True if some machine of a type that the set names could hold the whole gang, in any domain. */
 static bool might_hold_whole(const struct decider *e, const struct demand *d,
                              const struct set_memory *memory)
 {
     const struct slot_map *outfits = &e->inventory->outfit_slots;
 
-    if (outfits->used > OUTFITS_MOST) return true; /* testing each outfit would not be cheaper */
+    if (outfits->used > OUTFITS_MOST) return true; /* testing all outfits would not be cheaper */
     for (uint32_t i = 0; i < outfits->used; i++) {
         const struct outfit *outfit = slot_map_get(outfits, i);
         if (outfit && set_names_type(memory, outfit->type) &&
@@ -270,6 +270,6 @@ void normalise(struct decider *e)
         memory_sweep(e);
         rows_make(e, &f);
     }
-    if (e->err) e->rows_version = 0; /* some folding answers are new, the rows are not */
+    if (e->err) e->rows_version = 0; /* the rows do not reflect all new folding answers */
     e->decision.folded = e->folded_rows;
 }

@@ -9,7 +9,7 @@ struct aged {
     struct need_key key;
     uint32_t cycles;
 };
-/* The ages of the next decision are built beside these, so that an error loses nothing. */
+/* The next decision's ages are built in a second object, so that an error loses no ages. */
 struct parking {
     struct arena arena;
     struct aged *aged; /* sorted by key, without duplicates */
@@ -92,7 +92,7 @@ static enum err stuck_collect(struct parking *next, const struct decision *decis
     return err;
 }
 
-/* If a gang has two rows, they age as one. */
+/* Counts the ages. Two rows of one gang have one age. */
 static void ages_count(struct parking *next, const struct parking *before)
 {
     size_t count = 0;

@@ -22,6 +22,6 @@ void parking_close(struct parking *parking);         /* NULL is allowed */
 enum err parking_note(struct parking *parking, const struct decision *decision);
 /* Returns the gangs to park in the next decision; valid until the next parking_note(). */
 const struct need_key *parking_parked(const struct parking *parking, size_t *ret_count);
-/* Returns 0 if the gang has no age. */
+/* Returns the gang's age, or 0 if the gang has none. */
 uint32_t parking_age(const struct parking *parking, const struct need_key *key);
 #endif

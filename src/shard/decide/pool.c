@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pools: sources in an order. A *class* is a run of entries that are equal in that order. Within a
- * class the smaller id comes first; it is found by merging the members of the class's cohorts. */
+ * class the smaller id comes first, so the members of the class's cohorts are merged by id. */
 #include <stdlib.h>
 
 #include "base/sift.h"
@@ -21,7 +21,7 @@ static int pool_entry_compare(const void *left, const void *right)
 
     if (a->first != b->first) return a->first < b->first ? -1 : 1;
     if (a->second != b->second) return a->second < b->second ? -1 : 1;
-    return 0; /* ids decide; they are compared only when needed */
+    return 0; /* equal so far; ids are compared only when needed */
 }
 
 void pool_sort(struct supply_pool *pool, uint32_t from)
@@ -31,7 +31,7 @@ void pool_sort(struct supply_pool *pool, uint32_t from)
     if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, pool_entry_compare);
 }
 
-/* Returns true if the pool has an entry of that number, and fetches the entry if necessary. */
+/* Returns true if the pool has an entry `number`, and fetches the entry if necessary. */
 static bool pool_reaches(struct decider *e, struct supply_pool *pool, uint32_t number)
 {
     if (number >= pool->count && pool->cursor_count) price_lists_pull(e, pool);
@@ -116,7 +116,7 @@ static bool pool_class_whole(const struct decider *e, const struct want *w, uint
     return left <= UINT32_MAX && want_needs(w, t->shape, (uint32_t)left) == left;
 }
 
-/* `take` is want_claim in Phase 1 and source_take in Phase 2. */
+/* Takes machines of a class. `take` is want_claim in Phase 1 and source_take in Phase 2. */
 static void pool_class_take(struct decider *e, struct want *w, struct supply_pool *pool,
                             uint32_t from, uint32_t end, pool_take *take)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be acquired, by instance type and shape, in the order it is taken; see price_lists.c. */
+/* Machines that can be acquired, by instance type and shape, as they are taken: price_lists.c. */
 #ifndef SHARD_DECIDE_PRICE_LISTS_H
 #define SHARD_DECIDE_PRICE_LISTS_H
 #include "shard/decide/decider.h"
@@ -7,7 +7,7 @@
 struct price_item {
     double price, probability;
     uint32_t cohort, look; /* slots */
-    uint32_t machines;     /* before any were taken in this decision */
+    uint32_t machines;     /* machines before any was taken in this decision */
     bool kept;             /* kept for a Need (shield) */
 };
 static inline uint32_t price_item_left(const struct decider *e, const struct price_item *item)
@@ -61,13 +61,13 @@ struct price_walk price_walk_begin(struct decider *e, enum pool_state state,
                                    const struct set_memory *memory, const struct resources *wanted);
 struct price_list *price_walk_next(struct decider *e,
                                    struct price_walk *walk); /* NULL at the end */
-/* Returns the order for that bucket, its head past used-up entries. NULL if memory ran out. */
+/* Returns the order for that bucket. Its head is after all used-up entries. NULL: out of memory. */
 struct price_order *price_order_of(struct decider *e, struct price_list *list, uint32_t bucket);
 /* Returns the value of each item under the key, in item order. NULL if memory ran out. */
 const struct posting *const *price_values(struct decider *e, struct price_list *list,
                                           struct str key);
 
-/* Initialises a pool of that kind that is filled as it is read. */
+/* Initialises a pool of that kind, which fetches its entries as they are read. */
 void price_lists_open(struct decider *e, enum pool_kind kind, const struct want *w,
                       struct supply_pool *pool);
 /* Appends the next entry in the pool's order that has machines left, if there is one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gangs of one base and unit could acquire, by domain ("rack").
+/* The machines that gangs of one base and unit could acquire, by domain ("rack").
  *
  * A fleet has thousands of racks and thousands of gangs, so comparing each gang with each rack is
  * too slow. Racks with the same number of machines and the same amounts left are equal for every
@@ -170,7 +170,7 @@ static void rack_members_of_list(struct decider *e, struct racks *r, struct pric
     }
 }
 
-/* Adds members in any order; gang_acquire() sorts those of one rack. */
+/* Adds members in any order. gang_acquire() sorts the members of one rack. */
 static void rack_members_add(struct decider *e, struct racks *r, enum pool_state state)
 {
     struct price_walk walk = price_walk_begin(e, state, r->memory, r->unit);
@@ -212,8 +212,8 @@ static void racks_fill(struct decider *e, struct racks *r)
     }
 }
 
-/* Reads from the log what was taken since the last call. Entries already read are final: only the
- * present Need extends its last entry, and it reads the log before it takes anything. */
+/* Reads the machines taken since the last call from the log. Entries already read are final: only
+ * the present Need extends its last entry, and it reads the log before it takes a machine. */
 static void racks_read_log(struct decider *e, struct racks *r)
 {
     for (; r->log_read < e->acquired_count; r->log_read++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gangs of one base and unit could acquire, by domain; see racks.c. */
+/* Machines that gangs of one base and unit could acquire, by domain; see racks.c. */
 #ifndef SHARD_DECIDE_RACKS_H
 #define SHARD_DECIDE_RACKS_H
 #include "shard/decide/decider.h"
@@ -27,10 +27,10 @@ struct rack_class { /* racks with equal numbers of machines and equal amounts le
 };
 struct racks {
     struct racks *next;
-    struct set_memory *memory; /* of one set with this base */
+    struct set_memory *memory; /* cached results of a requirement set with this base */
     const struct resources *unit;
     struct str key;                /* K, the gang's topology key */
-    uint64_t mask;                 /* of the aggregate: the dimensions that are summed */
+    uint64_t mask;                 /* dimensions that are summed: those of the aggregate */
     uint32_t dimensions, log_read; /* log_read: entries of e->acquired that were read */
     struct rack *at;
     int128 *totals;

@@ -25,7 +25,7 @@ struct rails_passed { /* the arrays are in the arena */
     size_t action_count;
     size_t reclaims_held, actions_held; /* held by the reclaim cap, and by the action limit */
 };
-/* Returns how many Reclaims may pass for a cluster with that many Configured machines. */
+/* Returns how many Reclaims may pass for a cluster with `configured` Configured machines. */
 uint64_t rails_reclaim_cap(double fraction, uint64_t configured);
 /* Returns ERR_NOMEM. */
 enum err rails_pass(const struct decision *decision, const struct inventory *inventory,
@@ -37,7 +37,7 @@ enum {
     QUARANTINE_KEPT_PART = 10, /* suspicious: less than one row in this many is kept */
     QUARANTINE_CONFIRMATIONS = 3,
 };
-struct quarantine { /* of one cluster; zeroed: the cluster has not reported */
+struct quarantine { /* state of one cluster; all zero: the cluster has not reported */
     uint32_t accepted_rows, holds;
 };
 enum quarantine_verdict {

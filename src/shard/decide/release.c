@@ -17,8 +17,8 @@ static void emit_acquired(struct decider *e, const struct want *w, enum action_k
         const struct log_entry *entry = &e->log.at[i];
         struct supply_source *s = entry->source;
         if (s->cohort->traits.state != state) continue;
-        /* Reads from the front again: the machines that one Need took of a cohort follow those of
-         * the previous Need, and Needs come in the order they were served. */
+        /* Reads from the front, because in each cohort a Need's machines follow the machines of the
+         * previous Need, and the Needs come in the order they were served. */
         for (uint32_t k = 0; k < entry->count; k++) {
             action.machine = row_id(source_at(s, entry->from + k));
             action_add(e, &action);

@@ -9,13 +9,13 @@
  * Each cohort that changed has a *mark*. Marks come from changes that the inventory reports, and
  * from rows decided in full that took a different number of machines than last time. A mark is
  * closed when both decisions agree: the same machines with equally many taken, or none left in
- * either. A row that meets an open mark is decided in full. Comparing what it takes with what it
- * took last time may open further marks.
+ * either. A row that meets an open mark is decided in full. The comparison with the machines
+ * that the row took last time may open further marks.
  *
  * Rows of other clusters never take these machines. A plain row that lacks nothing does not read
- * what can be acquired. A gang reads it to rank its domains, but it matters only if its cluster has
- * equally much in several domains. What can be acquired in those domains is recorded and must be
- * the same again. */
+ * which machines can be acquired. A gang reads them to rank its domains, but they matter only if
+ * its cluster has equally much in several domains. Then the machines that can be acquired in these
+ * domains are recorded and must be the same again. */
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static void own_mark(struct decider *e, const struct cohort_change *of)
     e->family_marks[of->family] = (uint32_t)e->number;
 }
 
-/* Returns NULL if memory ran out. */
+/* Adds a mark of a changed cohort. Returns NULL if memory ran out. */
 static struct mark *mark_add(struct decider *e, const struct cohort_change *of)
 {
     struct cluster_note *list = &e->clusters[of->cluster];
@@ -82,7 +82,7 @@ void replay_note(struct decider *e, const struct cohort_change *change)
     mark->change += change->by;
 }
 
-/* Counts machines that a row took in this decision (`by` is 1) or in the last one (`by` is -1). */
+/* Counts machines that a row took in this (`by` is 1) or in the last decision (`by` is -1). */
 static void replay_account(struct decider *e, const struct take *take, int by)
 {
     struct mark *mark = mark_find(e, take->cohort, take->birth);
@@ -90,7 +90,7 @@ static void replay_account(struct decider *e, const struct take *take, int by)
     if (!mark) {
         const struct cohort *c = mark_cohort(e, take->cohort, take->birth);
         struct cohort_change of;
-        assert(c); /* otherwise the inventory reported that the cohort disappeared */
+        assert(c); /* the cohort exists: the inventory reports cohorts that disappear */
         of = cohort_change_of(e->inventory, c);
         mark = mark_add(e, &of);
     }
@@ -122,7 +122,7 @@ static void replay_account_turn(struct decider *e, const struct take *now, uint3
     replay_account_all(e, then, then_count, -1);
 }
 
-/* Counts all machines of a key: those of now (`by` is 1) or of the last decision (`by` is -1). */
+/* Counts all machines that a key has now (`by` is 1) or had in the last decision (`by` is -1). */
 static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
 {
     const struct key *key = slot_map_get(&e->inventory->key_slots, slot);
@@ -159,9 +159,9 @@ static void take_add(struct decider *e, struct takes *takes, const struct take *
 
 /* --- what can be acquired in a gang's domains --- */
 
-/* Records what is left in the rack of that value; the first record is the value itself. *ret_kept:
- * some machines are kept for a Need. They may be open to the gang now and closed later, so the
- * record must not be relied on. */
+/* Records the machines left in the rack of a value, after a record of the value itself. *ret_kept:
+ * some machines are kept for a Need. These machines may be open to the gang now and closed later,
+ * so the record must not be relied on. */
 static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
 {
     const struct posting *value = slot_map_held(&e->inventory->posting_slots, slot);
@@ -179,7 +179,7 @@ static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
     }
 }
 
-/* Returns true if the racks contain the same as in the last decision, and records them again. */
+/* Returns true if the racks contain the same machines as last time, and records them again. */
 static bool ties_hold(struct decider *e, struct course *c)
 {
     const struct take *then = e->ties_before.at + c->tie_from;
@@ -226,13 +226,13 @@ static uint32_t mark_first(const struct decider *e, const struct course *c)
     return e->clusters[c->cluster].first;
 }
 
-/* True if the turn in part A can be replayed: it reads the row's own machines. */
+/* True if the row's turn in part A can be replayed. This turn reads the row's own machines. */
 static bool replay_own_holds(struct decider *e, uint32_t row, const struct course *c)
 {
     const struct row_memory *m;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    if (c->gang && c->rest_count) { /* also reads machines to acquire or without destination */
+    if (c->gang && c->rest_count) { /* the turn also reads machines to acquire or with no owner */
         return replay_expects(e, c) && !e->nobodys_creating && !row_at(e, row)->parked;
     }
     if (replay_expects(e, c)) return true;
@@ -246,7 +246,7 @@ static bool replay_own_holds(struct decider *e, uint32_t row, const struct cours
     return true;
 }
 
-/* True if the row read a cohort of that kind. */
+/* Returns true if the row read cohorts like the changed cohort before its stop. */
 static bool mark_is_met(const struct course *c, const struct cohort_change *of)
 {
     if (of->state == MACHINE_CREATING || !(type_bits(of->type) & c->types)) return false;
@@ -255,8 +255,8 @@ static bool mark_is_met(const struct course *c, const struct cohort_change *of)
     return of->less_dollars <= c->stop_less;
 }
 
-/* True if the turn in part B can be replayed: it reads the machines of the cluster in keep order up
- * to the stop, including all machines that are equal to the stop in that order. */
+/* Returns true if the turn in part B can be replayed. This turn reads the cluster's machines in
+ * keep order up to the stop, including all machines that are equal to the stop in that order. */
 static bool replay_rest_holds(struct decider *e, const struct course *c)
 {
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
@@ -341,7 +341,7 @@ bool replay_rest(struct decider *e, const struct turn *turn)
 
     if (!c->again) return false;
     c->again = false;
-    if (c->kind == COURSE_STEADY) { /* it took machines in part B last time, and is steady now */
+    if (c->kind == COURSE_STEADY) { /* part B took machines last time, but the row is steady now */
         c->rest_count = 0;
         replay_account_all(e, e->before.at + c->rest_from, count, -1);
         return true;
@@ -358,7 +358,7 @@ bool replay_rest(struct decider *e, const struct turn *turn)
 
 /* --- recording decisions --- */
 
-/* Records from the log entries [from, to) the machines that are the cluster's own or will be. */
+/* Records the machines in the log entries [from, to) that are or will be the cluster's own. */
 static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, uint32_t *ret_from,
                                uint32_t *ret_count, uint32_t *ret_configured)
 {
@@ -386,9 +386,9 @@ void replay_steady(struct decider *e, uint32_t row, struct course *c)
     c->key = s->key;
     c->cluster = s->cluster;
     c->own_count = 0;
-    c->again = c->rest_count > 0; /* last time it had a turn in part B */
+    c->again = c->rest_count > 0; /* the row had a turn in part B last time */
     if (then.kind == COURSE_NONE) return;
-    verdict_steady(e, row); /* the last verdict stays valid: the same machines */
+    verdict_steady(e, row); /* the row has the same machines, so the last verdict stays valid */
     if (then.kind == COURSE_STEADY) replay_account_key(e, then.key, then.cluster, -1);
     replay_account_all(e, e->before.at + then.own_from, then.own_count, -1);
     replay_account_key(e, s->key, s->cluster, 1);
@@ -431,7 +431,7 @@ static void ties_write(struct decider *e, const struct want *w, struct course *c
     if (kept) c->settled = false;
 }
 
-/* Records where the turn in part B ended: the last machine taken, after which nothing lacked. */
+/* Records where the turn in part B ended: at the last machine taken, which satisfied the row. */
 static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];

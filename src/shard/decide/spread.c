@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict spread takes one machine at a time, into a domain allowed relative to the emptiest one.
+/* A strict spread takes machines one by one. The emptiest domain limits how many each may have.
  *
  * The machines of one order in one domain form a *strand*. A heap orders the strands by the machine
  * each would supply next. If the domain of a strand may not grow, the strand is set aside until the
- * emptiest domain has more machines. So a machine costs logarithmic time instead of a walk over the
- * pool; a spread over host names has as many domains as machines.
+ * emptiest domain has more machines. So each machine costs logarithmic time and not a walk over
+ * the pool. A spread over host names has as many domains as machines.
  *
  * In Phase 1 strands are the chains of the price lists (chains.h). They are opened only as needed:
  * those that could supply the next machine, and enough to know the emptiest domain. While a domain
@@ -35,7 +35,7 @@ static uint32_t spread_domain_take(struct decider *e, struct spread_state *state
     return known;
 }
 
-/* Counts joined domains only, not those that Phase 2 could merely use. */
+/* Finds the minimum over the joined domains. Domains that only Phase 2 could use do not count. */
 static void spread_least_find(struct spread_state *state)
 {
     state->least = UINT32_MAX;
@@ -71,7 +71,7 @@ static void spread_domain_grow(struct spread_state *state, uint32_t number)
     if (was_least && --state->at_least == 0) spread_least_find(state);
 }
 
-/* A domain that has not joined would join empty, so it may always grow. */
+/* A domain that has not joined may always grow, because it would join without machines. */
 static bool spread_may_grow(const struct want *w, uint32_t number)
 {
     int32_t skew = w->demand->kind->spread->max_skew;
@@ -161,8 +161,8 @@ static struct strand_entry strand_entry(struct decider *e, const struct want *w,
     return out;
 }
 
-/* Opens the next class of the strand that has machines to take. Its sources become a heap, smallest
- * next id on top. The class is empty at the end of the strand. */
+/* Opens the next class of the strand that has machines to take. The class's sources become a heap
+ * with the smallest next id on top. At the end of the strand the class is empty. */
 static void strand_open(struct decider *e, const struct want *w, struct spread_walk *walk,
                         struct strand *s)
 {
@@ -186,8 +186,8 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
                 }
                 walk->sources[walk->source_count++] = source;
                 s->count++;
-                /* Entries are sorted by first id, so a cohort with only one machine comes next,
-                 * whatever follows it. */
+                /* Entries are sorted by first id, so the only machine of a cohort comes before all
+                 * machines of later entries. */
                 if (acquires && s->count == 1 && source->cohort->count == 1) return;
             }
             if (s->entry == CHAIN_NONE) break;
@@ -287,7 +287,7 @@ static void spread_sides_add(struct decider *e, const struct want *w, struct spr
     }
 }
 
-/* A lower bound of all chains of a side that are not opened. */
+/* A lower bound of all unopened chains of a side. */
 struct bound {
     double first;
     const struct posting *value;
@@ -366,7 +366,7 @@ static void spread_walk_open(struct decider *e, struct want *w, struct spread_wa
 
 /* --- walking --- */
 
-/* Moves on after the first strand supplied its first source, or that source no longer helps. */
+/* Moves the first strand to its next source, because its first source was used or does not help. */
 static void spread_walk_next(struct decider *e, const struct want *w, struct spread_walk *walk)
 {
     struct strand *s = &walk->strands[walk->heap[0]];
@@ -385,7 +385,7 @@ static void spread_walk_next(struct decider *e, const struct want *w, struct spr
         strand_drop(walk);
 }
 
-/* Moves strands whose domain may grow again from aside to the heap: the minimum has risen. */
+/* Moves strands whose domain may grow again from aside to the heap, after the minimum has risen. */
 static void spread_walk_return(const struct want *w, struct spread_walk *walk)
 {
     uint32_t left = 0;
@@ -443,8 +443,8 @@ static void spread_walk_take(struct decider *e, struct want *w, struct spread_wa
 
 /* --- Phase 1, Phase 2 --- */
 
-/* Opens chains until the emptiest domain is known. Several are opened at once, so that finding the
- * minimum again costs little per chain. */
+/* Opens chains until the emptiest domain is known. Several chains are opened at once, so that
+ * finding the minimum again costs little per chain. */
 static void spread_least_settle(struct decider *e, struct want *w, struct spread_walk *walks)
 {
     struct spread_state *state = w->spread;

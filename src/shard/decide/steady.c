@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steady rows: in Phase 1 such a row takes all machines of one key, its own, and then lacks
  * nothing. In a fleet at rest nearly every row is steady in every decision, so it is decided by
- * reading a few adjacent numbers. A row stays steady until a machine of its key comes or goes (the
+ * reading a few adjacent numbers. A row stays steady until its key gains or loses a machine (the
  * inventory reports such changes) or the rows change. Within a decision the row loses this state if
  * an earlier Need took some of its machines. All other rows are decided in full. */
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static void steady_end(struct decider *e, uint32_t key)
     if (steady_is_on(e, key)) steady_at(e, e->keys[key].steady_row)->key = KEY_NONE;
 }
 
-/* A plain row is steady only while its family has one key, so a second key ends that. */
+/* A plain row is steady only while its family has one key. A second key makes it unsteady. */
 static void steady_key_changed(struct decider *e, uint32_t slot)
 {
     const struct key *key = slot_map_get(&e->inventory->key_slots, slot);
@@ -171,7 +171,7 @@ static void steady_keys_last(struct decider *e, uint32_t row)
     for (uint32_t i = 0; i < family->count; i++) e->key_last[family->keys[i]->slot] = row + 1;
 }
 
-/* If two rows belong to one family, only one of them becomes steady. */
+/* Makes the row steady. If two rows belong to one family, only one of them becomes steady. */
 void steady_begin(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];

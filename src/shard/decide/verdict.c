@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills in the verdict of every Need, and the reason if it got less than it asked for. */
+/* Fills in the verdict of every Need, and the reason why a Need got less than it asked for. */
 #include "shard/decide/price_lists.h"
 
 const char *verdict_reason_name(enum verdict_reason reason)
@@ -20,7 +20,7 @@ void shortage_start(struct decider *e, struct want *w)
     if (w->shortage) w->shortage->deficit = want_rest(e, w);
 }
 
-/* Counts over all clusters, up to VERDICT_COUNT_MOST. */
+/* Counts Configured machines over all clusters, up to VERDICT_COUNT_MOST. */
 static uint32_t verdict_count_configured(struct decider *e, const struct want *w,
                                          const struct set_memory *memory)
 {

@@ -35,8 +35,8 @@ static int32_t victim_stamped_priority(const struct cohort *c)
     return c->traits.stamp ? c->traits.stamp->priority : 0;
 }
 
-/* Returns the list of the shape among those of one type. `by_shape` contains its number + 1 by
- * shape. NULL if memory ran out. */
+/* Returns the list of a type and shape. `by_shape` contains, by shape, the number of the type's
+ * list + 1. NULL if memory ran out. */
 static struct victim_list *victim_list_of(struct decider *e, uint32_t type, uint32_t shape,
                                           uint32_t *by_shape)
 {
@@ -85,7 +85,7 @@ static void victim_put(struct decider *e, struct victim_list *list, const struct
         (struct victim_entry){victim_key(e, &victim->run), victim, look, priority};
 }
 
-/* The priority is the larger of the stamp's and the claiming Need's. */
+/* Adds claimed victims. Their priority is the larger of the stamp's and the claiming Need's. */
 static void victim_put_claimed(struct decider *e, struct victim_list *list, const struct cohort *c,
                                uint32_t first, uint32_t count, uint32_t claimer)
 {
@@ -204,7 +204,7 @@ void victims_of_look(struct decider *e, const struct want *w, const struct look 
     }
 }
 
-/* Returns how far a score can differ from base + key: a few rounding errors of such sums. */
+/* Returns how far rounding can move a score from base + key: a few rounding errors of such sums. */
 static double victim_margin(const struct victim_weights *weights, int32_t preemptor)
 {
     const double most = 1 / 0.01, few_roundings = 0x1p-47;
@@ -240,7 +240,7 @@ void victims_open(struct decider *e, const struct want *w, struct supply_pool *p
     }
 }
 
-/* Upper bound for all scores that are still to be read. */
+/* Returns an upper bound for all scores that were not read yet. */
 static double victim_walk_most(const struct victim_walk *walk, const struct victim_entry *entry)
 {
     return walk->base + entry->key + walk->margin;

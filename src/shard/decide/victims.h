@@ -15,12 +15,12 @@ struct victim_entry {
     uint32_t look; /* slot */
     int32_t priority;
 };
-/* Victims of one instance type and shape: a heap whose end is sorted as far as it was read. */
+/* Victims of one instance type and shape. `at` is a heap, followed by the entries sorted so far. */
 struct victim_list {
     uint32_t type, shape; /* slots; type SLOT_NONE: no instance type */
     struct victim_entry *at;
     uint32_t count, cap;
-    uint32_t sorted; /* number of sorted entries; they are at the end, the first one last */
+    uint32_t sorted; /* number of sorted entries at the end of `at`, in reverse order */
     uint32_t head;   /* number of sorted entries that are used up */
 };
 struct victim_cursor {
@@ -36,7 +36,7 @@ struct victim_walk {
 /* Adds the victims with this look that fit and have a lower priority than the Need. */
 void victims_of_look(struct decider *e, const struct want *w, const struct look *look,
                      struct supply_pool *pool);
-/* Initialises a pool that is filled as it is read. */
+/* Initialises a pool that fetches its entries as they are read. */
 void victims_open(struct decider *e, const struct want *w, struct supply_pool *pool);
 /* Appends the next victims in the pool's order, at least one if any is left. */
 void victims_pull(struct decider *e, struct supply_pool *pool);

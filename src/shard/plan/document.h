@@ -2,9 +2,9 @@
 /* Machines and demand as JSON: what `muster plan` reads and writes.
  *
  * Field names are those of the wire format. A machine is an item of a provider's List.
- * `shard_metadata` contains what the machine was bought for; "idle_seconds" is our own addition. A
+ * `shard_metadata` contains what the machine was bought for; "idle_seconds" is muster's own. A
  * cluster is a roll-up: "cluster_id" and "needs". States, capacity types and operators are words
- * (Idle, OnDemand, In). Penalty buckets are the wire's numbers or their upper bound as text
+ * (Idle, OnDemand, In). Penalty buckets are the wire's numbers, or upper bounds as text
  * ("8192", "pinned").
  *
  * All input is checked; unknown fields are errors, too. Errors name the field. Values are borrowed
@@ -26,14 +26,14 @@ struct document_cluster {
     size_t need_count;
 };
 
-/* ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (too many resource names), ERR_NOMEM. */
+/* Read one object. ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (resource names), ERR_NOMEM. */
 enum err document_read_machine(const struct json *object, struct arena *arena,
                                struct dimensions *dimensions, struct document_machine *ret_machine,
                                struct note *note);
 enum err document_read_cluster(const struct json *object, struct arena *arena,
                                struct dimensions *dimensions, struct document_cluster *ret_cluster,
                                struct note *note);
-/* Write one line each, which the readers accept. ERR_FULL, ERR_NOMEM. */
+/* Write one line of JSON, which the functions above can read. ERR_FULL, ERR_NOMEM. */
 enum err document_write_machine(const struct document_machine *machine, struct arena *arena,
                                 const struct dimensions *dimensions, struct buf *out);
 enum err document_write_cluster(const struct document_cluster *cluster,

@@ -13,7 +13,7 @@ static void write_sum(struct ndjson *line, struct str key, const struct dimensio
                       const struct resource_sum *sum)
 {
     ndjson_open_object(line, key);
-    (void)resource_sum_each(dimensions, sum, write_amount, line); /* the line keeps its own error */
+    (void)resource_sum_each(dimensions, sum, write_amount, line); /* `line` keeps the first error */
     ndjson_close_object(line);
 }
 

@@ -26,15 +26,15 @@ static const char *const zones[] = {"us-east-1a", "us-east-1b", "us-east-1c",
                                     "us-west-2a", "us-west-2b", "eu-west-1a"};
 enum {
     KINDS = sizeof kinds / sizeof kinds[0],
-    GPU_KINDS = 3, /* the last kinds: in racks, used by gangs */
+    GPU_KINDS = 3, /* the last kinds of machine are in racks, and gangs use them */
     ZONES = sizeof zones / sizeof zones[0],
-    RACK_STRETCH = 768, /* of this many machines, sixteen are free and of one kind */
+    RACK_STRETCH = 768, /* of this many machines, about sixteen are free machines of one kind */
     ODD_LABELS = 5,     /* labels per machine in an adversarial fleet */
     ODD_KEYS = 24,
     ODD_VALUES = 40,
 };
 
-/* Seeds a generator whose draws are independent of those for any other purpose or number. */
+/* Seeds a generator whose draws do not depend on the draws for other purposes or numbers. */
 enum purpose { PURPOSE_MACHINE = 1, PURPOSE_NEED };
 static void generate_draws(const struct generate_options *options, enum purpose purpose,
                            uint64_t number, struct prng *ret_prng)
@@ -42,7 +42,7 @@ static void generate_draws(const struct generate_options *options, enum purpose 
     prng_seed(ret_prng, options->seed * 0x9E3779B97F4A7C15u + number * 4 + (uint64_t)purpose);
 }
 
-/* Returns the empty text if the arena is full. */
+/* Formats a text in the arena. Returns an empty text if the arena is full. */
 static struct str generate_text(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static struct str generate_text(struct arena *arena, const char *format, ...)
@@ -89,7 +89,7 @@ static enum err generate_shape(struct dimensions *dimensions, const struct machi
 
 /* ---- demand ---- */
 
-/* The properties of row `number` that its machines need to know, too. */
+/* Properties of a row of demand that the generation of its machines uses, too. */
 struct row {
     uint32_t cluster, units;
     const struct machine_kind *kind;
@@ -110,7 +110,7 @@ static uint32_t rows_before(const struct generate_options *options, uint32_t clu
     return (uint32_t)((uint64_t)options->needs * cluster / options->clusters);
 }
 
-/* Returns how many machines are bound to each row: three in four of its share. */
+/* Returns how many machines are bound to each row: three quarters of the row's share. */
 static uint32_t bound_each(const struct generate_options *options)
 {
     return (options->machines / options->needs * 3 + 3) / 4;
@@ -321,11 +321,11 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
     bound = options->needs > 0 && number / options->needs < bound_each(options);
     m.state = draw_state(&p, bound);
     kind = &kinds[prng_below(&p, KINDS)];
-    as_usual = bound && prng_chance(&p, 850 * 1000); /* bought in bulk, where it was cheapest */
+    as_usual = bound && prng_chance(&p, 850 * 1000); /* bought in bulk, in the cheapest place */
     if (bound) {
         row_number = number % options->needs;
         row = draw_row(options, row_number);
-        kind = row.kind; /* the smaller types it accepts are bought when this type is sold out */
+        kind = row.kind; /* the row's smaller types are bought only when this type is sold out */
     }
     gpu = kind >= &kinds[KINDS - GPU_KINDS];
     /* The machines of a gang share a rack. Free machines of a kind share racks of about sixteen. */

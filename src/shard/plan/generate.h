@@ -25,7 +25,7 @@ struct generate_options {
 };
 
 /* Generates the rows of cluster number `cluster` in the arena. All clusters together have
- * options->needs rows. ERR_NOMEM, ERR_FULL from the table. */
+ * options->needs rows. ERR_NOMEM, ERR_FULL (too many dimensions). */
 enum err generate_needs(const struct generate_options *options, uint32_t cluster,
                         struct arena *arena, struct dimensions *dimensions, struct str *ret_cluster,
                         struct need **ret_rows, size_t *ret_count);

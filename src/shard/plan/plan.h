@@ -48,7 +48,7 @@ struct planner_totals planner_totals(const struct planner *planner);
  * `count`. *ret_count is the number printed. ERR_FULL, ERR_NOMEM from `out`. */
 enum err planner_print_actions(const struct planner *planner, size_t from, size_t count,
                                struct buf *out, size_t *ret_count);
-/* The same for the Needs that are not satisfied, or for all Needs. */
+/* Prints one sentence per unsatisfied Need, or per Need (`all`), like planner_print_actions(). */
 enum err planner_print_needs(const struct planner *planner, bool all, size_t from, size_t count,
                              struct buf *out, size_t *ret_count);
 /* Prints the transcript that decide.h describes. */

@@ -69,8 +69,8 @@ static void words_add_profile(struct printed *line, const struct profile *p)
     words_add_penalty(line, "reclamation", p->reclamation_bucket);
 }
 
-/* Prints "web (gang g, priority 5; instance-type m5.large)". A stamp that another program wrote may
- * not be a fingerprint; then its text is printed unchanged. */
+/* Prints "web (gang g, priority 5; instance-type m5.large)". If another program wrote a stamp that
+ * is not a fingerprint, the stamp's text is printed unchanged. */
 static void words_add_need(struct printed *line, const struct need_key *key)
 {
     struct profile profile;

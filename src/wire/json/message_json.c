@@ -37,7 +37,7 @@ static void put_enum(struct ndjson *json, struct str key, const ProtobufCFieldDe
         ndjson_i64(json, key, number); /* an enum value of a newer contract */
 }
 
-/* Ids and digests are random or computed bytes, never text. */
+/* Writes ids and digests in hexadecimal, because they are random or computed bytes, never text. */
 static void put_bytes(struct ndjson *json, struct str key, const ProtobufCFieldDescriptor *field,
                       const ProtobufCBinaryData *bytes)
 {
