@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cycle, from its tick to the provider's answers, in the order of execution. Runs on the loop's
- * thread. `_run` functions run on the decide thread, and fields under `listing` belong to it as
- * marked.
+/* Runs a shard's cycle, from its timer tick to the provider's answers. The functions appear in the
+ * order of execution. Functions named `_run` run on the decide thread, all others on the loop's
+ * thread. Comments in struct cycles mark the fields that belong to the decide thread.
  *
  *   tick -> List -> its end -> decision -> effects (apply_effects.c) -> calls -> answers
  *   wake --------------------> decision
  *
- * Every interval the shard asks the provider for its machines (List). When the answer was read or
- * has failed, the shard decides. If the answer takes longer than the interval, the next tick
- * decides with the known state. Changed demand wakes an extra cycle without a List. Cycles never
- * overlap, and wakes during a cycle are merged. The pause between woken cycles is at least as long
- * as the last cycle, so that a storm of roll-ups uses at most half of the thread.
+ * Every interval the shard asks the provider for its machines (List). The shard decides when the
+ * List was read or has failed. If the List takes longer than the interval, the next tick decides
+ * with the known state. Changed demand wakes an extra cycle without a List. Cycles never overlap,
+ * and wakes during a cycle are merged. The pause between woken cycles is at least as long as the
+ * last cycle, so that a storm of roll-ups uses at most half of the thread.
  *
- * The bytes of a List are sent to the decide thread in pieces and decoded there. If the decide
+ * The bytes of a List are sent in pieces to the decide thread, which decodes them. If the decide
  * thread is behind, reading from the provider is paused. */
 #include <stdlib.h>
 
@@ -22,10 +22,11 @@
 
 enum {
     WAKE_GAP_MS = 20,  /* least pause between woken cycles */
-    CURSOR_MAX = 4096, /* bytes of a revision or page token; longer ones are not used */
+    CURSOR_MAX = 4096, /* bytes of a revision or page token; a longer token is not used */
     PAGES_MAX = 16384, /* pages of one List, in case a provider always announces another page */
     CLUSTERS_ARENA_MAX = 64 << 20,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes of a provider's text: leaves room in an audit line */
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's text, so that it fits in an audit
+                                   * line */
 };
 
 struct token { /* opaque bytes from the provider */
@@ -41,7 +42,7 @@ struct decision_job {
     struct arena arena;
     struct cluster_counts *clusters;
     size_t cluster_count;
-    struct buf rests; /* empty: not wanted, or out of memory */
+    struct buf rests; /* the page /rests; empty if not requested or out of memory */
     struct status_cycle status;
     bool status_wanted;
 };
@@ -53,20 +54,21 @@ struct cycles {
     struct provider_fetch *fetch; /* NULL: no List is being read */
     mono_ns list_began;
     double list_seconds; /* duration of the last List */
-    bool listing;        /* true from the request of the first page to the end of the last page */
+    bool listing;        /* cut: this process lost a part of the page */
     bool delta, cut;     /* cut: a part of the page was lost in this process */
-    bool arrived;        /* the provider has sent the whole page */
+    bool arrived;        /* time of the first of the `failed` Lists */
     uint64_t failed;     /* incomplete Lists in a row */
-    mono_ns failing;     /* time of the first of them */
-    /* Allocated here, so that the begin and the end of a List never lack memory. */
+    mono_ns failing;     /* Part of this struct, so that a List begins and ends without allocating
+                          * memory. */
+    /* The decide thread owns the fields below until the job `ends` is done. */
     struct decide_job begins, ends;
-    /* Owned by the decide thread until `ends` is done. */
+    /* `context` and `out` are set only while a job runs */
     struct provider_list *reading;
     struct decide_context *context; /* set while a job runs, as `out` is */
     struct effects *out;
-    bool given_up; /* the rest of this List is ignored */
+    bool given_up; /* all pages read so far were complete */
     struct note why;
-    bool whole; /* all pages so far were complete; at the end: the List was */
+    bool whole; /* sent with the next List; if empty, that List is full */
     uint32_t pages;
     uint64_t machines;
     struct token cursor; /* for the next List; empty: request a full List */
@@ -88,7 +90,7 @@ static double seconds_since(const struct cycles *c, mono_ns since)
     return (double)(clock_mono_ns(c->shard->io->clock).ns - since.ns) / 1e9;
 }
 
-/* For the cycle that runs or comes next. */
+/* Returns whether metrics count the current cycle or, between cycles, the next. */
 static bool is_observed(const struct cycles *c)
 {
     return c->cycles + !c->cycling > c->shard->options.warmup_cycles;
@@ -137,7 +139,7 @@ void cycles_wake(struct shard *shard)
         timer_start_in(&c->wake, max_u64(c->last_ms, WAKE_GAP_MS));
 }
 
-/* -- round trip 1: a page of the List begins -- */
+/* -- job 1 on the decide thread: begin a page of the List -- */
 
 static enum err on_machine(void *context, const struct machine_record *record)
 {
@@ -187,7 +189,7 @@ static void list_begins_run(struct decide_job *job, struct decide_context *conte
         list_give_up(c, "out of memory");
 }
 
-/* -- round trip 2: a piece of the page -- */
+/* -- job 2 on the decide thread: decode a piece of the page -- */
 
 struct list_piece {
     struct decide_job job;
@@ -221,7 +223,7 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
     struct cycles *c = context;
     struct list_piece *piece = malloc(sizeof *piece);
 
-    if (!piece) { /* the following pieces cannot be decoded without this one */
+    if (!piece) { /* without this piece the following pieces cannot be decoded */
         c->cut = true;
         provider_chunk_done(own_chunk);
         provider_fetch_cancel(c->fetch);
@@ -231,9 +233,10 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
     decide_thread_submit(c->shard->decide_thread, &piece->job);
 }
 
-/* -- round trip 3: the end of the page, and of the List -- */
+/* -- job 3 on the decide thread: end the page, and the List after its last page -- */
 
-/* Returns why no page can follow the one just read. NULL: a page can follow. */
+/* Returns why the List cannot continue after the page just read, or NULL if the List can
+ * continue. */
 static const char *lost_after(const struct cycles *c, struct str next)
 {
     if (next.len > CURSOR_MAX) return "next_page: too long";
@@ -278,7 +281,8 @@ static void list_failed(struct cycles *c, struct str why)
     LOG_WARN(&c->shard->log, "reconcile failed", log_str("why", why));
 }
 
-/* The log that shows the failures must also show their end. */
+/* Counts failed Lists, and logs the first complete List after them, because their log needs an
+ * end. */
 static void list_note_failures(struct cycles *c)
 {
     if (c->whole && c->failed)
@@ -356,7 +360,7 @@ static void list_begin(struct cycles *c)
     list_end(c, false);
 }
 
-/* -- round trip 4: the decision -- */
+/* -- job 4 on the decide thread: decide -- */
 
 static void decision_mark(void *context, enum cycle_phase phase)
 {
@@ -419,7 +423,7 @@ static void decision_done(struct decide_job *job, enum err err)
     }
 }
 
-/* `since`: start of the cycle including its List. */
+/* Begins a decision. `since` is the start of the cycle, before the cycle's List. */
 static void decision_begin(struct cycles *c, mono_ns since)
 {
     if (c->shard->stopping) return;
@@ -438,7 +442,7 @@ static void decision_begin(struct cycles *c, mono_ns since)
     decide_thread_submit(c->shard->decide_thread, &c->decision.job);
 }
 
-/* -- round trip 5: a provider call and its answer -- */
+/* -- job 5 on the decide thread: handle the answer to a provider call -- */
 
 static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum provider_end");
 
@@ -452,7 +456,7 @@ struct provider_call {
     char machine[];
 };
 
-/* An unreadable answer does not show what was done. */
+/* Decodes an answer's machine. The outcome of the call is unknown if the answer is unreadable. */
 static void call_read_record(const struct provider_call *call, struct decide_context *context,
                              struct machine_record *record, struct call_answer *answer,
                              struct note *note)

@@ -7,13 +7,13 @@
 #include "shard/sessions.h"
 
 struct shard_metrics;
-const char *audit_kind_name(enum action_kind kind); /* "Reclaim"; also used by the audit log */
+const char *audit_kind_name(enum action_kind kind); /* e.g. "Reclaim"; used by the audit log too */
 /* ERR_NOMEM and errors of metrics_add. */
 enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_metrics,
                             struct note *note);
 void shard_metrics_close(struct shard_metrics *m); /* NULL is fine */
 
-/* Copies the core's counters. Call after each batch of jobs. */
+/* Copies the core's counters. Must be called after each batch of jobs. */
 void shard_metrics_take(struct shard_metrics *m, const struct core_counts *counts);
 /* After each cycle: updates inventory and per-cluster metrics, removes gauges of gone clusters. */
 void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *counts,

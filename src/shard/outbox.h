@@ -33,13 +33,13 @@ struct outbox {
 void outbox_init(struct outbox *box, struct outbox_limits limits, struct outbox_totals *totals,
                  uint64_t seed);
 void outbox_deinit(struct outbox *box); /* a zeroed struct is allowed */
-/* Copies key and bytes. ERR_FULL (a limit): nothing changed. ERR_NOMEM: the frame that waited under
- * the key may be gone. */
+/* Adds a frame, copying key and bytes. ERR_FULL (a limit): nothing changed. ERR_NOMEM: the frame
+ * that waited under the key may be lost. */
 enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool departed);
 struct out_frame *outbox_first(const struct outbox *box); /* NULL: no frame waits */
 void outbox_drop(struct outbox *box, struct out_frame *frame);
-/* the caller owns the frame afterwards */
+/* Removes the frame without freeing it. The caller owns the frame afterwards. */
 void outbox_detach(struct outbox *box, struct out_frame *frame);
-/* drops the frame under the key, if one waits */
+/* Drops the waiting frame with this key, if there is one. */
 void outbox_drop_key(struct outbox *box, struct str key);
 #endif

@@ -2,16 +2,16 @@
 /* ShardRead.InspectNeeds: what the last cycle decided for each Need, and why.
  *
  * The decide thread copies the rows as encoded frames. The loop then sends the copy as fast as the
- * reader reads. So a reader never delays the shard, and uses no memory but its own copy. Copies are
- * bounded in number and size. A reader that stops reading is disconnected after a timeout. The
- * access table names the roles that may read. All on the loop's thread, except inspection_write. */
+ * client reads. Therefore a client never delays the shard, and its only memory is its copy. Copies
+ * are bounded in number and size. A client that stops reading is disconnected after a timeout. The
+ * access table names the roles that may read. Only inspection_write runs off the loop's thread. */
 #ifndef SHARD_READ_H
 #define SHARD_READ_H
 #include "rpc/server.h"
 #include "shard/decide_thread.h"
 
 struct inspections;
-struct inspection {        /* one request; the fields serve its answer */
+struct inspection {        /* one request and its answer */
     struct decide_job job; /* zeroed by inspection_new */
     void *owner;           /* the inspections' owner */
     struct rpc_call *call; /* used on the loop only; NULL: the client is gone */
