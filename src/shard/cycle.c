@@ -54,25 +54,24 @@ struct cycles {
     struct provider_fetch *fetch; /* NULL: no List is being read */
     mono_ns list_began;
     double list_seconds; /* duration of the last List */
-    bool listing;        /* cut: this process lost a part of the page */
-    bool delta, cut;     /* cut: a part of the page was lost in this process */
-    bool arrived;        /* time of the first of the `failed` Lists */
+    bool listing;        /* true from the request of the first page to the end of the last page */
+    bool delta, cut;     /* cut: this process lost a part of the page */
+    bool arrived;        /* the provider has sent the whole page */
     uint64_t failed;     /* incomplete Lists in a row */
-    mono_ns failing;     /* Part of this struct, so that a List begins and ends without allocating
-                          * memory. */
-    /* The decide thread owns the fields below until the job `ends` is done. */
+    mono_ns failing;     /* time of the first of the `failed` Lists */
+    /* Part of this struct, so that a List begins and ends without allocating memory. */
     struct decide_job begins, ends;
-    /* `context` and `out` are set only while a job runs */
+    /* The decide thread owns the fields below until the job `ends` is done. */
     struct provider_list *reading;
-    struct decide_context *context; /* set while a job runs, as `out` is */
+    struct decide_context *context; /* `context` and `out` are set only while a job runs */
     struct effects *out;
-    bool given_up; /* all pages read so far were complete */
+    bool given_up; /* the rest of this List is ignored */
     struct note why;
-    bool whole; /* sent with the next List; if empty, that List is full */
+    bool whole; /* all pages read so far were complete */
     uint32_t pages;
     uint64_t machines;
-    struct token cursor; /* for the next List; empty: request a full List */
-    struct token page;   /* the requested page; empty: the first page */
+    struct token cursor; /* sent with the next List; if empty, that List is full */
+    struct token page;   /* token of the requested page; empty for the first page */
     bool listed;
     /* -- the decision -- */
     struct decision_job decision;

@@ -39,16 +39,16 @@ void inspections_close(struct inspections *inspections);
 /* Errors as rpc_server_add. */
 enum err inspections_serve(struct inspections *inspections, struct rpc_server *server,
                            struct note *note);
-/* Call once, on any thread, between `inspect` and inspection_done. Copies the view, with resource
- * names from `dimensions`. `err` is the result of core_inspect(); after an error `view` and
- * `dimensions` may be NULL. */
+/* Copies the view, with resource names from `dimensions`, into the answer. Must be called once, on
+ * any thread, between `inspect` and inspection_done(). `err` is the result of core_inspect(). After
+ * an error `view` and `dimensions` may be NULL. */
 void inspection_write(struct inspection *inspection, enum err err, const struct needs_view *view,
                       const struct dimensions *dimensions);
-/* Call once. The owner must not use the inspection afterwards. */
+/* Ends an inspection. Must be called once; the owner must not use the inspection afterwards. */
 void inspection_done(struct inspection *inspection);
 
-/* For other methods whose requests are answered by a job. NULL: out of memory, and the call was
- * ended with an error. */
+/* Creates an inspection for another method that a job answers. If memory is lacking, ends the call
+ * with an error and returns NULL. */
 struct inspection *inspection_new(struct inspections *inspections, struct rpc_call *call,
                                   struct str text, size_t bytes_max);
 /* on_done handler of such methods */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A resource_sum in packed form: a few dozen bytes instead of a thousand. A view: the creator owns
- * the amounts. A zeroed struct is empty. */
+/* A packed resource_sum, which takes a few dozen bytes instead of a thousand. The struct is a view,
+ * and its creator owns the amounts. A zeroed struct is an empty sum. */
 #ifndef SHARD_STATE_AMOUNTS_H
 #define SHARD_STATE_AMOUNTS_H
 #include "base/arena.h"
