@@ -42,17 +42,15 @@ struct shard_options {
     uint64_t cycle_ms;      /* 0: SHARD_CYCLE_MS */
     bool incremental;       /* request deltas from a provider that also reports removals */
     size_t blob_bytes_max;  /* bytes of all blobs that wait for their Configure; 0: 256 MiB */
-    uint32_t warmup_cycles; /* Called once, when the first List was complete and the shard is ready
-                             * for work. */
-    /* Called once, when an operator reports drains although core.operators_reported was not set. */
+    uint32_t warmup_cycles; /* durations of this many first cycles are not recorded */
+    /* Called once, when the first List was complete and the shard is ready for work. */
     void (*on_ready)(void *owner);
-    /* Called after each cycle with the borrowed page /rests. NULL: no page is created. */
+    /* Called once, when an operator reports drains although core.operators_reported was not set. */
     void (*on_reports_drains)(void *owner);
+    /* Called after each cycle with the borrowed page /rests (rests.c). NULL: no page is created. */
+    void (*on_rests)(void *owner, struct str json);
     /* Called once, after the provider refused a token because a newer process of this shard is
      * active. This process has stopped acting. The texts are borrowed. */
-    void (*on_rests)(void *owner, struct str json);
-    /* The provider refused a token because a newer process of this shard is active. This process
-     * has stopped acting. Called once; the texts are borrowed. */
     void (*on_fenced)(void *owner, const struct shard_fence *fence);
     void *owner;
 };
@@ -62,16 +60,12 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 /* Raises the server's limits to what the sessions need. */
 void shard_server_limits(const struct shard *shard, struct rpc_server_limits *limits);
-void shard_start(struct shard *shard); /* Turns on the kill switch: no more calls that change a
-                                        * machine are sent. Calls under way end normally, and
-                                        * everything else continues. Only a new process acts
-                                        * again. */
-/* Starts no new cycle or action and ends sessions with UNAVAILABLE. Does not wait for calls under
- * way, because the next process's List finds their machines. Calls done() when the server may be
- * drained. */
+void shard_start(struct shard *shard); /* starts the first cycle at once */
+/* Turns on the kill switch: no more calls that change a machine are sent. Calls under way end
+ * normally, and everything else continues. Only a new process acts again. */
 void shard_pause(struct shard *shard);
 /* Starts no new cycle or action and ends sessions with UNAVAILABLE. Does not wait for calls under
- * way: the next List finds their machines. Calls done() when the server may be drained. */
+ * way, because a later List finds their machines. Calls done() when the server may be drained. */
 void shard_stop(struct shard *shard);
 /* Call after the server is closed and the provider's calls have ended. */
 void shard_close(struct shard *shard); /* NULL is fine */

@@ -99,9 +99,8 @@ void provider_calls_open(struct shard *shard);
 void provider_calls_close(struct shard *shard);
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
 bool effect_apply(void *owner, const struct effect *effect);
-size_t blob_bytes(const struct shard *shard); /* Returns the blob that waits for the Configure call
-                                               * of this action, or an empty text. */
-/* The blob that waits for the Configure of this action; empty: none. */
+size_t blob_bytes(const struct shard *shard); /* bytes held here and in the provider's client */
+/* Returns the blob that waits for the Configure call of this action, or an empty text. */
 struct str blob_kept(const struct shard *shard, uint64_t action);
 void blob_drop(struct shard *shard, uint64_t action);
 /* Callback for sessions_events.on_blob. */
@@ -138,17 +137,15 @@ extern const struct rpc_handler machine_view_handler;
 void status_open(struct shard *shard);
 void status_close(struct shard *shard);
 extern const struct rpc_handler status_handler;
-bool status_wanted(const struct shard *shard); /* Writes the inventory into the zeroed `ret_cycle`.
-                                                * Runs on the decide thread. */
-/* Takes ownership of the contents of `own_cycle`. Runs on the loop's thread. */
+bool status_wanted(const struct shard *shard); /* true if a client asked recently */
+/* Writes the inventory into the zeroed `ret_cycle`. Runs on the decide thread. */
 void status_look(struct decide_context *context, bool wanted, struct arena *arena,
                  struct status_cycle *ret_cycle);
-/* Writes the page /rests for shard_options.on_rests, on the decide thread. After ERR_NOMEM and
- * ERR_FULL nothing is appended. */
+/* Takes ownership of the contents of `own_cycle`. Runs on the loop's thread. */
 void status_take(struct shard *shard, struct status_cycle *own_cycle);
 
 /* -- rests.c -- */
-/* On the decide thread: writes the page /rests for shard_options.on_rests. On ERR_NOMEM and
+/* Writes the page /rests for shard_options.on_rests, on the decide thread. After ERR_NOMEM and
  * ERR_FULL nothing is appended. */
 enum { RESTS_BYTES_MAX = 4 << 20 };
 const char *resting_why_name(enum resting_why why);

@@ -47,8 +47,8 @@ struct bag { /* cohorts in no order; each cohort knows its index */
 /* The cohorts of one cluster and state, by instance type. Most requirements name instance types, so
  * a search skips most of a cluster's cohorts. */
 struct type_bag {
-    uint32_t type;    /* gets a new, unused value when a cohort is added or removed */
-    uint64_t version; /* changes to a new, unused value when a cohort comes or goes */
+    uint32_t type;    /* slot of the posting; SLOT_NONE: no instance type */
+    uint64_t version; /* gets a new, unused value when a cohort is added or removed */
     struct bag bag;
 };
 struct type_bags {
@@ -166,10 +166,10 @@ struct outfit {
 };
 
 struct machine_row {
-    struct table_link link; /* slot of the cohort that fits the planned state */
+    struct table_link link; /* link.refs: number of the last List that named the machine; 0: none */
     uint64_t idle_since_ms;
-    uint32_t cohort; /* slot of its real state's cohort; equal to `cohort` without a plan */
-    uint32_t actual; /* slot of its real state's cohort; equal to `cohort` if unplanned */
+    uint32_t cohort; /* slot of the cohort that fits the planned state */
+    uint32_t actual; /* slot of its real state's cohort; equal to `cohort` without a plan */
     uint32_t origin; /* slot; SLOT_NONE: no origin */
     uint8_t id_len, host_ref_len, planned;
     uint8_t room; /* bytes reserved for a host_ref behind the id */
@@ -230,8 +230,8 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
  * no longer exist. An engine that has read the first `changes` changes reads only later ones. If
  * more than CHANGES_KEPT were missed, the engine must assume that everything changed. */
 struct cohort_change {
-    uint32_t key, family;   /* birth: lower half; a `cohort` of SLOT_NONE: only the key changed */
-    uint32_t cohort, birth; /* birth: lower half; cohort SLOT_NONE: only the key changed */
+    uint32_t key, family;   /* slots of what the machine was bought for; SLOT_NONE: nothing */
+    uint32_t cohort, birth; /* birth: lower half; a `cohort` of SLOT_NONE: only the key changed */
     uint32_t cluster;       /* slot; SLOT_NONE: none */
     float less_dollars;     /* negated dollars, which the keep order compares after the price */
     double price;
@@ -286,7 +286,9 @@ struct inventory {
                             * `dead_before`: removed before the List under way began. `dead`:
                             * removed since then. The rows are linked by their table link, and their
                             * cohort is SLOT_NONE. */
-    /* number of rows in `dead_before` and `dead` */
+    /* Rows of removed machines to which a List order may still refer. `dead_before`: removed before
+     * the List under way began. `dead`: removed since then. The rows are linked by their table
+     * link, and their cohort is SLOT_NONE. */
     struct table_link *dead_before, *dead;
     uint32_t dead_count;
     uint64_t keys_born;     /* grows with each new key or family; cached misses are then stale */
