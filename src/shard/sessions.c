@@ -10,8 +10,7 @@
 
 enum {
     KEY_MAX = FINGERPRINT_MAX + 1,
-    INFLATED_MAX = 4 << 20, /* bytes, about 10 ms of the loop's time; usual operators do not
-                             * compress */
+    INFLATED_MAX = 4 << 20, /* bytes; inflating them takes about 10 ms of the loop */
 };
 
 static void free_ended(struct sessions *s)

@@ -282,10 +282,7 @@ struct inventory {
         struct machine_row **at;
         uint32_t count, cap;
     } order, order_next;
-    uint32_t order_cursor; /* Rows of removed machines to which a List order may still refer.
-                            * `dead_before`: removed before the List under way began. `dead`:
-                            * removed since then. The rows are linked by their table link, and their
-                            * cohort is SLOT_NONE. */
+    uint32_t order_cursor; /* index of the expected next record; SLOT_NONE: the List is a delta */
     /* Rows of removed machines to which a List order may still refer. `dead_before`: removed before
      * the List under way began. `dead`: removed since then. The rows are linked by their table
      * link, and their cohort is SLOT_NONE. */
