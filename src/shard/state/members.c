@@ -115,8 +115,8 @@ static void many_end(struct inventory *inv, struct cohort *c)
 
 /* --- all forms --- */
 
-/* True if a decision may credit these machines to a Need: machines bought for a Need, and all
- * machines of a cluster. */
+/* Returns whether a decision may count the cohort's machines for a Need. These are machines bought
+ * for a Need, and all machines of a cluster. */
 static bool is_creditable(const struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;

@@ -30,10 +30,10 @@ struct needs_stats {
 enum err needs_open(const struct needs_options *options, struct needs **ret_needs);
 void needs_close(struct needs *needs); /* NULL is allowed */
 
-/* Replaces the cluster's rows by copies of `rows`; no rows removes them all. Counts as a report. A
- * roll-up that equals the last one, except for arrivals, changes nothing and is cheap, because
- * fleets at rest repeat the same roll-up. Every row must name `cluster` (ERR_INVALID). ERR_FULL,
- * ERR_NOMEM: the old rows stay. */
+/* Replaces the cluster's rows by copies of `rows`, which may be empty, and marks the cluster as
+ * reported. A roll-up that equals the last one, except for arrivals, changes nothing and is cheap,
+ * because idle fleets repeat the same roll-up. Every row must name `cluster`, or the result is
+ * ERR_INVALID. After ERR_FULL and ERR_NOMEM the old rows stay. */
 enum err needs_replace(struct needs *needs, struct str cluster, const struct need *rows,
                        size_t count, struct note *note);
 /* Records that the cluster has reported although its roll-up is in quarantine. ERR_NOMEM. */
