@@ -10,7 +10,8 @@
 #include "text/toml_json.h"
 
 enum {
-    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* size limit of a TOML file converted to JSON */
+    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* bytes of JSON that a TOML file may be converted
+                                                 * to */
     TOML_MEMORY_MAX = 512 << 20,
     NUMBER_CAP = 40,
     SHOWN = 60, /* bytes of an invalid value shown in a note */
@@ -43,7 +44,7 @@ static enum err demand_file_read_penalty(const struct json *value, void *into, s
     return json_wrong(note, "must be dollars, 0 or more, or \"pinned\"");
 }
 
-/* Reads a quantity: a string, or a number in its decimal notation. */
+/* Reads a quantity, which is a string or a number in its decimal notation. */
 static enum err read_quantity(const struct json *value, struct str *ret_text, struct arena *arena,
                               struct note *note)
 {
@@ -168,7 +169,7 @@ static enum err join_requirements(struct parts *parts, struct arena *arena)
     return ERR_OK;
 }
 
-/* Builds the group in wire format: key, NUL, the user's group name. */
+/* Builds the group in wire format: the label key, a NUL byte, the user's group name. */
 static enum err join_group(struct capacity_request *request, struct arena *arena, struct note *note)
 {
     struct str key = request->same_key, name = request->group;
@@ -241,7 +242,7 @@ static enum err check_names(const struct demand_file *file, struct arena *arena,
     return ERR_OK;
 }
 
-/* Finds the list, alone or under its key. */
+/* Finds the list of requests, which is the root itself or the root's value "requests". */
 static enum err find_list(const struct json *root, const struct json **ret_list, struct note *note)
 {
     const struct json *value;
@@ -256,7 +257,8 @@ static enum err find_list(const struct json *root, const struct json **ret_list,
         *ret_list = value;
     }
     if (!*ret_list) {
-        /* Not an empty list: an accidentally truncated file must not cost a cluster machines. */
+        /* A missing list is no empty list, or a truncated file would cost a cluster its
+         * machines. */
         return note_fail(note, ERR_INVALID,
                          "no 'requests'; no demand at all is written requests = []");
     }

@@ -2,23 +2,25 @@
 /* The file source: reads demand from a TOML or JSON file (demand_file.h), and writes node states to
  * a file.
  *
- * The demand file is checked every second. An unusable edit changes nothing: the last good demand
- * stays in force, the log names the wrong line, a metric counts the edit and /readyz reports it.
- * The last good demand is also stored in the state directory, so that a restart with an unusable
- * file does not lose the demand.
+ * The demand file is checked every second. After an unusable edit the last good demand stays in
+ * force, the log names the wrong line, a metric counts the edit and /readyz reports it. The last
+ * good demand is also stored in the state directory, so that a restart with an unusable file does
+ * not lose the demand.
  *
- * nodes.json in the state directory describes the machines, for scripts. The file is replaced
- * whole. Layout: docs/operators.md.
+ * nodes.json in the state directory describes the machines, for scripts. The file is always
+ * replaced as a whole. docs/operators.md describes its layout.
  *
- * A reclaim runs the user's command, if one is configured: COMMAND MACHINE GRACE_SECONDS, with
- * DRAIN_* in its environment. When the grace period ends, its whole process group is killed. Exit
- * status 0 means that the machine is empty. Without a command a reclaim ends at once. */
+ * For a reclaim, the operator runs the user's command if one is configured: COMMAND MACHINE
+ * GRACE_SECONDS, with DRAIN_* in its environment. At the end of the grace period the command's
+ * process group is killed. Exit status 0 means that the machine is empty. Without a command a
+ * reclaim ends at once. */
 #ifndef OPERATOR_FILE_H
 #define OPERATOR_FILE_H
 #include "operator/source.h"
 
 enum {
-    FILE_DRAINS_MAX = 64, /* commands at once; further drains wait, and their time runs */
+    FILE_DRAINS_MAX = 64, /* commands that run at once; other drains wait while their grace periods
+                           * run */
     FILE_SETTLE_MS = 200, /* node states that change within this time are written together */
 };
 
