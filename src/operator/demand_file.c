@@ -10,8 +10,7 @@
 #include "text/toml_json.h"
 
 enum {
-    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* bytes of JSON that a TOML file may be converted
-                                                 * to */
+    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* bytes of JSON made from a TOML file */
     TOML_MEMORY_MAX = 512 << 20,
     NUMBER_CAP = 40,
     SHOWN = 60, /* bytes of an invalid value shown in a note */

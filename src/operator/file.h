@@ -19,8 +19,7 @@
 #include "operator/source.h"
 
 enum {
-    FILE_DRAINS_MAX = 64, /* commands that run at once; other drains wait while their grace periods
-                           * run */
+    FILE_DRAINS_MAX = 64, /* commands at once; further drains wait, and their time runs */
     FILE_SETTLE_MS = 200, /* node states that change within this time are written together */
 };
 

@@ -16,8 +16,7 @@ enum {
 };
 
 /* -- to the shard; each function replaces `out` with a whole OperatorMessage -- */
-struct frame_parts { /* buffers for message parts whose length must be known before they are
-                      * written */
+struct frame_parts { /* buffers for parts whose length must be known before they are written */
     struct buf body, row, piece;
 };
 void frame_parts_init(struct frame_parts *parts);

@@ -28,12 +28,10 @@ struct operator_options {
     const char *cluster_id;             /* cluster_id and state_dir must outlive the operator */
     const char *const *shard_addresses; /* ends with NULL; copied */
     struct tls_context *tls;            /* NULL: plaintext */
-    const char *state_dir;              /* NULL: machines get empty bootstrap data */
-    const char *template_file; /* How long a machine stays shown in a new session without a new
-                                * report of the shard, because a newly started shard knows no
-                                * machines yet. 0: OPERATOR_STALE_MS. */
-    /* How long after a new session a machine is still shown that the shard has not reported again,
-     * because a newly started shard knows no machines yet. 0: OPERATOR_STALE_MS. */
+    const char *state_dir;              /* exists and is locked by the caller */
+    const char *template_file;          /* NULL: machines get empty bootstrap data */
+    /* How long a machine stays shown in a new session without a new report of the shard, because a
+     * newly started shard knows no machines yet. 0: OPERATOR_STALE_MS. */
     uint64_t stale_ms;
     uint64_t rollup_ms;           /* 0: OPERATOR_ROLLUP_MS */
     struct demand_source *source; /* closed by operator_close() */

@@ -70,8 +70,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* until a shard announces that it accepts no
-                                               * reports */
+    reclaims_reporting(host->reclaims, true); /* until a shard refuses such reports */
     err = side_file_open(&options, &host->keeper, note);
     return err ? err : reclaims_load(host, note);
 }
@@ -196,8 +195,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     else
         LOG_INFO(&host->log, "reclaim finished", log_str("machine", r->machine));
     nodes_reclaim(host->nodes, r->machine, phase);
-    /* A reclaim that began is acknowledged at its end at the latest; a reclaim that did not begin
-     * never. */
+    /* Acknowledges a reclaim that ended before its start was acknowledged, if it began. */
     if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
     reclaims_ended(host->reclaims, instruction_id, !why.len);

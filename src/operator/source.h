@@ -81,10 +81,9 @@ struct source_ops {
      * error. */
     enum err (*start)(struct demand_source *source, const struct operator_around *around,
                       struct note *note);
-    /* The shard has reported all machines of the cluster. A machine that the source shows but that
-     * nodes_find() does not return has left the cluster. May be NULL. */
+    /* The machine changed in the table or left it: nodes_find() now returns a different result. */
     void (*node_changed)(struct demand_source *source, struct str machine_id);
-    /* The shard has reported all machines of the cluster: a shown machine that nodes_find() does
+    /* The shard has reported all machines of the cluster. A shown machine that nodes_find() does
      * not return has left the cluster. May be NULL. */
     void (*nodes_whole)(struct demand_source *source);
     /* Passes a hint, which replaces an earlier hint with the same key. May be NULL. */

@@ -224,8 +224,7 @@ static bool is_plain(struct str value)
 
 static bool has_control(struct str value)
 {
-    /* YAML treats U+2028, U+2029 and U+0080..U+009F as line breaks or refuses them, like U+FFFE,
-     * U+FFFF. */
+    /* YAML refuses U+2028, U+2029, U+FFFE, U+FFFF, U+0080..U+009F or takes them as newlines. */
     static const char *const sequences[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbf\xbe",
                                             "\xef\xbf\xbf"};
 

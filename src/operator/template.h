@@ -28,8 +28,7 @@
 enum { TEMPLATE_BYTES_MAX = 1 << 20, TEMPLATE_PARTS_MAX = 10000 };
 
 struct template;
-/* Copies and parses a template. Returns ERR_PARSE with a "line 3: ..." note, ERR_TOO_LARGE,
- * ERR_NOMEM. */
+/* Copies and parses a template. Returns ERR_PARSE ("line 3: ..."), ERR_TOO_LARGE or ERR_NOMEM. */
 enum err template_open(struct str text, struct template **ret_template, struct note *note);
 void template_close(struct template *template); /* NULL is allowed */
 /* Appends the rendered template to `out`. Returns ERR_NOT_FOUND with a note if the request lacks a

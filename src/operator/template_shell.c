@@ -16,15 +16,14 @@ struct scan {
     size_t quote_line; /* line where the quote opens */
     size_t line;
     char before;         /* the previous byte */
-    bool in_word;        /* behind a placeholder's value; # begins a comment if the value is
-                          * empty */
-    bool after_value;    /* after a value; # may begin a comment if the value is empty */
+    bool in_word;        /* inside an unquoted word, where # begins no comment */
+    bool after_value;    /* after a value; # begins a comment if the value is empty */
     const char *unclear; /* why the state is unclear; NULL if all syntax so far is known */
     size_t unclear_line;
 };
 struct here { /* the word that ends a here-document */
     size_t line, len;
-    bool known; /* false if the end word contains a placeholder or is too long */
+    bool known; /* false: any line may end the here-document */
     char word[HERE_WORD_MAX];
 };
 struct heres {
@@ -73,8 +72,7 @@ static size_t scan_dollar(struct scan *s, struct str rest, char next)
     return len ? len : 1;
 }
 
-/* Reads a backslash. An escaped newline joins two lines, but is unclear inside a word or
- * operator. */
+/* Reads a backslash. An escaped newline in a word is unclear, because a shell joins both lines. */
 static size_t scan_backslash(struct scan *s, char next)
 {
     if (next == VALUE || next == '\0') doubt(s, "a backslash right before a placeholder");
@@ -176,8 +174,7 @@ static void read_here(struct str rest, struct here *here)
         else
             here->word[here->len++] = c;
     }
-    here->known = here->len > 0 && at < rest.len; /* otherwise the word may contain a placeholder's
-                                                   * value */
+    here->known = here->len > 0 && at < rest.len; /* otherwise it may contain a value */
 }
 
 static void add_here(struct heres *heres, struct str rest, size_t line)

@@ -25,8 +25,8 @@ enum {
     CURSOR_MAX = 4096, /* bytes of a revision or page token; a longer token is not used */
     PAGES_MAX = 16384, /* pages of one List, in case a provider always announces another page */
     CLUSTERS_ARENA_MAX = 64 << 20,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's text, so that it fits in an audit
-                                   * line */
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's text, so that audit lines are
+                                   * short */
 };
 
 struct token { /* opaque bytes from the provider */

@@ -33,8 +33,7 @@ struct operator_frame { /* views of the decoded bytes */
     bool reports_drains;   /* HELLO: the operator reports its drains */
     struct str request_id; /* BLOB: the request id; RECLAIM_ACK, DRAIN_REPORT: the instruction id */
     struct str user_data;  /* BLOB: the bootstrap blob */
-    struct str error;      /* BLOB: why there is no blob; DRAIN_REPORT: why the drain was given
-                            * up */
+    struct str error;      /* BLOB: why there is no blob; DRAIN_REPORT: why the drain failed */
     struct str machine;    /* DRAIN_REPORT: the machine id */
     bool drained;          /* DRAIN_REPORT: the machine is drained */
     uint64_t left_seconds; /* DRAIN_REPORT: seconds left of the grace period */

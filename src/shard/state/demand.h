@@ -32,8 +32,7 @@ struct requirement_set {
     char text[]; /* the requirements, as in the fingerprint */
 };
 struct kind {
-    struct table_link link; /* referenced by rows, and by gang kinds whose `stripped` is this
-                             * kind */
+    struct table_link link; /* referenced by rows, and by gangs as their `stripped` kind */
     size_t size;            /* bytes of the memory block with the spreads; 0: none */
     struct profile profile;
     struct requirement_set *set;
@@ -67,8 +66,7 @@ struct demand {
     const struct resources *unit; /* min_unit, in the form for comparisons with machines */
     struct gangs *gangs;          /* of a gang */
     struct fold *fold;            /* of a plain row: the fold that would merge into it, or NULL */
-    uint64_t rank;                /* priority and penalty buckets in one number; smaller is served
-                                   * first */
+    uint64_t rank;                /* priority and penalty buckets in one number; smaller is first */
     uint64_t birth;               /* unique among the rows of this table */
     uint32_t place;               /* in the input */
     uint32_t memory; /* index of an engine's state; checked, because engines share rows */
@@ -125,15 +123,13 @@ struct needs {
     struct table clusters, kinds, sets, units;
     struct slot_map cluster_slots, kind_slots, set_slots;
     uint32_t row_count, reported_count, filled_count;
-    uint32_t held;           /* references to kinds from kind_hold() and retired sets, not from
-                              * rows */
+    uint32_t held;           /* kind references that no row holds: by kind_hold(), retired sets */
     struct retired *retired; /* replaced sets that are still read */
     uint64_t kept;           /* version of the table that is still read; 0: none */
     /* The order of Needs, as of version `ordered`. */
     struct demand **order;
     uint32_t *order_from, order_from_cap; /* for each place in `order`: slot of the row's cluster */
-    struct fold **folds;                  /* in no order, because the engine sorts the rows made
-                                           * from folds */
+    struct fold **folds;                  /* unordered, since the engine sorts rows made of folds */
     uint32_t order_count, order_cap, gangs_count, folds_count, folds_cap;
     uint64_t ordered; /* 0: never ordered */
 };

@@ -43,8 +43,7 @@ struct plan {
     enum planned_action action;
     struct str cluster;         /* Bootstrap, Provision: the destination */
     struct machine_stamp stamp; /* Bootstrap, Provision: the Need that the machine is bought for */
-    struct machine_promise promised; /* Drain: the Need that gets the machine; empty cluster:
-                                      * none */
+    struct machine_promise promised; /* Drain: the Need that gets the machine, or none */
 };
 
 struct inventory_counts {
