@@ -256,8 +256,7 @@ static enum err find_list(const struct json *root, const struct json **ret_list,
         *ret_list = value;
     }
     if (!*ret_list) {
-        /* A missing list is no empty list, or a truncated file would cost a cluster its
-         * machines. */
+        /* Not an empty list, because a truncated file must not cost a cluster its machines. */
         return note_fail(note, ERR_INVALID,
                          "no 'requests'; no demand at all is written requests = []");
     }

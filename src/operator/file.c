@@ -45,9 +45,8 @@ static enum err file_put_rows(struct file_source *f, const struct demand_file *f
     return err;
 }
 
-/* Accepts the whole file or changes nothing, with one exception. Too many different resource names
- * may be detected only while rows are put. The rows put so far then stay beside the earlier
- * rows. */
+/* Accepts the whole file or changes nothing, with one exception: too many resource names may be
+ * detected only while rows are put. The rows put so far then stay beside the earlier rows. */
 static enum err file_take(struct file_source *f, struct str text, struct note *note)
 {
     struct demand_file file;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads the frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) for an
- * operator. Shards are not trusted: a wrong frame is refused alone, and the error names its
- * field. */
+ * operator. A wrong frame of a shard is refused alone, and the error names its field. */
 #ifndef OPERATOR_FRAMES_H
 #define OPERATOR_FRAMES_H
 #include "operator/core/demand.h"

@@ -107,8 +107,7 @@ enum err uplink_open(struct operator_host *host, const struct operator_options *
 void uplink_close(struct operator_host *host, void (*done)(void *owner));
 void uplink_free(struct operator_host *host);
 void operator_demand_changed(struct operator_host *host);
-/* Queues the frame in host->frame. If the frame is dropped, counts and logs it and returns
- * false. */
+/* Queues the frame in host->frame. Returns false if the frame was dropped, counted and logged. */
 bool operator_answer(struct operator_host *host, enum err written);
 /* in operator_reclaim.c: */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);

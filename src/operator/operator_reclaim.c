@@ -148,7 +148,7 @@ void operator_reclaims_step(struct operator_host *host)
 /* -- messages from the shard and from the source -- */
 
 /* Stores a reclaim order, which names one machine on the wire. Several machines are treated as
- * several orders, the first with the id of the instruction. An order without a machine is
+ * several orders, the first with the id of the instruction. An order without machines is
  * ignored. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,

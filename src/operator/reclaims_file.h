@@ -4,8 +4,7 @@
  *   {"format":"muster operator reclaims 1"}
  *   {"instruction":"00a1...","machine":"m-7","deadline_unix_ms":1700000000,"preemptor_priority":0}
  *
- * The file is always replaced whole (fs_publish), so no operator writes a partial, unreadable
- * file. */
+ * The file is replaced whole (fs_publish), so no operator writes a partial, unreadable file. */
 #ifndef OPERATOR_RECLAIMS_FILE_H
 #define OPERATOR_RECLAIMS_FILE_H
 #include "base/buf.h"

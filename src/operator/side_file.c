@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One job at a time checks and reads the file, or publishes a content. The job owns one buffer. The
- * loop owns a second buffer, with the content that was reported last or that waits to be
- * written. */
+ * loop owns another, for the content that was reported last or that waits to be written. */
 #include "operator/side_file.h"
 
 #include <stdio.h>
@@ -32,8 +31,7 @@ struct side_file {
 
 /* -- on the worker's thread -- */
 
-/* Reads the file if it changed. An error leaves `seen` as it was, so that the next check
- * retries. */
+/* Reads a changed file. An error leaves `seen` as it was, so that the next check retries. */
 static void side_file_look(struct job *job)
 {
     struct side_file *f = CONTAINER_OF(job, struct side_file, job);

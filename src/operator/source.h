@@ -77,8 +77,7 @@ struct available {
  * whose comment says "may be NULL" are optional. */
 struct source_ops {
     const char *name; /* name in the log, for example "file" */
-    /* Starts the source. An error ends the process with the note, so a temporary problem is no
-     * error. */
+    /* Starts the source. An error ends the process, so a temporary problem is no error. */
     enum err (*start)(struct demand_source *source, const struct operator_around *around,
                       struct note *note);
     /* The machine changed in the table or left it: nodes_find() now returns a different result. */
@@ -95,8 +94,7 @@ struct source_ops {
      * machine gets no new work, moves the workload, then calls operator_reclaim_ended(). A restart
      * may repeat an instruction (`resumed`), so a repetition must do no harm. */
     void (*reclaim)(struct demand_source *source, const struct reclaim_order *order);
-    /* Stops a reclaim whose grace period ended or that a newer order replaced. Its end is not
-     * reported. */
+    /* Stops a reclaim: its grace period ended, or a newer order replaced it. No end is reported. */
     void (*reclaim_over)(struct demand_source *source, struct str instruction_id);
     /* Returns true if the source works. Otherwise /readyz shows `reason`. NULL: always ready. */
     bool (*ready)(struct demand_source *source, struct note *reason);

@@ -212,8 +212,7 @@ void template_close(struct template *t)
 
 /* -- rendering a template -- */
 
-/* Returns whether the value has only characters without a meaning in shells, YAML, JSON and
- * TOML. */
+/* Returns whether no character has a special meaning in shells, YAML, JSON and TOML. */
 static bool is_plain(struct str value)
 {
     if (value.len == 0) return true;

@@ -50,8 +50,7 @@ static bool ends_word(char c)
     return is_blank(c) || c == '\n' || str_has(STR(";&|<>()"), c);
 }
 
-/* Returns the length of "${NAME}" at the start of `rest`, or 0 if the braces hold more than a
- * name. */
+/* Returns the length of "${NAME}" at the start of `rest`, or 0 for other parameters. */
 static size_t parameter_len(struct str rest)
 {
     size_t len = 2;

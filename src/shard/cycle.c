@@ -25,8 +25,7 @@ enum {
     CURSOR_MAX = 4096, /* bytes of a revision or page token; a longer token is not used */
     PAGES_MAX = 16384, /* pages of one List, in case a provider always announces another page */
     CLUSTERS_ARENA_MAX = 64 << 20,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's text, so that audit lines are
-                                   * short */
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's text, for short audit lines */
 };
 
 struct token { /* opaque bytes from the provider */
@@ -234,8 +233,7 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
 
 /* -- job 3 on the decide thread: end the page, and the List after its last page -- */
 
-/* Returns why the List cannot continue after the page just read, or NULL if the List can
- * continue. */
+/* Returns why the List cannot continue after the page just read, or NULL if it can. */
 static const char *lost_after(const struct cycles *c, struct str next)
 {
     if (next.len > CURSOR_MAX) return "next_page: too long";
@@ -280,8 +278,7 @@ static void list_failed(struct cycles *c, struct str why)
     LOG_WARN(&c->shard->log, "reconcile failed", log_str("why", why));
 }
 
-/* Counts failed Lists, and logs the first complete List after them, because their log needs an
- * end. */
+/* Counts failed Lists in a row, and logs the complete List that ends the row. */
 static void list_note_failures(struct cycles *c)
 {
     if (c->whole && c->failed)

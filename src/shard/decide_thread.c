@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes jobs in batches to the decide thread and the jobs' effects back to the loop. The decide
- * thread owns a batch while it runs; otherwise the loop owns the batch. Effects are executed in the
- * order of their jobs. */
+/* Passes jobs in batches to the decide thread and their effects back to the loop. While a batch
+ * runs, the decide thread owns it, otherwise the loop. Effects are executed in job order. */
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>

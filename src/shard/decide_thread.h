@@ -47,8 +47,7 @@ struct decide_thread_options {
     void (*on_counts)(void *owner, const struct core_counts *counts);
     void *owner;
 };
-/* Returns ERR_NOMEM, or ERR_UNAVAILABLE without a thread. After an error the caller owns the
- * core. */
+/* Returns ERR_NOMEM, or ERR_UNAVAILABLE (no thread). The caller then keeps the core. */
 enum err decide_thread_open(const struct decide_thread_options *options,
                             struct decide_thread **ret_decide_thread);
 /* Waits for the job that runs. All other jobs end with ERR_CANCELLED, and pending effects are

@@ -25,12 +25,11 @@ void domains_close(struct domains *domains);       /* NULL is fine */
 bool domains_given(const struct domains *domains); /* a domain was ever assigned */
 /* Returns all domains in order. The array is borrowed until the next change. */
 const struct label *domains_list(const struct domains *domains, size_t *ret_count);
-/* Adds a domain if `there`, and otherwise removes the domain, in memory and on disk. Without a
- * change, returns ERR_OK and writes no file. ERR_UNKNOWN: memory and file are changed, but a power
- * cut may revert the file. Each further call then writes the file again until a write is durable.
- * Other errors change nothing: ERR_PRECONDITION (a removal before any domain was assigned),
- * ERR_INVALID, ERR_TOO_LARGE (a text), ERR_FULL (DOMAINS_MAX), ERR_NOMEM, and errors of
- * fs_publish. */
+/* Adds a domain if `there`, otherwise removes it, in memory and on disk. Without a change, returns
+ * ERR_OK and writes no file. ERR_UNKNOWN: memory and file are changed, but a power cut may revert
+ * the file. Each further call then writes the file until a write is durable. Other errors change
+ * nothing: ERR_PRECONDITION (a removal before any domain was assigned), ERR_INVALID, ERR_TOO_LARGE
+ * (a text), ERR_FULL (DOMAINS_MAX), ERR_NOMEM, and errors of fs_publish. */
 enum err domains_set(struct domains *domains, struct str key, struct str value, bool there,
                      uint64_t unique, struct note *note);
 #endif

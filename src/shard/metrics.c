@@ -328,8 +328,7 @@ void shard_metrics_close(struct shard_metrics *m)
 
 /* -- updating -- */
 
-/* Sets the machine gauges. A label set without machines is removed, or it would keep its last
- * value. */
+/* Sets the machine gauges. Removes a label set without machines, which would keep its value. */
 static void take_inventory(struct shard_metrics *m, const struct core_counts *counts)
 {
     char state_text[MACHINE_NAME_CAP], type_text[MACHINE_NAME_CAP];

@@ -24,8 +24,7 @@ struct top { /* the fields of a roll-up other than its rows */
     size_t rows;
 };
 
-/* Reads a roll-up's fields except its rows. The last value of a repeated field counts
- * (protobuf). */
+/* Reads all but the rows of a roll-up. As in protobuf, the last of repeated fields counts. */
 static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top, struct note *note)
 {
     struct fields fields = fields_of(bytes);

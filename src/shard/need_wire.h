@@ -33,7 +33,7 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
                      struct note *note);
 
 /* Decodes a roll-up and passes it to the core. If decoding or the core fails, returns the error,
- * and the last good demand stays. The core counts and logs the error once. `ret_rows` is set once
+ * and the last good demand stays. The core counts and logs the error. `ret_rows` is set once
  * decoded. */
 enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
                       struct arena *scratch, mono_time now, enum rollup_verdict *ret_verdict,
@@ -47,8 +47,7 @@ struct frame_writer {
 };
 void frame_writer_init(struct frame_writer *writer);
 void frame_writer_deinit(struct frame_writer *writer);
-/* Writes an InspectNeedsResponse (docs/wire.md § 7). Returns ERR_FULL beyond 8 MiB, or
- * ERR_NOMEM. */
+/* Writes an InspectNeedsResponse (docs/spec/wire.md § 7). ERR_FULL beyond 8 MiB, ERR_NOMEM. */
 enum err need_write_header(struct frame_writer *writer, const struct needs_view *view);
 enum err need_write_view(struct frame_writer *writer, const struct need_view *view,
                          const struct dimensions *dimensions);

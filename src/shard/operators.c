@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns events from operators (sessions, roll-ups, blobs, drain reports) into decide thread
- * jobs. */
+/* Turns sessions, roll-ups, blobs and drain reports of operators into decide thread jobs. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores frames in the order of addition, indexes the frames with a key, and totals all
- * outboxes. */
+/* Stores frames in the order of addition, with an index by key and totals of all outboxes. */
 #include "shard/outbox.h"
 
 #include <stdlib.h>

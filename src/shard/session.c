@@ -346,8 +346,7 @@ static void on_start(void *service, struct rpc_call *call)
 
     if (s->draining) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
-        /* A cluster has two streams while it reconnects, so twice sessions_max streams are
-         * allowed. */
+        /* A reconnecting cluster has two streams, so twice sessions_max streams are allowed. */
     } else if (s->stats.streams / 2 >= s->limits.sessions_max) {
         rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many sessions"), STR_EMPTY);
     } else {

@@ -18,8 +18,7 @@ static bool level_next(struct level *level, struct field *ret_field)
     return level->seen++ < FRAME_FIELDS_MAX && fields_next(&level->fields, ret_field);
 }
 
-/* Returns ERR_OK if level_next() returned false at the end of the level, and otherwise the
- * error. */
+/* Returns ERR_OK if level_next() returned false at the level's end, otherwise the error. */
 static enum err level_end(const struct level *level, struct note *note)
 {
     if (level->fields.problem) return note_fail(note, ERR_PARSE, "%s", level->fields.problem);
@@ -204,8 +203,7 @@ static void pack_joined(struct pack *pack, uint32_t field, struct str before, st
     if (!pack->err) pack->err = buf_append(pack->into, after);
 }
 
-/* Packs a machine's labels, and its type and zone as labels. A label of the machine replaces the
- * type or zone label with the same key. */
+/* Packs a machine's labels, type and zone as labels. A label replaces a type or zone label. */
 static void pack_labels(struct frame_writer *w, struct pack *body, const struct attributes *a)
 {
     for (size_t i = 0; i < a->label_count; i++) {

@@ -39,8 +39,7 @@ static void lane_reserve(struct session *session, size_t bytes)
     session->lane.reserved_at = loop_now(s->io->loop);
 }
 
-/* Admits waiting messages in order of arrival, so that later small messages cannot starve a large
- * one. */
+/* Admits waiting messages in order of arrival, so that small messages starve no large one. */
 static void lane_admit(struct sessions *s)
 {
     while (!list_empty(&s->starved)) {
@@ -125,8 +124,7 @@ static void rollup_free(struct sessions *s, struct own_rollup *own)
     lane_give_back(s, bytes);
 }
 
-/* Takes ownership of a delivered roll-up. Its charge changes from the announced to the real
- * size. */
+/* Takes over a delivered roll-up, whose charge changes from announced to real size. */
 static struct own_rollup *rollup_take(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;

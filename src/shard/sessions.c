@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the sessions, acts on the session of a cluster, and keeps data between a
- * cluster's sessions. A cluster is known while it has a session or frames for its next. Loop's
- * thread. */
+/* Opens and closes the sessions, acts on a cluster's session, and keeps data between sessions. A
+ * cluster is known while it has a session or frames for its next session. Loop's thread. */
 #include "shard/sessions.h"
 
 #include <stdlib.h>
@@ -200,8 +199,7 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
 }
 
 /* Returns the key under which a newer frame replaces an older frame: a letter for the kind, then
- * the machine or fingerprint. The key is empty without memory, and the frame then replaces no
- * frame. */
+ * the machine or fingerprint. Without memory the key is empty, and the frame replaces none. */
 static struct str key_of(struct sessions *s, char kind, struct str what)
 {
     buf_clear(&s->key);

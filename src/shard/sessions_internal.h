@@ -93,8 +93,8 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
 extern const struct rpc_handler session_handler;
 /* Sends or queues a frame. */
 void session_send(struct session *session, struct str key, bool departed, struct str frame);
-/* Sends the frame in the sessions' frame_writer. If `err`, the writer's result, is an error, ends
- * the session instead. */
+/* Sends the frame in the sessions' writer, or ends the session if `err`, the writer's error, is
+ * set. */
 void session_send_written(struct session *session, struct str key, enum err err);
 void session_end(struct session *session, enum grpc_status status, const char *text);
 /* Ends the session because of an invalid message, which is counted and logged. */

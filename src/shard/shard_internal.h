@@ -88,8 +88,7 @@ enum err cycles_open(struct shard *shard);
 void cycles_close(struct shard *shard);
 void cycles_start(struct shard *shard);
 void cycles_stop(struct shard *shard);
-/* Runs one cycle soon, for changed demand or postponed work. Repeated calls cause only one
- * cycle. */
+/* Runs one cycle soon, for changed demand or postponed work, even if called repeatedly. */
 void cycles_wake(struct shard *shard);
 /* Makes the provider call of an effect. Returns false if that is not possible now. */
 bool call_provider(struct shard *shard, const struct effect *effect);
@@ -121,10 +120,9 @@ bool shard_holds(const struct shard *shard);            /* true if the shard has
 void hold_fenced(struct shard *shard, struct str text); /* `text`: the provider's error */
 
 /* -- report.c -- */
-/* Passes the shard's domains to the core. `written` is the result of writing the domain file,
- * ERR_OK or ERR_UNKNOWN. `left` is a removed domain, or has an empty key; the result is ERR_BUSY
- * while the core acts on machines of `left`. `done` may be NULL, and is not called after
- * ERR_NOMEM. */
+/* Passes the shard's domains to the core. `written`: result of writing the domain file, ERR_OK or
+ * ERR_UNKNOWN. `left`: a removed domain, or an empty key; the result is ERR_BUSY while the core
+ * acts on machines of `left`. `done` may be NULL, and is not called after ERR_NOMEM. */
 enum err report_scope(struct shard *shard, enum err written, const struct label *left,
                       shard_domain_fn *done, void *context);
 void report_scope_owed(struct shard *shard); /* retries report_scope if needed */

@@ -100,8 +100,7 @@ struct promise {
     struct table_link link;
     struct key *key;
     wall_time at;
-    /* Since when the machines are Idle, else 0. All share it, so a promise expires for all at
-     * once. */
+    /* Since when the machines are Idle, else 0. All share it, so promises expire together. */
     uint64_t idle_since_ms;
     int32_t priority;
 };

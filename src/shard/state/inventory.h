@@ -63,8 +63,7 @@ void inventory_close(struct inventory *inventory); /* NULL is allowed */
 /* Changes are all or nothing: after an error the inventory is unchanged. The record must have
  * passed machine_check(). Its invariant is checked again here (ERR_INVALID, with a note). */
 
-/* Adds a machine. An Idle machine is idle since `now`. Returns ERR_EXISTS, ERR_FULL or
- * ERR_NOMEM. */
+/* Adds a machine, which if Idle is idle since `now`. ERR_EXISTS, ERR_FULL, ERR_NOMEM. */
 enum err inventory_insert(struct inventory *inventory, const struct machine *machine, mono_time now,
                           struct note *note);
 /* Replaces the whole record. Entering Idle sets idle_since, staying Idle keeps it, and leaving Idle
@@ -76,9 +75,8 @@ enum err inventory_apply(struct inventory *inventory, const struct machine *mach
                          struct note *note);
 enum err inventory_remove(struct inventory *inventory, struct str id); /* ERR_NOT_FOUND */
 
-/* Plans an action. Returns ERR_NOT_FOUND, ERR_PRECONDITION if the action cannot start in the
- * machine's state or an action is already planned, ERR_INVALID if `plan` is incomplete, or
- * ERR_NOMEM. */
+/* Plans an action. Returns ERR_NOT_FOUND, ERR_PRECONDITION if the machine's state or plan does not
+ * allow the action, ERR_INVALID if `plan` is incomplete, or ERR_NOMEM. */
 enum err inventory_plan(struct inventory *inventory, struct str id, const struct plan *plan,
                         struct note *note);
 /* Removes the plan, if there is one. Returns ERR_NOT_FOUND, or ERR_NOMEM and keeps the plan. */

@@ -12,8 +12,7 @@ static void *shared_at(const void *struct_, size_t offset)
     return (char *)struct_ + offset;
 }
 
-/* Hashes a text if there is one. Other key bytes then only vary the seed, as no input chooses
- * them. */
+/* Hashes the text, if any. Other key bytes then vary the seed, because no input chooses them. */
 static uint32_t shared_hash(const void *owner, const struct shared_kind *kind, const void *like,
                             struct str text)
 {

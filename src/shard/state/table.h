@@ -38,8 +38,7 @@ struct slot_map {                   /* zeroed: empty */
     void **at;                      /* free slots form a chain, see slot_map_get() */
     uint32_t used, cap, first_free; /* head of the chain of free slots: slot + 1; 0: empty */
 };
-/* Returns the object in a slot below `used`, or NULL if the slot is free (marked by an odd
- * value). */
+/* Returns the object in a slot below `used`, or NULL if the slot is free (an odd value). */
 static inline void *slot_map_get(const struct slot_map *map, uint32_t slot)
 {
     return (uintptr_t)map->at[slot] & 1 ? NULL : map->at[slot];
