@@ -9,15 +9,11 @@
  *
  * There are two directions, both on the loop's thread:
  *
- *   struct source_ops   what the operator calls in a source. No call may block: a source that
- *   must
- *                       wait for a file or an API server does so on a thread
- *                       of its own.
+ *   struct source_ops   what the operator calls in a source. No call may block: a source that must
+ *                       wait for a file or an API server does so on a thread of its own.
  *   struct operator_around, operator_*()
- *                       what a source uses of the operator. Allowed in
- *                       callbacks of the loop and in
- *                       start(), until close(), but not inside other
- *                       source_ops calls. The operator
+ *                       what a source uses of the operator. Allowed in callbacks of the loop and in
+ *                       start(), until close(), but not inside other source_ops calls. The operator
  *                       notices changes of demand at the end of the turn.
  *
  * The surprising rule: the operator sends no demand before the source has ended its first list

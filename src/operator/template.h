@@ -4,8 +4,7 @@
  *   {{cluster_id}}            the cluster's id
  *   {{request_id}}            16 hex digits, new for every machine
  *   {{requirements}}          the request's requirements, as a JSON list on one line
- *   {{requirement KEY}}       the values of KEY, joined with commas; without values rendering
- *   fails
+ *   {{requirement KEY}}       the values of KEY, joined with commas; no values: an error
  *   {{requirement KEY|TEXT}}  the values of KEY, or TEXT if the request has none
  *   {{open}} {{close}}        the two braces themselves
  *
