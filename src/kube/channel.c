@@ -47,7 +47,7 @@ static bool is_loopback(const char *host)
     return address_ip(str_from(host), bytes) == 4 && bytes[0] == 127;
 }
 
-/* tls-server-name: the URL has the certificate's host name; the connection uses the real host. */
+/* Puts the certificate's name (tls-server-name) into the URL, but connects to the real host. */
 static enum err hide_host(struct target *t, CURLU *url, const char *host, const char *port)
 {
     if (asprintf(&t->connect_to, "::%s:%s", host, port) < 0) t->connect_to = NULL;
@@ -284,7 +284,7 @@ void channel_end(struct channel *channel)
     channel->headers = channel->connect_to = NULL;
 }
 
-/* Drives the transfer. Returns true when it is over. */
+/* Continues the transfer. Returns true when the transfer is over. */
 static bool work(struct channel *c)
 {
     int running, left;

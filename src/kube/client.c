@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs over a small pool of channels, the token, and the mapping of answers to errors. Any
- * thread; the lock guards the idle channels and the token. */
+/* Implements the verbs (get, list, ...) over a small pool of channels, reads the token, and maps
+ * answers to errors. Runs on any thread. The lock guards the idle channels and the token. */
 #include "kube/channel.h"
 
 #include <pthread.h>
@@ -78,8 +78,9 @@ const struct target *kube_target(const struct kube *kube)
 
 /* -- the token -- */
 
-/* Under the lock. The kubelet replaces the file about once an hour and an old token stays valid for
- * a while. So a failed read is harmless if an earlier read succeeded. */
+/* Rereads a changed token file, under the lock. The kubelet replaces the file about hourly, and an
+ * old token stays valid for a while. A failed read is therefore harmless after a successful
+ * read. */
 static enum err kube_refresh_token(struct kube *kube, struct note *note)
 {
     struct fs_info info;
@@ -285,7 +286,7 @@ out:
     return err;
 }
 
-/* Adds the query of a list; `o` NULL: no query. */
+/* Adds the query of a list, or no query if `o` is NULL. */
 static enum err url_add_query(struct buf *url, const struct kube_list_options *o, struct note *note)
 {
     char limit[24];

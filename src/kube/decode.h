@@ -9,7 +9,7 @@
 enum {
     KUBE_REASON_CAP = 64, /* Status.reason, truncated to fit: "AlreadyExists" */
     KUBE_MESSAGE_CAP = 256,
-    KUBE_VERSION_CAP = 128, /* resourceVersion; opaque; a longer one is refused */
+    KUBE_VERSION_CAP = 128, /* bytes of a resourceVersion; a longer version is refused */
 };
 
 struct kube_status {
@@ -32,7 +32,7 @@ struct kube_list_head {
     struct str continue_;     /* "": the last page; borrowed from the document */
     const struct json *items; /* an array of objects; borrowed */
 };
-/* ERR_PARSE: the document is not a list. */
+/* Reads the head of a list. Returns ERR_PARSE if the document is not a list. */
 enum err kube_list_decode(const struct json *object, struct kube_list_head *ret_head,
                           struct note *note);
 

@@ -19,7 +19,7 @@
 enum {
     KUBE_BODY_MAX = 16 << 20,      /* bytes of one answer; a larger one is ERR_TOO_LARGE */
     KUBE_WATCH_LINE_MAX = 8 << 20, /* bytes of one event; a stored object has at most 1.5 MiB */
-    KUBE_IDLE_CONNECTIONS_MAX = 8, /* kept for later calls; the others close after use */
+    KUBE_IDLE_CONNECTIONS_MAX = 8, /* connections kept for later calls; others close after use */
     KUBE_RETRY_AFTER_MAX_MS = 3600 * 1000, /* upper limit for the server's Retry-After */
 };
 

@@ -204,7 +204,7 @@ static void find_heres(struct heres *heres, const struct template_part *part)
     heres->open_less = text.len > 0 && text.at[text.len - 1] == '<';
 }
 
-/* Returns the here-document that a line with this start and a plain value could end; NULL: none. */
+/* Returns the here-document that `line`, if a plain value completed it, could end, or NULL. */
 static const struct here *ended_here(const struct heres *heres, struct str line)
 {
     while (line.len > 0 && line.at[0] == '\t') line = str_tail(line, 1);
@@ -215,8 +215,8 @@ static const struct here *ended_here(const struct heres *heres, struct str line)
     return NULL;
 }
 
-/* Returns the start of the line of part `at`, up to its first placeholder. A placeholder's value
- * may complete the end word of a here-document, and so may a line continued by a backslash. */
+/* Returns the line of part `at`, up to its first placeholder. A placeholder's value may complete
+ * the end word of a here-document, and a backslash may continue the line of an end word. */
 static struct str line_start(const struct template_part *parts, size_t at)
 {
     for (size_t i = at; i-- > 0;) {

@@ -40,7 +40,7 @@ static inline bool is_alphanumeric(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-/* Checks a template. ERR_PARSE with a note: a quoted word may not be one word, or a plain value may
- * end a here-document. */
+/* Checks a template. Returns ERR_PARSE with a note if a {{shell}} value may not be one word, or if
+ * a plain value may end a here-document. */
 enum err template_shell_check(const struct template_part *parts, size_t count, struct note *note);
 #endif

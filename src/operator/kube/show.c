@@ -65,7 +65,7 @@ static bool show_prepare(struct chore *chore)
     return !err;
 }
 
-/* Replaces the object, or its status, if it differs; *there is then the object on the server. */
+/* Replaces the object's `part` if it differs. *there then has the object as on the server. */
 static enum err show_part(struct kube *kube, const struct kind *kind, const struct kube_path *path,
                           const struct json *body, const char *part, struct kube_answer *there,
                           struct note *note)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the source; shared code for paging through lists and counting failures. */
+/* Opens and closes the Kubernetes source, reads lists page by page and counts failed calls. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
