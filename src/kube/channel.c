@@ -68,7 +68,7 @@ enum err target_init(struct target *target, const struct kube_config *config, st
                  curl_url_get(url, CURLUPART_HOST, &host, 0) ||
                  curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)))
         err = ERR_INVALID;
-    /* A server address must have no user or password: a password would appear in messages. */
+    /* A server address must have no user or password, because messages would show them. */
     if (!err && (!curl_url_get(url, CURLUPART_USER, &user, 0) ||
                  !curl_url_get(url, CURLUPART_QUERY, &query, 0)))
         err = ERR_INVALID;

@@ -79,8 +79,7 @@ const struct target *kube_target(const struct kube *kube)
 /* -- the token -- */
 
 /* Rereads a changed token file, under the lock. The kubelet replaces the file about hourly, and an
- * old token stays valid for a while. A failed read is therefore harmless after a successful
- * read. */
+ * old token stays valid for a while, so a failed read is harmless after a successful read. */
 static enum err kube_refresh_token(struct kube *kube, struct note *note)
 {
     struct fs_info info;
@@ -356,7 +355,7 @@ enum err kube_update(struct kube *kube, const struct kube_path *path, struct str
     return kube_call(kube, "PUT", path, NULL, body, timeout_ms, ret_answer, note);
 }
 
-/* `pod` NULL deletes the object at `path`; otherwise evicts that pod. */
+/* Deletes the object at `path` if `pod` is NULL, and evicts the pod otherwise. */
 static enum err kube_call_with_uid(struct kube *kube, const struct kube_path *path, const char *pod,
                                    const char *uid, uint64_t timeout_ms,
                                    struct kube_answer *ret_answer, struct note *note)

@@ -31,7 +31,7 @@ enum err kube_open(const struct kube_config *config, struct kube **ret_kube, str
 void kube_close(struct kube *kube); /* NULL is allowed */
 /* Ends every current and future call within a second, from any thread. The result is ERR_CANCELLED
  * if nothing was sent or the call only reads. Used at shutdown when the server does not answer.
- * Watches end by kube_watch_cancel(). */
+ * kube_watch_cancel() ends watches. */
 void kube_cancel(struct kube *kube);
 
 /* The path of an object. Each part is as in URLs and is checked before anything is sent. */
@@ -68,7 +68,7 @@ enum err kube_get(struct kube *kube, const struct kube_path *path, uint64_t time
 struct kube_list_options {
     const char *label_selector; /* NULL: all */
     const char *field_selector; /* NULL: all */
-    uint32_t limit;             /* objects per page; 0: the server's choice, all of them */
+    uint32_t limit;             /* objects per page; 0: the server returns all objects */
     struct str continue_;       /* from the previous page; pages show the same instant.
                                    ERR_PRECONDITION: the token has expired, list from the start */
 };
@@ -96,7 +96,7 @@ enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod, 
 struct kube_watch;
 struct kube_watch_options {
     const char *label_selector;   /* NULL: all */
-    const char *resource_version; /* of the list before the watch; never NULL */
+    const char *resource_version; /* resourceVersion of the list before the watch; never NULL */
     uint64_t idle_timeout_ms; /* the connection counts as dead after this time without a byte; 0:
                                  150,000 (an idle server sends a bookmark about every minute) */
 };

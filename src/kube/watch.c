@@ -10,7 +10,7 @@
 
 enum {
     IDLE_DEFAULT_MS = 150 * 1000,
-    PAUSE_FIRST_MS = 100, /* short: a server may end its streams normally */
+    PAUSE_FIRST_MS = 100, /* short, because a server may end a stream normally */
     PAUSE_MOST_MS = 10 * 1000,
     STREAM_SECONDS = 300, /* requested duration, so that streams move to new servers */
 };

@@ -221,7 +221,7 @@ static int compare_names(const void *a, const void *b)
     const struct demand_file_row *right = *(const struct demand_file_row *const *)b;
     int order = str_compare(left->name, right->name);
 
-    /* of two equal names the later row is reported */
+    /* Equal names are ordered by row, so that the later row is reported. */
     return order ? order : (left > right) - (left < right);
 }
 

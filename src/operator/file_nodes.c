@@ -88,7 +88,7 @@ void file_nodes_whole(struct demand_source *source)
     if (f->whole && !timer_running(&f->settle)) timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
-/* Records that all machines were reported. The shard reports them before it acknowledges. */
+/* All machines are known now: the shard reports them before it acknowledges a roll-up. */
 void file_taken(struct demand_source *source, uint64_t)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);

@@ -9,7 +9,7 @@
 
 enum {
     FRAMES_ROLLUP_MAX = 256 << 20, /* bytes; a shard accepts no more */
-    FRAMES_BLOB_MAX = 1 << 20,     /* bytes; the limit of a shard */
+    FRAMES_BLOB_MAX = 1 << 20,     /* bytes; a shard accepts no more */
     /* Bytes of one encoded frame from the shard. A decoded frame may take four times as many. */
     FRAMES_READ_MAX = 16 << 20,
 };
@@ -41,7 +41,7 @@ enum err frames_drain_report(struct frame_parts *parts, const struct drain_messa
  * message or the arena. Errors: ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE with a note, ERR_NOMEM -- */
 enum err frames_read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, struct arena *arena,
                           struct blob_request *ret_request, struct note *note);
-/* Reads a machine's state, except for the phase in `ret_node`. */
+/* Reads a machine's state into `ret_node`, whose `phase` is not set. */
 enum err frames_read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, struct arena *arena,
                           struct cluster_node *ret_node, struct note *note);
 enum err frames_read_available(const Bigfleet__V1alpha1__AvailableCapacityUpdate *given,

@@ -87,7 +87,7 @@ struct operator_host {
     bool connected;     /* the shard acknowledged the Hello */
     bool whole;         /* a roll-up was acknowledged, so all machines were reported */
     bool whole_due;     /* source_ops.nodes_whole must be called */
-    uint64_t taken_due; /* source_ops.taken must be called with this value; 0: not */
+    uint64_t taken_due; /* value for a pending call of source_ops.taken; 0 if none is pending */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
     bool awaiting;      /* a roll-up was sent and its acknowledgement is missing */

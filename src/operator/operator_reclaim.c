@@ -70,7 +70,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* until a shard refuses such reports */
+    reclaims_reporting(host->reclaims, true); /* assumed until a shard refuses reports */
     err = side_file_open(&options, &host->keeper, note);
     return err ? err : reclaims_load(host, note);
 }
@@ -148,8 +148,7 @@ void operator_reclaims_step(struct operator_host *host)
 /* -- messages from the shard and from the source -- */
 
 /* Stores a reclaim order, which names one machine on the wire. Several machines are treated as
- * several orders, the first with the id of the instruction. An order without machines is
- * ignored. */
+ * several orders, the first with the instruction's id. An order without machines is ignored. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note)

@@ -3,9 +3,8 @@
  * send a roll-up.
  *
  * Two kinds of frames wait when the shard reads slowly. Answers wait in order, at most
- * UPLINK_ANSWERS_MAX. Further answers are dropped, because the shard's own timeout handles this.
- * One roll-up waits, and is written only when there is room, so that it contains the current
- * demand.
+ * UPLINK_ANSWERS_MAX. More answers are dropped, because the shard's own timeout handles this. One
+ * roll-up waits, and is written only when there is room, so that it has the current demand.
  *
  * A stream that ended is opened again after 0.5 to 30 s, with jitter. The pause is reset only after
  * a stream that lasted LASTED_MS. Therefore two operators of one cluster, which replace each

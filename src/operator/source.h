@@ -73,13 +73,13 @@ struct available {
  * whose comment says "may be NULL" are optional. */
 struct source_ops {
     const char *name; /* name in the log, for example "file" */
-    /* Starts the source. An error ends the process, so a temporary problem is no error. */
+    /* Starts the source. An error ends the process, so temporary problems must not be errors. */
     enum err (*start)(struct demand_source *source, const struct operator_around *around,
                       struct note *note);
-    /* The machine changed in the table or left it: nodes_find() now returns a different result. */
+    /* Called when nodes_find() returns a new result, because the machine changed or left. */
     void (*node_changed)(struct demand_source *source, struct str machine_id);
-    /* The shard has reported all machines of the cluster. A shown machine that nodes_find() does
-     * not return has left the cluster. May be NULL. */
+    /* Called when the shard has reported all machines of the cluster. A shown machine that
+     * nodes_find() does not return has then left the cluster. May be NULL. */
     void (*nodes_whole)(struct demand_source *source);
     /* Passes a hint, which replaces an earlier hint with the same key. May be NULL. */
     void (*available)(struct demand_source *source, const struct available *hint);
@@ -90,7 +90,7 @@ struct source_ops {
      * machine gets no new work, moves the workload, then calls operator_reclaim_ended(). A restart
      * may repeat an instruction (`resumed`), so a repetition must do no harm. */
     void (*reclaim)(struct demand_source *source, const struct reclaim_order *order);
-    /* Stops a reclaim: its grace period ended, or a newer order replaced it. No end is reported. */
+    /* Stops a reclaim whose time ended or that a newer order replaced. Its end is not reported. */
     void (*reclaim_over)(struct demand_source *source, struct str instruction_id);
     /* Returns true if the source works. Otherwise /readyz shows `reason`. NULL: always ready. */
     bool (*ready)(struct demand_source *source, struct note *reason);

@@ -2,10 +2,10 @@
 /* Checks that values cannot become shell code in a rendered template.
  *
  * Requirement values are chosen by users who request machines, not by the template's author, and
- * the blob runs as root on a new node. A value in single quotes is one word only where sh and bash
- * read a word. The check understands plain words, quotes, comments and parameters. After anything
- * else (a substitution, a here-document, arithmetic) it refuses every quoted word, because a
- * template can assign the value to a variable before that. Pure. */
+ * the rendered script runs as root on a new node. A value in single quotes is one word only where
+ * sh and bash read a word. The check understands plain words, quotes, comments and parameters.
+ * After other syntax (a substitution, a here-document, arithmetic) it refuses every {{shell}}
+ * value. A template can assign the value to a variable before such syntax. Pure. */
 #ifndef OPERATOR_TEMPLATE_SHELL_H
 #define OPERATOR_TEMPLATE_SHELL_H
 #include "base/err.h"

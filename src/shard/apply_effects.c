@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes effects on the event loop: messages to operators, audit lines and log lines. Provider
- * calls are made in cycle.c.
+/* Executes effects on the event loop: sends to operators, writes audit and log. Provider calls:
+ * cycle.c.
  *
  * A blob is the bootstrap data of a machine. This file keeps a blob from the operator's answer
  * until the Configure call is sent, or until the audit effect reports the end of its action. From
@@ -127,8 +127,8 @@ void blob_answered(void *owner, struct session_blob *request, enum blob_end end,
 
 /* -- people -- */
 
-/* Returns the log site of a text of the core. The log counts repeats per site, so each text has its
- * own site. Sites are static, because the log refers to a site until the log is closed. */
+/* Returns the log site for a text that the core logs. The log counts repeats per site, so each text
+ * has its own site. Sites are static, because the log refers to sites until it is closed. */
 static struct log_site *log_site_of(const char *text)
 {
     static struct {
@@ -155,7 +155,7 @@ static void log_effect(struct shard *shard, const struct effect *effect)
 
 /* -- all effects -- */
 
-/* Drops the effect if its frame lacks memory. The next change or session sends the node's state. */
+/* Drops an effect without memory for its frame. The next change or session sends the node state. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
     if (effect->kind != EFFECT_NODE_STATE ||
@@ -179,7 +179,7 @@ bool effect_apply(void *owner, const struct effect *effect)
     case EFFECT_DELETE:
     case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
     case EFFECT_ASK_BLOB: return shard->stopping || apply_effects_blob_ask(shard, effect);
-    case EFFECT_RECLAIM: /* decided before the hold: the drain that follows is not sent */
+    case EFFECT_RECLAIM: /* a shard whose actions are stopped sends no reclaims */
         if (shard_holds(shard)) return true;
         (void)sessions_reclaim(shard->sessions, effect->cluster, effect->action, effect->machine,
                                effect->drain.grace_ms, effect->drain.preemptor_priority);

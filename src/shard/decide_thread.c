@@ -201,7 +201,7 @@ static void begin_batch(struct decide_thread *t)
     batch->left = batch->jobs.next;
     t->batch_running = true;
     err = worker_submit(t->worker, &batch->work);
-    assert(!err); /* the worker accepts one work, and only one is submitted at a time */
+    assert(!err); /* the worker accepts one job, and only one is submitted at a time */
 }
 
 void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job)

@@ -32,9 +32,8 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
                      struct dimensions *dimensions, struct rollup_rows *ret_rows,
                      struct note *note);
 
-/* Decodes a roll-up and passes it to the core. If decoding or the core fails, returns the error,
- * and the last good demand stays. The core counts and logs the error. `ret_rows` is set once
- * decoded. */
+/* Decodes a roll-up and passes it to the core. If decoding or the core fails, returns the error and
+ * the last good demand stays. The core counts and logs the error. Decoding sets `ret_rows`. */
 enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
                       struct arena *scratch, mono_time now, enum rollup_verdict *ret_verdict,
                       struct rollup_rows *ret_rows, struct effects *out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that wait for an operator that reads more slowly than we write.
+/* Frames that wait for an operator that reads more slowly than the shard writes.
  *
- * Frames leave in the order in which they were added, except for superseded ones. A frame with a
+ * Frames leave in the order in which they were added, except for superseded frames. A frame with a
  * key replaces the waiting frame with the same key and is added at the end. Therefore two frames
  * with the same key are never swapped, and a machine's state never overtakes an earlier
- * instruction. Frames without a key are never dropped. No I/O; its owner bounds it. */
+ * instruction. Frames without a key are never dropped. No I/O. The owner bounds the outbox. */
 #ifndef SHARD_OUTBOX_H
 #define SHARD_OUTBOX_H
 #include "base/list.h"
@@ -40,6 +40,5 @@ struct out_frame *outbox_first(const struct outbox *box); /* NULL: no frame wait
 void outbox_drop(struct outbox *box, struct out_frame *frame);
 /* Removes the frame without freeing it. The caller owns the frame afterwards. */
 void outbox_detach(struct outbox *box, struct out_frame *frame);
-/* Drops the waiting frame with this key, if there is one. */
 void outbox_drop_key(struct outbox *box, struct str key);
 #endif

@@ -28,9 +28,9 @@ struct inspections_options {
      * decide thread, then inspection_done() on the loop, also when the shard is closing. */
     void (*inspect)(void *owner, struct inspection *inspection);
     void *owner;
-    uint32_t readers_max;     /* 0: 16; further readers get RESOURCE_EXHAUSTED */
-    size_t bytes_max;         /* size of one answer; 0: 256 MiB; beyond it: RESOURCE_EXHAUSTED */
-    uint64_t read_timeout_ms; /* disconnects a reader that reads nothing for this long; 0: 60 s */
+    uint32_t readers_max;     /* 0 means 16; further readers get RESOURCE_EXHAUSTED */
+    size_t bytes_max;         /* bytes of one answer, or RESOURCE_EXHAUSTED; 0 means 256 MiB */
+    uint64_t read_timeout_ms; /* a reader that reads nothing for so long is closed; 0 means 60 s */
 };
 enum err inspections_open(const struct inspections_options *options,
                           struct inspections **ret_inspections); /* ERR_NOMEM */

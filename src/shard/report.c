@@ -178,7 +178,7 @@ static void scope_done(struct decide_job *job, enum err err)
 {
     struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    /* Only the start's job has no `done`. Without its domains the core would own all machines. */
+    /* The start's job has no `done` and must not fail, or the core would own all machines. */
     assert(t->done || !t->err);
     if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;

@@ -80,7 +80,7 @@ struct sessions {
 /* -- sessions.c -- */
 struct session *session_of(const struct sessions *s, struct str cluster); /* NULL: none */
 struct session_cluster *known_cluster(struct sessions *s,
-                                      /* Finds or creates the cluster. NULL: no room. */
+                                      /* Finds or creates the cluster. NULL: no memory. */
                                       struct str id);
 void cluster_settle(struct sessions *s,
                     /* Frees the cluster if nothing needs it. */
@@ -93,8 +93,7 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
 extern const struct rpc_handler session_handler;
 /* Sends or queues a frame. */
 void session_send(struct session *session, struct str key, bool departed, struct str frame);
-/* Sends the frame in the sessions' writer, or ends the session if `err`, the writer's error, is
- * set. */
+/* Sends the frame that the sessions' writer wrote. Ends the session if `err` is set. */
 void session_send_written(struct session *session, struct str key, enum err err);
 void session_end(struct session *session, enum grpc_status status, const char *text);
 /* Ends the session because of an invalid message, which is counted and logged. */

@@ -76,10 +76,10 @@ void reclaims_reported(struct reclaims *reclaims, struct str machine, enum machi
 /* Treats machines that were not reported as having left. Must be called when the shard has reported
  * all machines of this session. */
 void reclaims_sweep(struct reclaims *reclaims);
-/* Record the source's report. Return false if the order is unknown or over. */
+/* Records a report of the source. Returns false if the order is unknown or over. */
 bool reclaims_started(struct reclaims *reclaims, struct str id);
 bool reclaims_ended(struct reclaims *reclaims, struct str id, bool drained);
-/* Makes a report that could not be queued due again in a second. */
+/* Retries in a second a report that could not be queued. */
 void reclaims_unsent(struct reclaims *reclaims, struct str id, wall_time now);
 
 enum reclaim_due {

@@ -200,7 +200,7 @@ static enum err drain_run_evictions(struct drain *d, struct note *note)
 
 /* -- the chore of a drain -- */
 
-/* Collects some other machines, because a recognised node of one machine is enough. */
+/* Collects some other machines, because one recognised node proves that names and ids match. */
 static void drain_take_others(struct drain *d)
 {
     const struct nodes *nodes = d->source->around->nodes;

@@ -88,7 +88,7 @@ static inline struct kube_source *kube_source_of(struct demand_source *source)
     return CONTAINER_OF(source, struct kube_source, source);
 }
 
-/* Functions that take a struct demand_source are functions of struct source_ops. */
+/* Functions that take a struct demand_source implement members of struct source_ops. */
 /* -- places.c: pods and their requests -- */
 extern const struct follow_events kube_pod_events, kube_request_events;
 void kube_places_taken(struct demand_source *source, uint64_t change);

@@ -36,8 +36,8 @@ struct pod_view { /* views into the document */
 /* Reads a pod. ERR_PARSE: not a pod. */
 enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note *note);
 
-/* Writes the CapacityRequest of a pod that wants one, replacing the resourceVersion `version` or,
- * if it is empty, for a create. ERR_INVALID, ERR_PARSE with the field; ERR_TOO_LARGE, ERR_NOMEM. */
+/* Writes the CapacityRequest of a pod: for a create if `version` is empty, else to replace this
+ * resourceVersion. ERR_INVALID and ERR_PARSE name the field. ERR_TOO_LARGE, ERR_NOMEM. */
 enum err capacity_write(const struct json *pod, struct str version, struct buf *out,
                         struct note *note);
 

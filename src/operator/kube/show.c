@@ -128,7 +128,7 @@ static enum err show_run(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     struct kube *kube = row->source->kube;
-    /* copied, because the loop may write a newer hint into the row meanwhile */
+    /* copied now, because the loop may replace the row's hint while this chore runs */
     const struct kind *kind = row->kind;
     char name[KUBE_NAME_CAP];
     struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, kind->resource, name, NULL};

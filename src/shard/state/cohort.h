@@ -100,7 +100,7 @@ struct promise {
     struct table_link link;
     struct key *key;
     wall_time at;
-    /* Since when the machines are Idle, else 0. All share it, so promises expire together. */
+    /* When the promise's machines became Idle, or 0. All share the time and expire together. */
     uint64_t idle_since_ms;
     int32_t priority;
 };
@@ -264,7 +264,7 @@ struct machine_row *cohort_next(struct member_place *place); /* NULL at the end 
 struct inventory {
     struct inventory_options options;
     uint64_t bytes, births;
-    uint64_t label_bytes; /* of looks and postings; not included in `bytes` */
+    uint64_t label_bytes; /* bytes of looks and postings; not part of `bytes` */
     struct table rows, words, origins, clusters, keys, families, stamps, promises, shapes, postings,
         looks, cohorts, outfits;
     struct slot_map origin_slots, cluster_slots, key_slots, family_slots, posting_slots, look_slots,

@@ -25,7 +25,6 @@ struct inventory_options {
     uint64_t seed;         /* of the hash tables: random in a shard, fixed in tests */
 };
 
-/* The source of a change of a machine. */
 enum inventory_source {
     INVENTORY_DRIVEN,   /* an action of this shard; only transitions of machine.h are allowed */
     INVENTORY_OBSERVED, /* a provider's record of a machine without an action; accepted as fact */
@@ -52,7 +51,7 @@ struct inventory_counts {
 };
 struct inventory_stats {
     uint32_t machines, cohorts, looks, shapes, stamps, keys, clusters, words;
-    uint64_t bytes;       /* on the heap, including all of the above and the indexes */
+    uint64_t bytes;       /* heap memory of the inventory, including the indexes */
     uint64_t label_bytes; /* part of `bytes`: types, zones, labels and looks */
 };
 
@@ -63,7 +62,7 @@ void inventory_close(struct inventory *inventory); /* NULL is allowed */
 /* Changes are all or nothing: after an error the inventory is unchanged. The record must have
  * passed machine_check(). Its invariant is checked again here (ERR_INVALID, with a note). */
 
-/* Adds a machine, which if Idle is idle since `now`. ERR_EXISTS, ERR_FULL, ERR_NOMEM. */
+/* Adds a machine. `now` begins the idle time of an Idle one. ERR_EXISTS, ERR_FULL, ERR_NOMEM. */
 enum err inventory_insert(struct inventory *inventory, const struct machine *machine, mono_time now,
                           struct note *note);
 /* Replaces the whole record. Entering Idle sets idle_since, staying Idle keeps it, and leaving Idle

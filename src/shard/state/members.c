@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "shard/state/cohorts.h"
 
-enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* different, so that forms do not alternate */
+enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* apart, so that cohorts rarely change their form */
 static_assert(FEW_MOST <= UINT8_MAX, "cohort keeps the room of its array in a byte");
 
 struct order_key row_order_key(const void *row)

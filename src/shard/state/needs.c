@@ -169,8 +169,8 @@ static struct demand_row *age_find(const struct needs *needs, const struct deman
     return NULL;
 }
 
-/* Sets the arrivals of rows. Rows of a known (kind, group) keep its known arrival. Rows of a new
- * (kind, group) get the earliest arrival among them. */
+/* Sets the arrivals of rows. Rows of a known (kind, group) keep the arrival of this pair. Rows of a
+ * new pair get the earliest arrival among them. */
 static enum err ages_fill(struct needs *needs, const struct demand_set *old, struct demand_set *set)
 {
     for (uint32_t i = 0; i < set->row_count; i++) {
@@ -222,7 +222,7 @@ static enum err need_row_copy(struct needs *needs, struct demand_set *set, const
     return ERR_OK;
 }
 
-/* Allocates room for `count` rows and everything they can become. */
+/* Allocates room for `count` rows, and for the demands, gangs and folds made from them. */
 static enum err need_set_room(struct needs *needs, const struct need *rows, size_t count,
                               struct demand_set *set)
 {

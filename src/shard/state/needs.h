@@ -16,7 +16,7 @@ enum { NEEDS_ROWS_MOST = 4 << 20 };
 
 struct needs; /* opaque */
 struct needs_options {
-    uint32_t rows_max;                   /* of all clusters together; ERR_FULL above it */
+    uint32_t rows_max;                   /* rows of all clusters together; more are ERR_FULL */
     uint64_t seed;                       /* of the hash tables: random in a shard, fixed in tests */
     const struct dimensions *dimensions; /* the shard's table; must outlive this object */
 };
@@ -40,7 +40,7 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
 enum err needs_mark_reported(struct needs *needs, struct str cluster);
 /* Forgets the cluster's rows, and that the cluster ever reported. */
 void needs_forget(struct needs *needs, struct str cluster);
-/* True if the cluster reported since start. Only then may unwanted machines be taken from it. */
+/* Returns true if the cluster reported since start. Otherwise it keeps even unwanted machines. */
 bool needs_reported(const struct needs *needs, struct str cluster);
 
 struct needs_stats needs_stats(const struct needs *needs);
