@@ -10,10 +10,9 @@
  * nodes.json in the state directory describes the machines, for scripts. The file is always
  * replaced as a whole. docs/operators.md describes its layout.
  *
- * For a reclaim, the operator runs the user's command if one is configured: COMMAND MACHINE
- * GRACE_SECONDS, with DRAIN_* in its environment. At the end of the grace period the command's
- * process group is killed. Exit status 0 means that the machine is empty. Without a command a
- * reclaim ends at once. */
+ * A reclaim runs the user's command, if one is configured: COMMAND MACHINE GRACE_SECONDS, with
+ * DRAIN_* in its environment. When the grace period ends, the command's process group is killed.
+ * Exit status 0 means that the machine is empty. Without a command a reclaim ends at once. */
 #ifndef OPERATOR_FILE_H
 #define OPERATOR_FILE_H
 #include "operator/source.h"

@@ -17,9 +17,8 @@
  *                       notices changes of demand at the end of the turn.
  *
  * The surprising rule: the operator sends no demand before the source has ended its first list
- * (demand_list_end). A source that may not know all workloads must not end a list; the earlier
- * demand then stays in force. An empty list means "no demand" and costs the cluster its
- * machines. */
+ * (demand_list_end). A source that may lack workloads must not end a list, so that the earlier
+ * demand stays in force. An empty list means "no demand" and costs the cluster its machines. */
 #ifndef OPERATOR_SOURCE_H
 #define OPERATOR_SOURCE_H
 #include "base/note.h"

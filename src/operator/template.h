@@ -30,9 +30,8 @@ struct template;
 /* Copies and parses a template. Returns ERR_PARSE ("line 3: ..."), ERR_TOO_LARGE or ERR_NOMEM. */
 enum err template_open(struct str text, struct template **ret_template, struct note *note);
 void template_close(struct template *template); /* NULL is allowed */
-/* Appends the rendered template to `out`. ERR_NOT_FOUND with a note: the request lacks a
- * requirement. ERR_INVALID with a note: a value is not allowed in its context. ERR_FULL,
- * ERR_NOMEM. */
+/* Appends the rendered template to `out`. ERR_NOT_FOUND: the request lacks a requirement.
+ * ERR_INVALID: a value is not allowed in its context (both with a note). ERR_FULL, ERR_NOMEM. */
 enum err template_render(const struct template *template, struct str cluster,
                          const struct blob_request *request, struct buf *out, struct note *note);
 #endif

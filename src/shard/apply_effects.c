@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executes effects on the event loop: sends to operators, writes audit and log. Provider calls:
- * cycle.c.
+/* Executes effects on the loop: messages to operators, audit, log. Provider calls: cycle.c.
  *
  * A blob is the bootstrap data of a machine. This file keeps a blob from the operator's answer
  * until the Configure call is sent, or until the audit effect reports the end of its action. From

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops all actions of a running shard until the process restarts. Either a reload turns on the
- * kill switch, or a provider refuses the shard's token because a newer process of this shard is
- * active. Loop's thread.
+/* Stops all actions of a running shard until the process restarts: a reload turns on the kill
+ * switch, or a provider refuses the shard's token, because a newer process of the shard is active.
  *
  * The provider's client is stopped first, in the same turn of the loop, so that no further call is
  * sent. Then a job behind the queued jobs notifies the core. Effects of those queued jobs end as
- * unsent. Sessions, Lists, Gets, decisions and reads continue. */
+ * unsent. Sessions, Lists, Gets, decisions and reads continue. Runs on the loop's thread. */
 #include "shard/shard_internal.h"
 
 static void hold_run(struct decide_job *job, struct decide_context *context, struct effects *out)

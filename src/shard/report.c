@@ -3,8 +3,7 @@
  *
  * Numbers are encoded on the decide thread, which owns the resource names. A domain is written to
  * disk before the core receives the domain, so that an acknowledged domain survives a crash. If the
- * core lacks memory for the domain, the answer is an error, and the change is retried until it
- * succeeds.
+ * core lacks memory for the domain, the answer is an error, and the change is retried.
  *
  * Removing a domain returns ERR_OK only when the core acts on no machine of the domain any more,
  * because the coordinator then gives the domain to another shard. */

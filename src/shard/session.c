@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One operator's stream: Hello, identity, replacement of an older session, frames in and out, and
- * the session's end. Runs on the loop's thread.
+/* One operator's stream: Hello, identity, replacement, frames in and out, end. Loop's thread.
  *
  * A session ends once, in session_over(). Afterwards the cluster has no session, the session's blob
  * requests are answered, and on_close() was called. The session's memory is freed later in the same

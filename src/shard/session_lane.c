@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Receives a session's roll-ups. One budget of bytes bounds all roll-ups that are being received,
- * waiting or being processed.
+/* A session's roll-ups. One budget of bytes bounds those being received, waiting and processed.
  *
  * A message's announced size is charged before any byte is stored. A message that does not fit
  * stays unread at its sender, in order with other waiting messages. Small messages are admitted

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operators' streams: /bigfleet.v1alpha1.Shard/Session on a gRPC server.
  *
- * A cluster has one session: a new session replaces and closes the old one. The sessions know
- * nothing about demand or machines. They report received messages to their owner, the shard, and
- * send what the owner asks for. All functions run on the loop's thread. A function may call back
- * before it returns: on_close and on_blob if it ends the session, on_rollup from
- * sessions_rollup_done.
+ * A cluster has one session: a new session replaces and closes the old one. Sessions know nothing
+ * of demand or machines. They pass received messages to their owner, the shard, and send what the
+ * owner asks for. Functions run on the loop's thread. A function may call back before it returns:
+ * on_close and on_blob if it ends the session, on_rollup from sessions_rollup_done.
  *
  * Receiving: a roll-up's bytes are passed to the owner undecoded, one roll-up at a time per
  * session. One more roll-up may wait; a newer roll-up replaces the waiting one. All roll-ups that
@@ -13,12 +12,11 @@
  * not fit is not read from its peer (rpc_pause when its size is announced). Therefore no message is
  * lost and no other session waits. Small messages always fit.
  *
- * Sending: waiting frames are bounded in number and bytes, and may be superseded (outbox.h). If a
- * peer still does not read, its session is closed with RESOURCE_EXHAUSTED, and the resync of the
- * next session repairs the loss. A resync sends only the machines that are bound to the cluster.
- * Therefore the last state of a machine that left the cluster is kept for an operator that is away
- * or slow. It is sent once, after the resync (sessions_resynced), and may be lost by the
- * network. */
+ * Sending: waiting frames are bounded in number and bytes, and may be superseded (outbox.h). If the
+ * peer does not read, its session is closed with RESOURCE_EXHAUSTED, and the resync of the next
+ * session repairs the loss. A resync sends only the machines that are bound to the cluster. So the
+ * last state of a machine that left the cluster is kept for an operator that is away or slow. It is
+ * sent once, after the resync (sessions_resynced), and the network may lose it. */
 #ifndef SHARD_SESSIONS_H
 #define SHARD_SESSIONS_H
 #include "obs/log.h"

@@ -4,12 +4,12 @@
  *   provider --List--> jobs --> core (decide thread) --> effects --> provider calls, operators
  *   operators -roll-ups, blobs-->
  *
- * The shard needs no coordinator, and this code knows none. A cycle runs every interval and, when
- * demand changed, soon after the change. Two cycles never overlap. A cycle first asks the provider
- * for its machines (List), unless demand triggered the cycle and the last List is younger than the
- * interval. If a List fails, the inventory is unchanged and the cycle continues.
+ * The shard works without a coordinator. A cycle runs every interval and, when demand changed, soon
+ * after the change. Two cycles never overlap. A cycle first asks the provider for its machines
+ * (List), unless demand triggered the cycle and the last List is younger than the interval. If a
+ * List fails, the inventory is unchanged and the cycle continues.
  *
- * One per process. All on the loop's thread, except what decide_thread.h says. */
+ * A process has one shard. Its code runs on the loop's thread, except jobs (decide_thread.h). */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 #include "obs/events.h"

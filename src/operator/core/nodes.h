@@ -11,9 +11,9 @@
  *   FAILED                       Failed
  *   all others                   Provisioning
  *
- * I3 A machine that has not left is counted in one phase. I4 A machine that has left stays in the
- * table only until its source has taken that change. A source takes changes one by one: a machine
- * that changed twice before it was taken is taken once, in its newest state. Pure. */
+ * Invariants: I3 A machine that has not left is counted in one phase. I4 A machine that has left
+ * stays in the table only until its source has taken that change. A source takes changes one by
+ * one. A machine that changed twice in between is taken once, in its newest state. Pure. */
 #ifndef OPERATOR_CORE_NODES_H
 #define OPERATOR_CORE_NODES_H
 #include "base/list.h"

@@ -11,11 +11,11 @@
  * every RECLAIM_REPORT_MS. A running order is reported to a shard that reports the machine as
  * Configured, because that shard was restarted and does not know the order.
  *
- * An order begins only when it is on disk, because the shard sends it once. After kill -9 the order
- * is resumed with the rest of its grace period. An acknowledgement means that the machine gets no
- * new work. It is sent when the source has started, and again in every new session until the order
- * ended. I5 The newest order of a machine is found by the machine. I6 An order begins only when it
- * is on disk. I7 An order is acknowledged only after the source has started it.
+ * After kill -9 an order is resumed with the rest of its grace period. An acknowledgement means
+ * that the machine gets no new work. It is sent when the source has started, and again in every new
+ * session until the order ended. Invariants: I5 The newest order of a machine is found by the
+ * machine. I6 An order begins only when it is on disk, because the shard sends it once. I7 An order
+ * is acknowledged only after the source has started it.
  *
  * Pure: the caller saves, calls the source and sends; reclaims_step() reports what is due. Times
  * are wall times, because they must mean the same after a restart. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inventory as the engine reads it: cohorts, the shared objects they consist of, and indexes.
+/* The inventory as the decision engine reads it: cohorts, their shared objects, and indexes.
  *
  * A cohort contains all machines that are equal in planned state, cluster, look, shape, capacity
  * type, price, probability, stamp and promise. Its members are in id order. Rules test a whole

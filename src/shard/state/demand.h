@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Demand as the engine reads it: the rows of all clusters, merged as far as the rows alone allow
- * (docs/decision.md, section 1), in the order of Needs.
+/* Demand as the decision engine reads it: the rows of all clusters, merged as far as the rows alone
+ * allow (docs/decision.md, section 1), in the order of Needs.
  *
  *   kind    a profile, shared by all rows that have it. Its requirement set is shared by all
  *           profiles that have equal requirements

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared objects: stored once and reference-counted. They are found by key, created for their first
- * user and freed with their last. Each kind has a table in its owner (the inventory or the needs
+ * user and freed with the last user. Each kind has a table in its owner (the inventory or the needs
  * table), which counts the bytes.
  *
  * An object starts with its link. Its key consists of adjacent bytes of the struct without padding,
