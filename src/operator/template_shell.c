@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 enum {
-    VALUE = '\1',   /* stands for the placeholder that follows a text */
+    VALUE = '\1',   /* marks the placeholder that follows a text */
     HERES_MAX = 64, /* here-documents per template whose end words are stored */
     HERE_WORD_MAX = 64,
 };
