@@ -293,7 +293,7 @@ static bool work(struct channel *c)
 
     if (broken) {
         c->finished = true;
-        c->outcome = CURLE_OUT_OF_MEMORY; /* the calls above can fail for lack of memory only */
+        c->outcome = CURLE_OUT_OF_MEMORY; /* only a lack of memory makes the calls above fail */
         c->no_memory = true;
     }
     while ((message = curl_multi_info_read(c->multi, &left)))

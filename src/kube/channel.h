@@ -56,7 +56,7 @@ struct channel_outcome {
     const char *error;
 };
 struct channel_outcome channel_outcome(struct channel *channel);
-struct buf *channel_received(struct channel *channel); /* the reader consumes it from the front */
+struct buf *channel_received(struct channel *channel); /* the reader removes bytes from the front */
 
 /* -- client.c -- */
 const struct target *kube_target(const struct kube *kube);

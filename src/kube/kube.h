@@ -17,7 +17,7 @@
 #include "kube/decode.h"
 
 enum {
-    KUBE_BODY_MAX = 16 << 20,      /* bytes of one answer; a larger one is ERR_TOO_LARGE */
+    KUBE_BODY_MAX = 16 << 20,      /* bytes of one answer; a larger answer is ERR_TOO_LARGE */
     KUBE_WATCH_LINE_MAX = 8 << 20, /* bytes of one event; a stored object has at most 1.5 MiB */
     KUBE_IDLE_CONNECTIONS_MAX = 8, /* connections kept for later calls; others close after use */
     KUBE_RETRY_AFTER_MAX_MS = 3600 * 1000, /* upper limit for the server's Retry-After */
@@ -50,7 +50,7 @@ struct kube_answer {
     uint64_t retry_after_ms; /* 0: the server did not request a delay */
     struct json *object;     /* set on success; owned by the answer */
 };
-void kube_answer_deinit(struct kube_answer *answer); /* a zeroed or deinited one is fine */
+void kube_answer_deinit(struct kube_answer *answer); /* a zeroed or deinited answer is allowed */
 
 /* Rules for all calls: *ret_answer is always written and the caller must deinit it; NULL discards
  * the answer. Errors are those of kube_status_err(), and without an answer:
@@ -78,8 +78,8 @@ enum err kube_list(struct kube *kube, const struct kube_path *path,
                    struct kube_answer *ret_answer, struct note *note);
 enum err kube_create(struct kube *kube, const struct kube_path *path, struct str body,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
-/* Replaces the object. The body must carry metadata.resourceVersion, otherwise the update
- * overwrites concurrent changes. The client does not check this. */
+/* Replaces the object. The body must contain metadata.resourceVersion, otherwise the update
+ * overwrites concurrent changes. The client does not check the body. */
 enum err kube_update(struct kube *kube, const struct kube_path *path, struct str body,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
 

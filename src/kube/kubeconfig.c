@@ -142,7 +142,7 @@ static enum err decode_cluster(struct decoding *d, const struct json *cluster)
     for (size_t len = strlen(c->server); len && c->server[len - 1] == '/';) c->server[--len] = '\0';
     if (c->insecure_skip_verify && (c->ca_pem || c->ca_file)) {
         note_set(d->note, "insecure-skip-tls-verify beside a certificate authority");
-        return ERR_INVALID; /* other clients refuse it too, because one setting must be wrong */
+        return ERR_INVALID; /* other clients refuse both settings, too: one must be wrong */
     }
     return ERR_OK;
 }

@@ -158,7 +158,7 @@ static enum err stream_ended(struct kube_watch *w, enum channel_state state)
     }
     if (state == CHANNEL_FAILED || code == 200) {
         note_set(&w->over_why, "watch: %s", outcome.error);
-        /* The normal end of a stream is no error. A partial line at its end is requested again. */
+        /* The normal end of a stream is no error. The next stream repeats a partial last line. */
         pause_and_retry(w, 0);
         return ERR_OK;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the demand file. TOML is converted to JSON first, so that one reader handles both. Pure. */
+/* Reads the demand file. TOML becomes JSON first, so that one reader handles both formats. Pure. */
 #include "operator/demand_file.h"
 
 #include <inttypes.h>
@@ -256,7 +256,7 @@ static enum err find_list(const struct json *root, const struct json **ret_list,
         *ret_list = value;
     }
     if (!*ret_list) {
-        /* Not an empty list, because a truncated file must not cost a cluster its machines. */
+        /* A file without 'requests' may be truncated, and must not cost a cluster its machines. */
         return note_fail(note, ERR_INVALID,
                          "no 'requests'; no demand at all is written requests = []");
     }

@@ -26,7 +26,7 @@ struct file_source_options {   /* the texts must outlive the source */
     const char *demand;        /* path of the demand file */
     const char *drain_command; /* a program without arguments; NULL: none */
 };
-/* Opens a file source. The operator starts and closes it (source_ops). ERR_NOMEM. */
+/* Opens a file source, which the operator starts and closes (source_ops). ERR_NOMEM. */
 enum err file_source_open(const struct file_source_options *options,
                           struct demand_source **ret_source);
 #endif

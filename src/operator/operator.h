@@ -45,6 +45,6 @@ enum err operator_open(const struct operator_options *options, struct operator_h
 enum err operator_start(struct operator_host *host, struct note *note);
 /* Closes the source now, and calls done() in a later turn, after the stream closed. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner);
-/* Returns true if connected and all demand is known, else false and the `reason`. */
+/* Returns true if connected and all demand is known. Otherwise sets `reason`. */
 bool operator_ready(const struct operator_host *host, struct note *reason);
 #endif

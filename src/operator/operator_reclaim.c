@@ -194,7 +194,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     else
         LOG_INFO(&host->log, "reclaim finished", log_str("machine", r->machine));
     nodes_reclaim(host->nodes, r->machine, phase);
-    /* Acknowledges a reclaim that ended before its start was acknowledged, if it began. */
+    /* Acknowledges a reclaim that began and ended before its start was acknowledged. */
     if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
     reclaims_ended(host->reclaims, instruction_id, !why.len);

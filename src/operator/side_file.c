@@ -14,7 +14,7 @@ struct side_file {
     char path[FS_PATH_CAP];
     struct loop_worker *worker;
     struct timer timer;
-    /* owned by the job while it runs */
+    /* The job owns the fields below while the job runs. */
     struct job job;
     struct buf content;
     struct fs_info seen; /* watched: the file's fs_info at the last read */

@@ -42,7 +42,7 @@ void side_file_close(struct side_file *file);
 /* Reads the file at once, without calling on_content. The view is valid until on_content or
  * side_file_room(). Returns errors of fs_read_whole() with a note. */
 enum err side_file_read(struct side_file *file, struct str *ret_content, struct note *note);
-/* Returns an empty buffer for the next content of a written file; side_file_write() submits it. */
+/* Returns an empty buffer for the next content, which side_file_write() submits. */
 struct buf *side_file_room(struct side_file *file);
 void side_file_write(struct side_file *file, uint64_t mark);
 bool side_file_busy(const struct side_file *file);

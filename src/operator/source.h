@@ -89,7 +89,7 @@ struct source_ops {
      * machine gets no new work, moves the workload, then calls operator_reclaim_ended(). A restart
      * may repeat an instruction (`resumed`), so a repetition must do no harm. */
     void (*reclaim)(struct demand_source *source, const struct reclaim_order *order);
-    /* Stops a reclaim whose time ended or that a newer order replaced. Its end is not reported. */
+    /* Stops a reclaim that expired or that a newer order replaced. The source reports no end. */
     void (*reclaim_over)(struct demand_source *source, struct str instruction_id);
     /* Returns true if the source works. Otherwise /readyz shows `reason`. NULL: always ready. */
     bool (*ready)(struct demand_source *source, struct note *reason);

@@ -173,7 +173,7 @@ static void read_here(struct str rest, struct here *here)
         else
             here->word[here->len++] = c;
     }
-    here->known = here->len > 0 && at < rest.len; /* otherwise it may contain a value */
+    here->known = here->len > 0 && at < rest.len; /* otherwise the word may contain a value */
 }
 
 static void add_here(struct heres *heres, struct str rest, size_t line)
@@ -204,7 +204,7 @@ static void find_heres(struct heres *heres, const struct template_part *part)
     heres->open_less = text.len > 0 && text.at[text.len - 1] == '<';
 }
 
-/* Returns the here-document that `line`, if a plain value completed it, could end, or NULL. */
+/* Returns a here-document that `line` plus a plain value could end, or NULL. */
 static const struct here *ended_here(const struct heres *heres, struct str line)
 {
     while (line.len > 0 && line.at[0] == '\t') line = str_tail(line, 1);

@@ -83,7 +83,7 @@ static bool apply_effects_blob_ask(struct shard *shard, const struct effect *eff
     return false;
 }
 
-/* Returns the total size of all kept blobs. The provider's client may be closed during a stop. */
+/* Returns the size of all blobs, here and, unless the shard stops, in the provider's client. */
 size_t blob_bytes(const struct shard *shard)
 {
     size_t held = shard->calls.blob_bytes;

@@ -16,7 +16,7 @@
 
 struct decide_thread;
 
-/* The data of the thread. No other thread uses it while a job runs. */
+/* The data of the decide thread. No other thread uses the data while a job runs. */
 struct decide_context {
     struct core *core;
     struct machine_reader *reader; /* decodes records and answers */
@@ -43,7 +43,7 @@ struct decide_thread_options {
     /* Executes one effect. Returns false if memory or a bound prevents the execution now. The call
      * is repeated a moment later, and the effects behind this effect wait. */
     bool (*carry_out)(void *owner, const struct effect *effect);
-    /* Called after each batch, with the counters as of its end. */
+    /* Called after each batch with the counters at the end of the batch. */
     void (*on_counts)(void *owner, const struct core_counts *counts);
     void *owner;
 };

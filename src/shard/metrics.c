@@ -328,7 +328,7 @@ void shard_metrics_close(struct shard_metrics *m)
 
 /* -- updating -- */
 
-/* Sets the machine gauges. Removes a label set without machines, which would keep its value. */
+/* Sets the machine gauges, and removes gauges of vanished label sets, which would keep values. */
 static void take_inventory(struct shard_metrics *m, const struct core_counts *counts)
 {
     char state_text[MACHINE_NAME_CAP], type_text[MACHINE_NAME_CAP];

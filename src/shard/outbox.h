@@ -13,7 +13,7 @@
 struct out_frame {
     struct list link;
     struct str key;   /* empty: never superseded */
-    struct str bytes; /* both key and bytes are stored behind this struct */
+    struct str bytes; /* `key` and `bytes` are stored behind this struct */
     bool departed;    /* the state of a machine that left the cluster: no resync repeats it */
 };
 struct outbox_limits {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes and decodes the frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto).
  *
- * Decoding never decodes a roll-up: it finds the payload of a frame and, for a roll-up, only the
- * payload's bytes. rollup_read() compares the cluster in the roll-up with the session's cluster.
- * Encoding writes fields directly (wire/pack.h), because texts are views and frames are many. No
- * I/O and no state. */
+ * frame_read() finds the payload of a frame. It does not decode a roll-up, but returns the
+ * roll-up's bytes. rollup_read() compares the cluster in the roll-up with the session's cluster.
+ * Frames are encoded field by field (wire/pack.h), without copies of their texts. No I/O and no
+ * state. */
 #ifndef SHARD_SESSION_FRAME_H
 #define SHARD_SESSION_FRAME_H
 #include "model/machine.h"

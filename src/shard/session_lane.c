@@ -189,7 +189,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
     if (session) lane_next_rollup(session);
 }
 
-/* Drops a session's roll-ups, except one that the owner still processes and that stays charged. */
+/* Drops a session's roll-ups. A roll-up that the owner processes stays charged until its end. */
 void lane_over(struct session *session)
 {
     struct sessions *s = session->sessions;

@@ -83,7 +83,7 @@ struct session_cluster *known_cluster(struct sessions *s,
                                       /* Finds or creates the cluster. NULL: no memory. */
                                       struct str id);
 void cluster_settle(struct sessions *s,
-                    /* Frees the cluster if nothing needs it. */
+                    /* Frees a cluster without sessions and kept frames. */
                     struct session_cluster *cluster);
 /* Keeps a frame for an operator that is away, in place of an older frame with the same key. */
 void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, struct str key,

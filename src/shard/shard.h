@@ -41,8 +41,8 @@ struct shard_options {
     struct core_options core;
     uint64_t cycle_ms;      /* 0: SHARD_CYCLE_MS */
     bool incremental;       /* request deltas from a provider that also reports removals */
-    size_t blob_bytes_max;  /* bytes of all blobs that wait for their Configure; 0: 256 MiB */
-    uint32_t warmup_cycles; /* durations of this many first cycles are not recorded */
+    size_t blob_bytes_max;  /* bytes of all blobs that wait for Configure; 0 means 256 MiB */
+    uint32_t warmup_cycles; /* number of first cycles whose durations are not recorded */
     /* Called once, when the first List was complete and the shard is ready for work. */
     void (*on_ready)(void *owner);
     /* Called once, when an operator reports drains although core.operators_reported was not set. */
@@ -56,7 +56,7 @@ struct shard_options {
 };
 enum err shard_open(const struct shard_options *options, struct shard **ret_shard,
                     struct note *note);
-/* Adds the methods of both services. Call before the server listens. Errors as rpc_server_add. */
+/* Adds the shard's gRPC methods. Call before the server listens. Errors of rpc_server_add. */
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 /* Raises the server's limits to what the sessions need. */
 void shard_server_limits(const struct shard *shard, struct rpc_server_limits *limits);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests and the rows they form. A request is built into a separate row in the scratch arena.
- * Then it joins the row with the same key, which is created if needed. A row's sums are computed
- * when the row is read. No I/O. */
+ * Then the request joins the row with the same key, which is created if needed. A row's sums are
+ * computed when the row is read. No I/O. */
 #include "operator/core/demand.h"
 
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 
 enum {
     DEMAND_REQUESTS_MAX = 1 << 20,
-    DEMAND_ROWS_MAX = 200 * 1000, /* the limit of a shard for one roll-up */
+    DEMAND_ROWS_MAX = 200 * 1000, /* rows; a shard accepts no more in one roll-up */
 };
 /* The sum of DEMAND_REQUESTS_MAX requests stays below the bound of resource.h. */
 static_assert(DEMAND_REQUESTS_MAX <= 1 << 20 && REQUEST_COUNT_MAX < 1 << 20,

@@ -18,8 +18,8 @@ struct chore_ops {
      * do. Must not free the chore, because chore_want() may call prepare() from inside ended(). */
     bool (*prepare)(struct chore *chore);
     enum err (*run)(struct chore *chore); /* on a thread; reads only data copied by prepare() */
-    /* Called on the loop after each run. May free the chore if it returns true. If it returns false
-     * after an error, the chore pauses and runs again. */
+    /* Called on the loop after each run. If ended() returns true, it may free the chore. If ended()
+     * returns false after an error, the chore pauses and runs again. */
     bool (*ended)(struct chore *chore, enum err err);
 };
 enum chore_state { CHORE_IDLE, CHORE_QUEUED, CHORE_RUNNING, CHORE_PAUSED };

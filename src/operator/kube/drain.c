@@ -322,7 +322,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
     d->source = s;
     buf_init(&d->others, OTHERS_BYTES_MAX);
     chore_init(&d->chore, s->chores, &drain_ops);
-    d->chore.urgent = true; /* urgent, because it has a deadline */
+    d->chore.urgent = true; /* urgent, because a drain has a deadline */
     chore_want(&d->chore);
 }
 

@@ -17,13 +17,13 @@ struct follow_events {
     void (*end)(void *owner);
     void (*give_up)(void *owner); /* the list failed, and another list begins; may be NULL */
     void (*seen)(void *owner, const struct json *object); /* listed, new or changed */
-    void (*gone)(void *owner, const struct json *object); /* the object in its last state */
+    void (*gone)(void *owner, const struct json *object); /* deleted; `object` is the last state */
 };
 struct follow_options {
     struct io *io;
     const struct log_source *log;
     struct kube *kube;       /* must outlive the follower */
-    struct kube_path path;   /* its texts must outlive the follower */
+    struct kube_path path;   /* the path's texts must outlive the follower */
     const char *thread_name; /* at most 15 characters */
     const struct follow_events *events;
     void *owner;

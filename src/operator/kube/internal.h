@@ -31,7 +31,7 @@ struct followed {
 /* One object of a pod_place: the pod or its CapacityRequest. */
 struct place_object {
     char *uid;          /* NULL: the object does not exist */
-    int64_t generation; /* generation of its spec, if the server counts generations */
+    int64_t generation; /* generation of the object's spec, if the server counts generations */
     uint64_t list;      /* number of the newest list with the object */
 };
 /* One namespace and name: a pod, its CapacityRequest, or both. */
@@ -47,7 +47,7 @@ struct pod_place {
     int64_t checked[2];          /* generations of pod and request that were last found to agree */
     bool acknowledged, rejected; /* according to the status of the request */
     uint64_t change;             /* change number from demand_put(); 0: the demand was refused */
-    char *refusal;               /* why the demand was refused; NULL: it was accepted */
+    char *refusal;               /* why the demand was refused; NULL if accepted */
     /* copies for the running chore: */
     int64_t task_generations[2];
     bool task_ack;

@@ -31,7 +31,7 @@ struct pod_view { /* views into the document */
     bool wants;         /* needs a machine: not finished, not ignored, no DaemonSet or mirror pod */
     bool moves;         /* must be evicted when its node is drained */
     bool leaving;       /* terminating */
-    int64_t generation; /* generation of its spec; 0: the server does not count */
+    int64_t generation; /* generation of the pod's spec; 0: the server does not count */
 };
 /* Reads a pod. ERR_PARSE: not a pod. */
 enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note *note);

@@ -192,7 +192,7 @@ static bool make_ended(struct chore *chore, enum err err)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
 
-    /* These errors do not end by themselves, so the first pause is already long. */
+    /* Retries rarely cure these errors, so the first pause is already long. */
     if (err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE)
         chore->failures = LONG_PAUSE_FAILURES;
     if (!err) memcpy(p->checked, p->task_generations, sizeof p->checked);

@@ -47,7 +47,7 @@ struct bag { /* cohorts in no order; each cohort knows its index */
 /* The cohorts of one cluster and state, by instance type. Most requirements name instance types, so
  * a search skips most of a cluster's cohorts. */
 struct type_bag {
-    uint32_t type;    /* slot of the posting; SLOT_NONE: no instance type */
+    uint32_t type;    /* slot of the type's posting; SLOT_NONE: no instance type */
     uint64_t version; /* gets a new, unused value when a cohort is added or removed */
     struct bag bag;
 };
@@ -81,7 +81,7 @@ struct key {
     uint64_t version; /* grows when a machine joins or leaves the key's own machines */
 };
 struct family {
-    struct table_link link; /* references are held by its keys */
+    struct table_link link; /* references are held by the family's keys */
     struct cohort_cluster *cluster;
     struct word *fingerprint;
     struct key **keys;
@@ -186,7 +186,7 @@ static inline struct str row_host_ref(const struct machine_row *r)
 }
 
 struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at the end. */
-    struct cohort_cluster *cluster; /* bound to it, or if Creating, created for it; NULL if none */
+    struct cohort_cluster *cluster; /* to which machines are bound, or for which they are created */
     struct look *look;
     struct machine_shape *shape;
     struct stamp *stamp;     /* NULL: never bought for a Need */

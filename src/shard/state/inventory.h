@@ -22,7 +22,7 @@ enum { INVENTORY_MACHINES_MOST = 16 << 20 };
 struct inventory; /* opaque */
 struct inventory_options {
     uint32_t machines_max; /* 1..INVENTORY_MACHINES_MOST; inserting more returns ERR_FULL */
-    uint64_t seed;         /* of the hash tables: random in a shard, fixed in tests */
+    uint64_t seed;         /* hash seed: random in a shard, fixed in tests */
 };
 
 enum inventory_source {
@@ -59,10 +59,10 @@ struct inventory_stats {
 enum err inventory_open(const struct inventory_options *options, struct inventory **ret_inventory);
 void inventory_close(struct inventory *inventory); /* NULL is allowed */
 
-/* Changes are all or nothing: after an error the inventory is unchanged. The record must have
- * passed machine_check(). Its invariant is checked again here (ERR_INVALID, with a note). */
+/* Changes are all or nothing: after an error the inventory is unchanged. A record must have passed
+ * machine_check(). The record's invariant is checked again (ERR_INVALID, with a note). */
 
-/* Adds a machine. `now` begins the idle time of an Idle one. ERR_EXISTS, ERR_FULL, ERR_NOMEM. */
+/* Adds a machine. `now` begins an Idle machine's idle time. ERR_EXISTS, ERR_FULL, ERR_NOMEM. */
 enum err inventory_insert(struct inventory *inventory, const struct machine *machine, mono_time now,
                           struct note *note);
 /* Replaces the whole record. Entering Idle sets idle_since, staying Idle keeps it, and leaving Idle

@@ -11,7 +11,7 @@ extern const struct shared_kind kind_kind, unit_kind;
 /* Finds or copies the profile, which must be canonical. ERR_NOMEM. */
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 
-/* Holds a profile for a running action, beyond its rows. Must be released once. ERR_NOMEM. */
+/* Keeps a profile for a running action, even without rows. Must be released once. ERR_NOMEM. */
 enum err kind_hold(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 void kind_release(struct needs *needs, struct kind *kind); /* NULL is allowed */
 /* Returns the kind of a profile that some row has or that is held, or NULL. */

@@ -10,7 +10,7 @@
 extern const struct shared_kind word_kind, cluster_kind, key_kind, stamp_kind, promise_kind,
     shape_kind;
 
-/* Returns NULL if no object uses this text. */
+/* Returns the word of a text, or NULL if no object uses the text. */
 struct word *word_find(const struct inventory *inv, struct str text);
 /* "" gives NULL */
 enum err word_take(struct inventory *inv, struct str text, struct word **ret_word);
@@ -33,7 +33,7 @@ enum err promise_take(struct inventory *inv, const struct machine_promise *given
                       uint64_t idle_since_ms, struct promise **ret_promise);
 enum err shape_take(struct inventory *inv, const struct machine *machine,
                     struct machine_shape **ret_shape);
-/* Returns whether both have the same text form, including formats and zero amounts. */
+/* Returns whether `a` and `b` have the same text form, including formats and zero amounts. */
 bool resources_same(const struct resources *a, const struct resources *b);
 enum err look_take(struct inventory *inv, const struct attributes *attributes,
                    struct look **ret_look);
