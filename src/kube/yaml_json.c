@@ -130,7 +130,7 @@ static enum err take_event(struct reader *r, const yaml_event_t *event)
     case YAML_STREAM_END_EVENT:
         r->ended = true;
         return r->nodes ? ERR_OK : refuse(r, ERR_PARSE, event->start_mark, "no document");
-    default: return ERR_OK; /* stream and document start and end */
+    default: return ERR_OK; /* start or end of the stream or document */
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops all actions of a running shard until the process restarts: a reload turns on the kill
- * switch, or a provider refuses the shard's token, because a newer process of the shard is active.
+/* Stops all actions of a running shard until the process restarts. The cause is the kill switch,
+ * turned on by a reload, or a refused token, because a newer process of the shard is active.
  *
  * The provider's client is stopped first, in the same turn of the loop, so that no further call is
  * sent. Then a job behind the queued jobs notifies the core. Effects of those queued jobs end as

@@ -30,7 +30,7 @@ struct inspections_options {
     void *owner;
     uint32_t readers_max;     /* 0 means 16; further readers get RESOURCE_EXHAUSTED */
     size_t bytes_max;         /* limit of one answer's bytes; 0 means 256 MiB */
-    uint64_t read_timeout_ms; /* a reader that reads nothing for so long is closed; 0 means 60 s */
+    uint64_t read_timeout_ms; /* a reader that reads nothing for this time is closed; 0: 60 s */
 };
 enum err inspections_open(const struct inspections_options *options,
                           struct inspections **ret_inspections); /* ERR_NOMEM */

@@ -50,7 +50,7 @@ void kube_chore_failed(struct kube_source *s, const char *what, struct str which
                        const struct note *note)
 {
     if (s->writes_failed) counter_inc(s->writes_failed);
-    /* another write was faster; the chore runs again */
+    /* Another client changed the object first, so the chore runs again. */
     if (err == ERR_CONFLICT || err == ERR_EXISTS) return;
     LOG_WARN(&s->log, "API server rejected a write", log_text("what", what),
              log_str("object", which), log_err("err", err), log_text("note", note->text));

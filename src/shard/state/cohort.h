@@ -136,7 +136,7 @@ struct look {
     struct table_link link;
     uint32_t slot, attribute_count; /* at least LOOK_LABELS */
     struct bag pools[POOL_COUNT];
-    struct posting *postings[]; /* one per attribute, or NULL; look_places() is stored behind */
+    struct posting *postings[]; /* one per attribute, or NULL; the look_places() follow in memory */
 };
 #define LOOK_HIDDEN UINT32_MAX /* in look_places(): the type or zone attribute hides this label */
 /* Returns the indexes of the look in the `looks` arrays of its postings. */
@@ -223,11 +223,12 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
     return c->traits.stamp ? c->traits.stamp->reclamation_dollars : 0;
 }
 
-/* A change that can affect an engine's caches: a machine joined or left a cohort that belongs to a
- * cluster (Configured, Configuring, Creating) or to a key; or a key, or an Idle machine kept for a
- * key, was added or removed. The change contains all that an engine needs, because the cohort may
- * no longer exist. An engine that has read the first `changes` changes reads only later ones. If
- * more than CHANGES_KEPT were missed, the engine must assume that everything changed. */
+/* A change that can affect an engine's caches. Either a machine joined or left a cohort that
+ * belongs to a cluster (Configured, Configuring, Creating) or to a key. Or a key, or an Idle
+ * machine kept for a key, was added or removed. The change contains all that an engine needs,
+ * because the cohort may no longer exist. An engine that has read the first `changes` changes reads
+ * only later ones. If more than CHANGES_KEPT were missed, the engine must assume that everything
+ * changed. */
 struct cohort_change {
     uint32_t key, family;   /* slots of what the machine was bought for; SLOT_NONE: nothing */
     uint32_t cohort, birth; /* birth: lower half; a `cohort` of SLOT_NONE: only the key changed */
