@@ -315,7 +315,7 @@ static void stream_open(struct operator_host *host)
     if (host->closing || u->call || timer_running(&u->pause) || !rpc_channel_ready(u->channel))
         return;
     err = rpc_call_start(u->channel, &options, &events, host, &u->call);
-    if (err) { /* no memory or timer: retry later */
+    if (err) { /* connecting failed for lack of memory or timers; retry later */
         timer_start_in(&u->pause, PAUSE_MAX_MS);
         return;
     }

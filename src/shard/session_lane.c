@@ -140,7 +140,7 @@ static struct own_rollup *rollup_take(struct session *session, const struct oper
     return own;
 }
 
-/* Passes the waiting roll-up to the owner, unless one is being processed. */
+/* Passes the waiting roll-up to the owner, unless the owner still processes another. */
 static void lane_next_rollup(struct session *session)
 {
     struct sessions *s = session->sessions;

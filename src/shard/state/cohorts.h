@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals of cohorts: finding the cohort of a machine, members, bags. */
+/* Internal functions of cohorts: find a machine's cohort, change its members, find its bags. */
 #ifndef SHARD_STATE_COHORTS_H
 #define SHARD_STATE_COHORTS_H
 #include "shard/state/vocabulary.h"
