@@ -74,7 +74,7 @@ bool operator_ready(const struct operator_host *host, struct note *reason)
     return !source->ops->ready || source->ops->ready(host->source, reason);
 }
 
-/* Frees everything except the source and the uplink's channel. */
+/* Frees the operator, whose source and channel to the shard must be closed or never opened. */
 static void operator_free(struct operator_host *host)
 {
     task_cancel(&host->step);

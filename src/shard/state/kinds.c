@@ -78,7 +78,7 @@ static const struct shared_kind set_kind = {
     SHARED_TEXT(requirement_set, len, text), SHARED_TABLE(needs, sets, requirement_set),
     SHARED_SLOTS(needs, set_slots, requirement_set), .born = set_born, .gone = set_gone};
 
-/* Returns the part of a fingerprint that names the requirements; no part contains a '|'. */
+/* Returns the part of a fingerprint with the requirements. A '|' separates the parts. */
 static struct str set_text(struct str fingerprint)
 {
     struct str rest = fingerprint, part = STR_EMPTY;
