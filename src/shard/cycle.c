@@ -137,7 +137,7 @@ void cycles_wake(struct shard *shard)
         timer_start_in(&c->wake, max_u64(c->last_ms, WAKE_GAP_MS));
 }
 
-/* -- job 1 on the decide thread: begin a page of the List -- */
+/* -- round trip 1 to the decide thread: a page of the List begins -- */
 
 static enum err on_machine(void *context, const struct machine_record *record)
 {
@@ -187,7 +187,7 @@ static void list_begins_run(struct decide_job *job, struct decide_context *conte
         list_give_up(c, "out of memory");
 }
 
-/* -- job 2 on the decide thread: decode a piece of the page -- */
+/* -- round trip 2 to the decide thread: a piece of the page is decoded -- */
 
 struct list_piece {
     struct decide_job job;
@@ -231,7 +231,7 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
     decide_thread_submit(c->shard->decide_thread, &piece->job);
 }
 
-/* -- job 3 on the decide thread: end the page, and the List after its last page -- */
+/* -- round trip 3 to the decide thread: the page ends, and with its last page the List -- */
 
 /* Returns why the List cannot continue after the page just read, or NULL if it can. */
 static const char *lost_after(const struct cycles *c, struct str next)
@@ -356,7 +356,7 @@ static void list_begin(struct cycles *c)
     list_end(c, false);
 }
 
-/* -- job 4 on the decide thread: decide -- */
+/* -- round trip 4 to the decide thread: the decision -- */
 
 static void decision_mark(void *context, enum cycle_phase phase)
 {
@@ -438,7 +438,7 @@ static void decision_begin(struct cycles *c, mono_ns since)
     decide_thread_submit(c->shard->decide_thread, &c->decision.job);
 }
 
-/* -- job 5 on the decide thread: handle the answer to a provider call -- */
+/* -- round trip 5 to the decide thread: the answer to a provider call -- */
 
 static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum provider_end");
 
