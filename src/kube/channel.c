@@ -47,7 +47,7 @@ static bool is_loopback(const char *host)
     return address_ip(str_from(host), bytes) == 4 && bytes[0] == 127;
 }
 
-/* tls-server-name: the URL has the certificate's host name; the connection uses the real host. */
+/* Puts the certificate's name (tls-server-name) into the URL, but connects to the real host. */
 static enum err hide_host(struct target *t, CURLU *url, const char *host, const char *port)
 {
     if (asprintf(&t->connect_to, "::%s:%s", host, port) < 0) t->connect_to = NULL;
@@ -68,7 +68,7 @@ enum err target_init(struct target *target, const struct kube_config *config, st
                  curl_url_get(url, CURLUPART_HOST, &host, 0) ||
                  curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)))
         err = ERR_INVALID;
-    /* A server address must have no user or password: a password would appear in messages. */
+    /* A server address must have no user or password, because messages would show them. */
     if (!err && (!curl_url_get(url, CURLUPART_USER, &user, 0) ||
                  !curl_url_get(url, CURLUPART_QUERY, &query, 0)))
         err = ERR_INVALID;
@@ -284,7 +284,7 @@ void channel_end(struct channel *channel)
     channel->headers = channel->connect_to = NULL;
 }
 
-/* Drives the transfer. Returns true when it is over. */
+/* Continues the transfer. Returns true when the transfer is over. */
 static bool work(struct channel *c)
 {
     int running, left;
@@ -293,7 +293,7 @@ static bool work(struct channel *c)
 
     if (broken) {
         c->finished = true;
-        c->outcome = CURLE_OUT_OF_MEMORY; /* the calls above can fail for lack of memory only */
+        c->outcome = CURLE_OUT_OF_MEMORY; /* only a lack of memory makes the calls above fail */
         c->no_memory = true;
     }
     while ((message = curl_multi_info_read(c->multi, &left)))

@@ -36,14 +36,14 @@ enum err channel_begin(struct channel *channel, const struct target *target,
 enum channel_state {
     CHANNEL_RUNNING, /* wake_at passed, channel_wake() was called, or a stream received bytes */
     CHANNEL_DONE,    /* the complete answer was received */
-    CHANNEL_FAILED,  /* no answer or a truncated one; `error` has the cause */
+    CHANNEL_FAILED,  /* no answer or a truncated answer; `error` has the cause */
 };
 /* Runs the request until `wake_at`. With `stream` set, also returns whenever bytes of a 200 answer
  * arrive, and slows the server down while `received` is large. */
 enum channel_state channel_run(struct channel *channel, mono_time wake_at, bool stream);
 void channel_end(struct channel *channel);  /* keeps the connection open if it can be reused */
 void channel_wake(struct channel *channel); /* any thread */
-/* Without a request: sleeps until `wake_at` or channel_wake(). */
+/* Sleeps until `wake_at` or channel_wake(). The channel must have no request. */
 void channel_rest(struct channel *channel, mono_time wake_at);
 
 /* Valid between channel_begin() and channel_end(). */
@@ -56,7 +56,7 @@ struct channel_outcome {
     const char *error;
 };
 struct channel_outcome channel_outcome(struct channel *channel);
-struct buf *channel_received(struct channel *channel); /* the reader consumes it from the front */
+struct buf *channel_received(struct channel *channel); /* the reader removes bytes from the front */
 
 /* -- client.c -- */
 const struct target *kube_target(const struct kube *kube);

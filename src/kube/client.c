@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs over a small pool of channels, the token, and the mapping of answers to errors. Any
- * thread; the lock guards the idle channels and the token. */
+/* Implements the verbs (get, list, ...) over a small pool of channels, reads the token, and maps
+ * answers to errors. Runs on any thread. The lock guards the idle channels and the token. */
 #include "kube/channel.h"
 
 #include <pthread.h>
@@ -78,8 +78,8 @@ const struct target *kube_target(const struct kube *kube)
 
 /* -- the token -- */
 
-/* Under the lock. The kubelet replaces the file about once an hour and an old token stays valid for
- * a while. So a failed read is harmless if an earlier read succeeded. */
+/* Rereads a changed token file, under the lock. The kubelet replaces the file about hourly, and an
+ * old token stays valid for a while, so a failed read is harmless after a successful read. */
 static enum err kube_refresh_token(struct kube *kube, struct note *note)
 {
     struct fs_info info;
@@ -285,7 +285,7 @@ out:
     return err;
 }
 
-/* Adds the query of a list; `o` NULL: no query. */
+/* Adds the query of a list, or no query if `o` is NULL. */
 static enum err url_add_query(struct buf *url, const struct kube_list_options *o, struct note *note)
 {
     char limit[24];
@@ -355,7 +355,7 @@ enum err kube_update(struct kube *kube, const struct kube_path *path, struct str
     return kube_call(kube, "PUT", path, NULL, body, timeout_ms, ret_answer, note);
 }
 
-/* `pod` NULL deletes the object at `path`; otherwise evicts that pod. */
+/* Deletes the object at `path` if `pod` is NULL, and evicts the pod otherwise. */
 static enum err kube_call_with_uid(struct kube *kube, const struct kube_path *path, const char *pod,
                                    const char *uid, uint64_t timeout_ms,
                                    struct kube_answer *ret_answer, struct note *note)

@@ -53,7 +53,7 @@ enum err kube_token_clean(struct str text, char **ret_token, struct note *note)
     return ERR_OK;
 }
 
-/* Reads a whole file as a heap string without NUL. */
+/* Reads a whole file as a heap string. Returns ERR_PARSE if the file contains a NUL byte. */
 static enum err read_text(struct fs *fs, const char *path, size_t max, char **ret_text,
                           struct note *note)
 {

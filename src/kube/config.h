@@ -14,7 +14,7 @@
 #define KUBE_SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 enum {
     KUBE_PEM_MAX = 1 << 20,    /* bytes of a certificate, a bundle or a key */
-    KUBE_TOKEN_MAX = 64 << 10, /* bytes; real ones have about one thousand */
+    KUBE_TOKEN_MAX = 64 << 10, /* bytes; real tokens have about one thousand */
 };
 
 /* Heap strings owned by the config. A string that the source does not set is NULL. */
@@ -31,7 +31,7 @@ struct kube_config {
 };
 
 void kube_config_deinit(struct kube_config *config); /* a zeroed or deinited config is fine */
-/* After ERR_NOMEM *to is a partial copy and must be deinited. */
+/* Copies a config. After ERR_NOMEM *to is a partial copy, which the caller must deinit. */
 enum err kube_config_copy(const struct kube_config *from, struct kube_config *to);
 
 struct kube_config_options {

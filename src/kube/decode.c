@@ -5,7 +5,7 @@
 #include "kube/kube.h"
 #include "text/utf8.h"
 
-/* Copies what fits without splitting a UTF-8 sequence, because the text appears in messages. */
+/* Copies as much text as fits. No UTF-8 sequence is split, because messages show the copy. */
 static void copy_cut(char *to, size_t cap, struct str text)
 {
     text = utf8_clip(text, cap - 1);

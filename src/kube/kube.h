@@ -17,9 +17,9 @@
 #include "kube/decode.h"
 
 enum {
-    KUBE_BODY_MAX = 16 << 20,      /* bytes of one answer; a larger one is ERR_TOO_LARGE */
+    KUBE_BODY_MAX = 16 << 20,      /* bytes of one answer; a larger answer is ERR_TOO_LARGE */
     KUBE_WATCH_LINE_MAX = 8 << 20, /* bytes of one event; a stored object has at most 1.5 MiB */
-    KUBE_IDLE_CONNECTIONS_MAX = 8, /* kept for later calls; the others close after use */
+    KUBE_IDLE_CONNECTIONS_MAX = 8, /* connections kept for later calls; others close after use */
     KUBE_RETRY_AFTER_MAX_MS = 3600 * 1000, /* upper limit for the server's Retry-After */
 };
 
@@ -31,7 +31,7 @@ enum err kube_open(const struct kube_config *config, struct kube **ret_kube, str
 void kube_close(struct kube *kube); /* NULL is allowed */
 /* Ends every current and future call within a second, from any thread. The result is ERR_CANCELLED
  * if nothing was sent or the call only reads. Used at shutdown when the server does not answer.
- * Watches end by kube_watch_cancel(). */
+ * kube_watch_cancel() ends watches. */
 void kube_cancel(struct kube *kube);
 
 /* The path of an object. Each part is as in URLs and is checked before anything is sent. */
@@ -50,7 +50,7 @@ struct kube_answer {
     uint64_t retry_after_ms; /* 0: the server did not request a delay */
     struct json *object;     /* set on success; owned by the answer */
 };
-void kube_answer_deinit(struct kube_answer *answer); /* a zeroed or deinited one is fine */
+void kube_answer_deinit(struct kube_answer *answer); /* a zeroed or deinited answer is allowed */
 
 /* Rules for all calls: *ret_answer is always written and the caller must deinit it; NULL discards
  * the answer. Errors are those of kube_status_err(), and without an answer:
@@ -68,7 +68,7 @@ enum err kube_get(struct kube *kube, const struct kube_path *path, uint64_t time
 struct kube_list_options {
     const char *label_selector; /* NULL: all */
     const char *field_selector; /* NULL: all */
-    uint32_t limit;             /* objects per page; 0: the server's choice, all of them */
+    uint32_t limit;             /* objects per page; 0: the server returns all objects */
     struct str continue_;       /* from the previous page; pages show the same instant.
                                    ERR_PRECONDITION: the token has expired, list from the start */
 };
@@ -78,8 +78,8 @@ enum err kube_list(struct kube *kube, const struct kube_path *path,
                    struct kube_answer *ret_answer, struct note *note);
 enum err kube_create(struct kube *kube, const struct kube_path *path, struct str body,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
-/* Replaces the object. The body must carry metadata.resourceVersion, otherwise the update
- * overwrites concurrent changes. The client does not check this. */
+/* Replaces the object. The body must contain metadata.resourceVersion, otherwise the update
+ * overwrites concurrent changes. The client does not check the body. */
 enum err kube_update(struct kube *kube, const struct kube_path *path, struct str body,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
 
@@ -96,7 +96,7 @@ enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod, 
 struct kube_watch;
 struct kube_watch_options {
     const char *label_selector;   /* NULL: all */
-    const char *resource_version; /* of the list before the watch; never NULL */
+    const char *resource_version; /* resourceVersion of the list before the watch; never NULL */
     uint64_t idle_timeout_ms; /* the connection counts as dead after this time without a byte; 0:
                                  150,000 (an idle server sends a bookmark about every minute) */
 };

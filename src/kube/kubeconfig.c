@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes a kubeconfig: a current context names a cluster and a user in lists of named entries. */
+/* Decodes a kubeconfig, whose current context names a cluster and a user in lists of entries. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static enum err no_memory(struct note *note)
     return note_fail(note, ERR_NOMEM, "out of memory");
 }
 
-/* NULL: the key is missing, or its value is null. */
+/* Returns the value of `key`, or NULL if the key is missing or its value is null. */
 static const struct json *member(const struct json *node, const char *key)
 {
     const struct json *value = NULL;
@@ -142,7 +142,7 @@ static enum err decode_cluster(struct decoding *d, const struct json *cluster)
     for (size_t len = strlen(c->server); len && c->server[len - 1] == '/';) c->server[--len] = '\0';
     if (c->insecure_skip_verify && (c->ca_pem || c->ca_file)) {
         note_set(d->note, "insecure-skip-tls-verify beside a certificate authority");
-        return ERR_INVALID; /* as in other clients: one of the two must be a mistake */
+        return ERR_INVALID; /* other clients refuse both settings, too: one must be wrong */
     }
     return ERR_OK;
 }

@@ -10,9 +10,9 @@
 
 enum {
     IDLE_DEFAULT_MS = 150 * 1000,
-    PAUSE_FIRST_MS = 100, /* short: a server may end its streams normally */
+    PAUSE_FIRST_MS = 100, /* short, because a server may end a stream normally */
     PAUSE_MOST_MS = 10 * 1000,
-    STREAM_SECONDS = 300, /* requested, so that streams move to new servers */
+    STREAM_SECONDS = 300, /* requested duration, so that streams move to new servers */
 };
 
 struct kube_watch {
@@ -91,7 +91,7 @@ static void stop(struct kube_watch *w, uint64_t pause_ms)
     w->connect_at = mono_after(now(), pause_ms);
 }
 
-/* The stream broke. Retries after a pause that grows until an event arrives. */
+/* Retries a broken stream after a pause that grows until an event arrives. */
 static void pause_and_retry(struct kube_watch *w, uint64_t wish_ms)
 {
     stop(w, max_u64(w->pause_ms, wish_ms));
@@ -129,7 +129,7 @@ static enum err connect_now(struct kube_watch *w)
     return ERR_OK;
 }
 
-/* Handles a refusal, sent as HTTP answer or event: retries temporary ones, or ends the watch. */
+/* Handles a refusal (HTTP answer or event): retries a temporary refusal, or ends the watch. */
 static enum err refused(struct kube_watch *w, uint32_t code, const struct kube_status *status,
                         uint64_t retry_after_ms)
 {
@@ -158,7 +158,7 @@ static enum err stream_ended(struct kube_watch *w, enum channel_state state)
     }
     if (state == CHANNEL_FAILED || code == 200) {
         note_set(&w->over_why, "watch: %s", outcome.error);
-        /* The normal end of a stream is no error. A partial line at its end is requested again. */
+        /* The normal end of a stream is no error. The next stream repeats a partial last line. */
         pause_and_retry(w, 0);
         return ERR_OK;
     }
@@ -169,8 +169,8 @@ static enum err stream_ended(struct kube_watch *w, enum channel_state state)
     return err;
 }
 
-/* Takes the next complete line. *ret_event->line stays NULL if there is none or if the line has
- * nothing for the caller. */
+/* Takes the next complete line. ret_event->line stays NULL if there is no complete line, or if the
+ * line has nothing for the caller. */
 static enum err take_line(struct kube_watch *w, bool *ret_had_line, struct kube_event *ret_event)
 {
     struct buf *received = channel_received(w->channel);
@@ -201,7 +201,7 @@ static enum err take_line(struct kube_watch *w, bool *ret_had_line, struct kube_
     return ERR_OK;
 }
 
-/* Does one piece of work and returns by `wake_at`. */
+/* Does the next step of the watch, and returns at `wake_at` at the latest. */
 static enum err turn(struct kube_watch *w, mono_time wake_at)
 {
     enum channel_state state;

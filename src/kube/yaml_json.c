@@ -21,7 +21,7 @@ struct level { /* an open mapping or list */
     bool mapping;
     const struct key *keys; /* keys of the mapping so far */
     size_t key_count;
-    struct str key; /* key of the next value; NULL: a key comes next */
+    struct str key; /* key of the next value; NULL if the next event is a key */
 };
 struct reader {
     struct note *note;
@@ -48,7 +48,7 @@ static struct level *innermost(struct reader *r)
     return r->depth ? &r->open[r->depth - 1] : NULL;
 }
 
-/* Begins a value; *ret_key is the key before it. */
+/* Begins a value and sets *ret_key to its key. */
 static enum err take_value(struct reader *r, const yaml_event_t *event, struct str *ret_key)
 {
     struct level *level = innermost(r);
@@ -130,7 +130,7 @@ static enum err take_event(struct reader *r, const yaml_event_t *event)
     case YAML_STREAM_END_EVENT:
         r->ended = true;
         return r->nodes ? ERR_OK : refuse(r, ERR_PARSE, event->start_mark, "no document");
-    default: return ERR_OK; /* stream and document start and end */
+    default: return ERR_OK; /* start or end of the stream or document */
     }
 }
 

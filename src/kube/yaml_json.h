@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Converts YAML to JSON within bounds, for kubeconfig files.
  *
- * libyaml scans the text and stays behind this header. The rules are stricter than YAML, because a
+ * libyaml, which only yaml_json.c uses, scans the text. The rules are stricter than YAML, because a
  * file of credentials must be unambiguous: one document, unique scalar keys, no aliases (a few
  * lines of aliases can expand to gigabytes), no NUL. JSON is valid input. */
 #ifndef KUBE_YAML_JSON_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the demand file. TOML is converted to JSON first, so that one reader handles both. Pure. */
+/* Reads the demand file. TOML becomes JSON first, so that one reader handles both formats. Pure. */
 #include "operator/demand_file.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include "text/toml_json.h"
 
 enum {
-    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* size limit of a TOML file converted to JSON */
+    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* bytes of JSON made from a TOML file */
     TOML_MEMORY_MAX = 512 << 20,
     NUMBER_CAP = 40,
     SHOWN = 60, /* bytes of an invalid value shown in a note */
@@ -43,7 +43,7 @@ static enum err demand_file_read_penalty(const struct json *value, void *into, s
     return json_wrong(note, "must be dollars, 0 or more, or \"pinned\"");
 }
 
-/* Reads a quantity: a string, or a number in its decimal notation. */
+/* Reads a quantity, which is a string or a number in its decimal notation. */
 static enum err read_quantity(const struct json *value, struct str *ret_text, struct arena *arena,
                               struct note *note)
 {
@@ -168,7 +168,7 @@ static enum err join_requirements(struct parts *parts, struct arena *arena)
     return ERR_OK;
 }
 
-/* Builds the group in wire format: key, NUL, the user's group name. */
+/* Builds the group in wire format: the label key, a NUL byte, the user's group name. */
 static enum err join_group(struct capacity_request *request, struct arena *arena, struct note *note)
 {
     struct str key = request->same_key, name = request->group;
@@ -221,7 +221,7 @@ static int compare_names(const void *a, const void *b)
     const struct demand_file_row *right = *(const struct demand_file_row *const *)b;
     int order = str_compare(left->name, right->name);
 
-    /* of two equal names the later row is reported */
+    /* Equal names are ordered by row, so that the later row is reported. */
     return order ? order : (left > right) - (left < right);
 }
 
@@ -241,7 +241,7 @@ static enum err check_names(const struct demand_file *file, struct arena *arena,
     return ERR_OK;
 }
 
-/* Finds the list, alone or under its key. */
+/* Finds the list of requests, which is the root itself or the root's value "requests". */
 static enum err find_list(const struct json *root, const struct json **ret_list, struct note *note)
 {
     const struct json *value;
@@ -256,7 +256,7 @@ static enum err find_list(const struct json *root, const struct json **ret_list,
         *ret_list = value;
     }
     if (!*ret_list) {
-        /* Not an empty list: an accidentally truncated file must not cost a cluster machines. */
+        /* A file without 'requests' may be truncated, and must not cost a cluster its machines. */
         return note_fail(note, ERR_INVALID,
                          "no 'requests'; no demand at all is written requests = []");
     }

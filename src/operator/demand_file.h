@@ -9,14 +9,14 @@
  *   interruption-penalty = 0.5        # dollars, or "pinned"; default: unspecified
  *   reclamation-penalty = 8
  *   instance-types = ["m5.large"]     # short for a requirement
- *   zones = ["a", "b"]                # as types
+ *   zones = ["a", "b"]                # short for a requirement
  *   requirements = [{key = "disk", operator = "In", values = ["ssd"]}]
  *   spread = [{key = "topology.kubernetes.io/zone", max-skew = 1, when = "DoNotSchedule"}]
  *   co-locate = {key = "topology.kubernetes.io/zone", group = "training-7"}
  *
- * JSON: {"requests": [{"name": "web", ...}]}, or the list alone. An unknown key is refused, because
- * a misspelt key would request the wrong machines. The file is accepted whole or refused whole.
- * demand_put() checks the meaning of a row (demand.h). Pure. */
+ * A JSON file is {"requests": [{"name": "web", ...}]}, or only the list. An unknown key is refused,
+ * because a misspelt key would request the wrong machines. The file is accepted whole or refused
+ * whole. demand_put() checks the meaning of a row (demand.h). No I/O. */
 #ifndef OPERATOR_DEMAND_FILE_H
 #define OPERATOR_DEMAND_FILE_H
 #include "base/arena.h"
@@ -25,27 +25,27 @@
 enum {
     DEMAND_FILE_BYTES_MAX = 16 << 20,
     DEMAND_FILE_ROWS_MAX = 200 * 1000,
-    DEMAND_FILE_MEMORY_MAX = 1 << 30, /* for the parsed rows and texts; freed with the arena */
+    DEMAND_FILE_MEMORY_MAX = 1 << 30, /* bytes for parsed rows and texts; freed with the arena */
 };
 
 struct demand_file_row {
     struct str name;
     struct capacity_request request;
-    uint32_t line; /* line in a TOML file; 0: JSON */
+    uint32_t line; /* line in a TOML file; 0 in a JSON file */
 };
 struct demand_file { /* allocated in the arena given to demand_file_read() */
     const struct demand_file_row *rows;
     size_t count;
 };
-/* Reads a demand file; demand_file_is_json() decides between JSON and TOML. ERR_PARSE, ERR_INVALID,
- * ERR_TOO_LARGE with a note that names the line or the row and the key; ERR_NOMEM. */
+/* Reads a demand file, as JSON if demand_file_is_json(), otherwise as TOML. Returns ERR_NOMEM, or
+ * ERR_PARSE, ERR_INVALID or ERR_TOO_LARGE with a note that names the line or row, and the key. */
 enum err demand_file_read(struct str text, struct arena *arena, struct demand_file *ret_file,
                           struct note *note);
-/* True if the first nonblank byte is '{', or '[' in JSON's use. In TOML '[' only begins a table
- * header: "[[requests]]", "[x]". A JSON list contains objects, so its '[' is followed by '{' or
- * ']', possibly after blanks. */
+/* Returns true if the first nonblank byte is '{', or a '[' that begins a JSON list. In TOML a '['
+ * begins a table header: "[[requests]]", "[x]". A JSON list contains objects, so '{' or ']' follows
+ * its '[', possibly after blanks. */
 bool demand_file_is_json(struct str text);
-/* Puts the row before the note: 'line 7: "web"' or 'requests[3] "web"'. If the note is empty, adds
+/* Prepends the row to the note: 'line 7: "web"' or 'requests[3] "web"'. If the note is empty, adds
  * the meaning of `err`. */
 void demand_file_where(const struct demand_file_row *row, size_t index, enum err err,
                        struct note *note);

@@ -19,7 +19,7 @@ static enum err file_check_rows(struct file_source *f, const struct demand_file 
 
     for (size_t i = 0; i < file->count && !err; i++) {
         struct capacity_request request = file->rows[i].request;
-        /* such a row is not put, but must be valid otherwise */
+        /* A row with count 0 is no demand, but must be valid otherwise. */
         if (request.count == 0) request.count = 1;
         err = demand_check(f->around->demand, &request, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
@@ -45,8 +45,8 @@ static enum err file_put_rows(struct file_source *f, const struct demand_file *f
     return err;
 }
 
-/* Accepts the whole file or changes nothing. One exception: too many different resource names may
- * be detected only while rows are put; then the rows put so far stay beside the earlier ones. */
+/* Accepts the whole file or changes nothing, with one exception: too many resource names may be
+ * detected only while rows are put. The rows put so far then stay beside the earlier rows. */
 static enum err file_take(struct file_source *f, struct str text, struct note *note)
 {
     struct demand_file file;
@@ -107,7 +107,7 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 
 /* -- start -- */
 
-/* Reads the demand file or, if it is unusable, the last good demand. */
+/* Reads the demand file or, if the file is unusable, the stored last good demand. */
 static enum err file_first_demand(struct file_source *f, struct note *note)
 {
     struct note lost = {""};

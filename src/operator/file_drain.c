@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the user's drain command for each reclaim, at most FILE_DRAINS_MAX at once and the others in
- * order. A reclaim is answered from the task `drain_step` or when the command ends, never from
- * inside file_reclaim(). All on the loop's thread. */
+/* Runs the user's drain command for each reclaim, at most FILE_DRAINS_MAX commands at once and
+ * other reclaims later, in order. A reclaim is answered from the task `drain_step` or when the
+ * command ends, but never inside file_reclaim(). Runs on the loop's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 enum { OUTPUT_LINE_MAX = 1024 };
 
-enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed; its end is not reported */ };
+enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed; its exit is not reported */ };
 struct drain {
     struct list link;
     struct file_source *source;
@@ -136,7 +136,7 @@ void file_reclaim(struct demand_source *source, const struct reclaim_order *orde
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
     struct drain *d = calloc(1, sizeof *d);
 
-    if (!d) return; /* without memory the drain ends with its grace period */
+    if (!d) return; /* without memory the drain fails at the end of its grace period */
     list_init(&d->link);
     d->source = f;
     d->grace_ms = order->grace_ms;

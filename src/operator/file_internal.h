@@ -27,11 +27,11 @@ struct file_source {
     struct side_file *watch, *last_good;
     struct counter *edit_errors;
     struct gauge *edit_bad;
-    struct note bad; /* why the file is unusable; empty: it is usable */
+    struct note bad; /* why the file is unusable, or empty if the file is usable */
     /* machines: */
     struct side_file *nodes;
     struct timer settle;
-    struct map hints; /* struct received_hint, ordered by age, the newest last */
+    struct map hints; /* struct received_hint by key, the newest hint last */
     bool whole;       /* the shard has reported all machines at least once */
     /* drains: */
     struct list drains; /* struct drain, in order of arrival */

@@ -79,8 +79,8 @@ static void file_nodes_on_settled(struct timer *timer)
         side_file_write(f->nodes, 0);
 }
 
-/* Schedules a write of the file. Writes nothing before the shard has reported all machines once,
- * because the file of the previous process is better than an incomplete list. */
+/* Schedules a write of nodes.json. Nothing is written before the shard has reported all machines
+ * once, because the file of the previous process is better than an incomplete list. */
 void file_nodes_whole(struct demand_source *source)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -88,7 +88,7 @@ void file_nodes_whole(struct demand_source *source)
     if (f->whole && !timer_running(&f->settle)) timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
-/* Notes that all machines were reported: the shard does so before it acknowledges a roll-up. */
+/* All machines are known now: the shard reports them before it acknowledges a roll-up. */
 void file_taken(struct demand_source *source, uint64_t)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -104,8 +104,8 @@ void file_node_changed(struct demand_source *source, struct str)
     file_nodes_whole(source);
 }
 
-/* Stores a hint as the last of the table, where the newest hints are. If the table is full, the
- * oldest hint is dropped. */
+/* Stores a hint at the end of the table, where the newest hints are. A full table drops its oldest
+ * hint first. */
 void file_available(struct demand_source *source, const struct available *given)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);

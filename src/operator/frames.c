@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames: written field by field, because a roll-up may have hundreds of megabytes; read by the
- * generated decoder and then checked. Pure. */
+/* Writes and reads frames. Writes field by field, because a roll-up may have hundreds of megabytes.
+ * Reads with the generated decoder, then checks the result. No I/O. */
 #include "operator/frames.h"
 
 #include "model/wire/demand_wire.h"

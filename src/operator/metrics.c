@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names and help texts of the operator's metrics. */
+/* The names and help texts of an operator's metrics. */
 #include "operator/operator_internal.h"
 
 #define PREFIX          "muster_operator_"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes an operator, and calls the source: from the task `step`, never from inside a
- * call of the source. The turn hook detects changes of demand. All on the loop's thread. */
+/* Opens and closes an operator, and calls the demand source from the task `step`, because a source
+ * must not be called while it calls the operator. A hook at the end of each turn detects changed
+ * demand. Runs on the loop's thread. */
 #include "operator/operator.h"
 
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static void on_tick(struct timer *timer)
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, tick);
 
     timer_start_in(&host->tick, TICK_MS);
-    operator_step_later(host); /* handles expired grace periods, and retries writing reclaims */
+    operator_step_later(host); /* ends expired grace periods, and retries to write reclaims */
 }
 
 static void on_turn(struct turn_hook *hook)
@@ -73,7 +74,7 @@ bool operator_ready(const struct operator_host *host, struct note *reason)
     return !source->ops->ready || source->ops->ready(host->source, reason);
 }
 
-/* Frees everything except the source and the uplink's channel. */
+/* Frees the operator, whose source and channel to the shard must be closed or never opened. */
 static void operator_free(struct operator_host *host)
 {
     task_cancel(&host->step);
@@ -103,7 +104,7 @@ static void on_uplink_closed(void *owner)
     if (closed) closed(closed_owner);
 }
 
-/* Closes the operator. The reclaims stay on disk; the next start resumes them. */
+/* Closes the operator. Reclaims stay on disk, so that the next start resumes them. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner)
 {
     if (!host) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bootstrap template, reread when its file changes, and blobs rendered from it. Loop thread. */
+/* Renders bootstrap data from a template, which is reread after changes. Loop's thread. */
 #include "operator/operator_internal.h"
 
 static enum err blob_read_template(struct operator_host *host, struct str text, struct note *note)

@@ -19,19 +19,19 @@
 #include "operator/template.h"
 
 enum {
-    /* Changes within this time are sent together. */
+    /* Demand changes within this time are sent together. */
     ROLLUP_SETTLE_MS = 100,
-    /* Sent roll-ups without an answer whose change number is kept. A shard acknowledges in order,
-     * but not every roll-up, because a newer roll-up may replace an older one in the shard. So an
-     * acknowledgement counts for the oldest: sometimes too late, and never too early unless the
-     * shard is further behind than this limit. */
+    /* Unanswered roll-ups whose change number is kept. A shard acknowledges in order, but not every
+     * roll-up, because a newer roll-up may replace an older one in the shard. An acknowledgement
+     * therefore counts for the oldest unanswered roll-up. This is sometimes too late, but too early
+     * only if the shard is further behind than this limit. */
     ROLLUPS_UNANSWERED_MAX = 4,
     TICK_MS = 1000,
     BLOB_ARENA_MAX = 4 * FRAMES_READ_MAX,
     UPLINK_ANSWERS_MAX = 256,
 };
 
-/* Counted by all files, published at the end of each turn. */
+/* Counters of all files of the operator, published at the end of each turn. */
 struct operator_counts {
     uint64_t connected, requests, rows, unsent, reclaims;
     uint64_t nodes[NODE_PHASE_COUNT];
@@ -46,7 +46,7 @@ struct uplink {
     struct rpc_client_call *call; /* NULL: there is no stream */
     struct timer pause;
     struct task pump;
-    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring of frames, each allocated */
+    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring of frames, each in its own allocation */
     size_t answer_first, answer_count;
     struct buf frame;
     mono_time opened;
@@ -59,7 +59,7 @@ struct operator_host {
     struct operator_counts counts;
     struct metric_fields *metrics; /* NULL: none */
     struct demand_source *source;
-    struct operator_around around; /* the functions and data that the source may use */
+    struct operator_around around; /* functions and data of the operator that the source may use */
     const char *cluster, *state_dir;
     uint64_t rollup_ms, stale_ms;
 
@@ -69,13 +69,13 @@ struct operator_host {
     struct uplink uplink;
     struct frame_parts parts;
     struct buf frame;   /* scratch for an answer */
-    struct arena arena; /* memory of the frame being read */
+    struct arena arena; /* memory for the frame that is being read */
 
     struct template *template; /* NULL: an empty blob */
     struct side_file *template_watch;
     struct buf blob;
 
-    struct side_file *keeper; /* writes the file of the reclaims */
+    struct side_file *keeper; /* writes the file of reclaim orders */
     uint64_t keeping;         /* reclaims_change() at the newest write */
     struct task step;
     struct turn_hook hook;
@@ -87,10 +87,10 @@ struct operator_host {
     bool connected;     /* the shard acknowledged the Hello */
     bool whole;         /* a roll-up was acknowledged, so all machines were reported */
     bool whole_due;     /* source_ops.nodes_whole must be called */
-    uint64_t taken_due; /* source_ops.taken must be called with this value; 0: not */
+    uint64_t taken_due; /* value for a pending call of source_ops.taken; 0 if none is pending */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
-    bool awaiting;      /* the newest roll-up is not acknowledged yet */
+    bool awaiting;      /* a roll-up was sent and its acknowledgement is missing */
     uint64_t last_sent; /* demand_change() of the newest roll-up sent */
     char ended[160];    /* why the last stream ended */
 
@@ -103,20 +103,20 @@ void operator_step_later(struct operator_host *host);
 /* in operator_stream.c: */
 enum err uplink_open(struct operator_host *host, const struct operator_options *options,
                      struct note *note);
-/* Closes the stream; done() is called in a later turn, when the stream is closed. */
+/* Closes the stream, and calls done() in a later turn, when the stream is closed. */
 void uplink_close(struct operator_host *host, void (*done)(void *owner));
 void uplink_free(struct operator_host *host);
 void operator_demand_changed(struct operator_host *host);
-/* Queues the frame in host->frame. False: the frame was dropped, which is counted and logged. */
+/* Queues the frame in host->frame. Returns false if the frame was dropped, counted and logged. */
 bool operator_answer(struct operator_host *host, enum err written);
 /* in operator_reclaim.c: */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);
-/* Stores a reclaim order. ERR_INVALID with a note: the order has no id. */
+/* Stores a reclaim order. Returns ERR_INVALID with a note if the order has no id. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note);
-/* metrics.c: errors of metrics_add_fields(). `metrics` NULL: *ret_rows stays NULL. */
+/* Returns errors of metrics_add_fields(). If `metrics` is NULL, *ret_rows stays NULL. */
 enum err operator_metrics_open(struct metrics *metrics, struct metric_fields **ret_rows,
                                struct note *note);
 /* in operator_blob.c: */

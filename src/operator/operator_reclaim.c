@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reclaim orders of the shard: saved, then passed to the source, then acknowledged and reported.
- * Runs on the loop's thread; another thread writes the file. */
+/* Reclaim orders of the shard: saves each order, then passes it to the source, then acknowledges
+ * and reports it. Runs on the loop's thread, except that another thread writes the file. */
 #include <stdio.h>
 
 #include "operator/operator_internal.h"
@@ -33,7 +33,7 @@ static void reclaims_keep(struct operator_host *host)
     uint64_t change = reclaims_change(host->reclaims);
 
     if (host->keeping == change || side_file_busy(host->keeper)) return;
-    /* No memory: the next tick retries. */
+    /* Without memory for the content, the next tick retries. */
     if (reclaims_write(host->reclaims, side_file_room(host->keeper))) return;
     host->keeping = change;
     side_file_write(host->keeper, change);
@@ -70,12 +70,12 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* assumed until a shard does not accept reports */
+    reclaims_reporting(host->reclaims, true); /* assumed until a shard refuses reports */
     err = side_file_open(&options, &host->keeper, note);
     return err ? err : reclaims_load(host, note);
 }
 
-/* -- carrying out what is due -- */
+/* -- executing orders that are due -- */
 
 static void reclaim_begin(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
@@ -98,7 +98,7 @@ static void reclaim_begin(struct operator_host *host, const struct reclaim *r, w
     host->source->ops->reclaim(host->source, &order);
 }
 
-/* Sends a report. A report that finds no room is due again soon. */
+/* Sends a drain report, which is due again soon if the queue of answers has no room. */
 static void reclaim_report(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
     bool gave_up = r->phase == RECLAIM_GAVE_UP;
@@ -145,10 +145,10 @@ void operator_reclaims_step(struct operator_host *host)
     host->counts.reclaims = reclaims_running(host->reclaims);
 }
 
-/* -- messages of shard and source -- */
+/* -- messages from the shard and from the source -- */
 
 /* Stores a reclaim order, which names one machine on the wire. Several machines are treated as
- * several orders, the first with the id of the instruction. No machine: the order is ignored. */
+ * several orders, the first with the instruction's id. An order without machines is ignored. */
 enum err operator_reclaims_take(struct operator_host *host,
                                 const Bigfleet__V1alpha1__ReclaimInstruction *order,
                                 struct note *note)
@@ -194,7 +194,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     else
         LOG_INFO(&host->log, "reclaim finished", log_str("machine", r->machine));
     nodes_reclaim(host->nodes, r->machine, phase);
-    /* The reclaim ended before its start was acked. One that did not begin is not acked. */
+    /* Acknowledges a reclaim that began and ended before its start was acknowledged. */
     if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
     reclaims_ended(host->reclaims, instruction_id, !why.len);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stream to the shard: connecting, reconnecting, frames from the shard, and when a roll-up is
- * sent.
+/* The stream to the shard: connects, reconnects, reads frames from the shard, and decides when to
+ * send a roll-up.
  *
  * Two kinds of frames wait when the shard reads slowly. Answers wait in order, at most
- * UPLINK_ANSWERS_MAX; a further answer is dropped, because the shard's own timeout handles it. One
- * roll-up waits; it is written only when there is room, so it always contains the present demand.
+ * UPLINK_ANSWERS_MAX. More answers are dropped, because the shard's own timeout handles this. One
+ * roll-up waits, and is written only when there is room, so that it has the current demand.
  *
  * A stream that ended is opened again after 0.5 to 30 s, with jitter. The pause is reset only after
- * a stream that lasted LASTED_MS. So two operators of one cluster, which replace each other's
- * streams, slow down instead of spinning. */
+ * a stream that lasted LASTED_MS. Therefore two operators of one cluster, which replace each
+ * other's streams, slow down instead of reconnecting in a loop. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ enum {
     PAUSE_FIRST_MS = 500,
     PAUSE_MAX_MS = 30 * 1000,
     LASTED_MS = 30 * 1000,
-    /* silence after which a ping is sent, because a crashed shard host sends nothing */
+    /* ping after this silence, because a crashed host of a shard sends nothing */
     PING_AFTER_MS = 20 * 1000,
     PING_TIMEOUT_MS = 20 * 1000,
 };
@@ -74,7 +74,7 @@ static void stream_want_rollup(struct operator_host *host)
 }
 
 /* Schedules a roll-up. Changes are sent together, and only after the previous roll-up was answered,
- * so that a slow shard is not overloaded. Without an answer, the regular interval sends them. */
+ * so that a slow shard is not overloaded. Without an answer, the changes wait for the interval. */
 void operator_demand_changed(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand) || host->awaiting) return;
@@ -90,7 +90,7 @@ static void on_interval(struct timer *timer)
 {
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, due);
 
-    /* After a whole interval, unanswered roll-ups except the newest were refused. */
+    /* After a whole interval, all unanswered roll-ups except the newest count as refused. */
     if (host->awaiting)
         host->counts.rollups_unanswered++;
     else
@@ -123,7 +123,7 @@ static void stream_pump(struct operator_host *host)
 
     if (!u->call || host->closing) return;
     while (u->answer_count > 0) {
-        /* ERR_FULL: on_writable calls again. Any other error ends the stream; on_end follows. */
+        /* After ERR_FULL, on_writable retries. Any other error ends the stream and calls on_end. */
         if (rpc_call_send(u->call, u->answers[u->answer_first])) return;
         stream_drop_answer(u);
     }
@@ -289,7 +289,7 @@ static void on_end(void *owner, struct rpc_client_call *, const struct rpc_outco
     stream_closed(host, outcome->status, outcome->text);
 }
 
-/* Begins the session after the Hello was sent. */
+/* Begins the session, after the Hello was sent. */
 static void stream_opened(struct operator_host *host)
 {
     host->counts.sessions++;
@@ -315,7 +315,7 @@ static void stream_open(struct operator_host *host)
     if (host->closing || u->call || timer_running(&u->pause) || !rpc_channel_ready(u->channel))
         return;
     err = rpc_call_start(u->channel, &options, &events, host, &u->call);
-    if (err) { /* no memory or timer: retry later */
+    if (err) { /* connecting failed for lack of memory or timers; retry later */
         timer_start_in(&u->pause, PAUSE_MAX_MS);
         return;
     }
@@ -333,7 +333,7 @@ static void on_pause_over(struct timer *timer)
     stream_open(CONTAINER_OF(timer, struct operator_host, uplink.pause));
 }
 
-/* Logs once, each time that all shards become unreachable. */
+/* Logs one line each time that all shards become unreachable. */
 static void on_channel_change(void *owner)
 {
     struct operator_host *host = owner;

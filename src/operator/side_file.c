@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job at a time checks and reads the file, or publishes a content. There are two buffers: one
- * for the job, and one on the loop for the content that was reported last or that waits. */
+/* One job at a time checks and reads the file, or publishes a content. The job owns one buffer. The
+ * loop owns another, for the content that was reported last or that waits to be written. */
 #include "operator/side_file.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@ struct side_file {
     char path[FS_PATH_CAP];
     struct loop_worker *worker;
     struct timer timer;
-    /* owned by the job while it runs */
+    /* The job owns the fields below while the job runs. */
     struct job job;
     struct buf content;
-    struct fs_info seen; /* watched: file info at the last reading */
+    struct fs_info seen; /* watched: the file's fs_info at the last read */
     bool changed;
     uint64_t unique;
     enum err err;
@@ -31,7 +31,7 @@ struct side_file {
 
 /* -- on the worker's thread -- */
 
-/* Reads the file if it changed. After an error `seen` stays, so that the next check reads again. */
+/* Reads a changed file. An error leaves `seen` as it was, so that the next check retries. */
 static void side_file_look(struct job *job)
 {
     struct side_file *f = CONTAINER_OF(job, struct side_file, job);
@@ -44,7 +44,7 @@ static void side_file_look(struct job *job)
     buf_clear(&f->content);
     f->err = fs_read_whole(fs, f->path, f->options.bytes_max, &f->content);
     if (!f->err) f->err = fs_stat(fs, f->path, &after);
-    /* the file is being written: read it at the next check */
+    /* The file changed during the read, so the next check reads it again. */
     if (f->err || !fs_same(&before, &after)) return;
     f->seen = after;
     f->changed = true;
@@ -83,7 +83,7 @@ static void on_looked(struct job *job, enum err err)
     f->trouble = ERR_OK;
     if (f->has_other && str_equal(content, buf_peek(&f->other))) return;
     buf_clear(&f->other);
-    /* without memory the same content may be reported again */
+    /* Without memory for this copy, the same content may be reported twice. */
     f->has_other = !buf_append(&f->other, content);
     f->options.on_content(f->options.owner, content);
 }
@@ -106,7 +106,7 @@ static void side_file_begin(struct side_file *f)
     f->mark = f->other_mark;
     f->unique = entropy_u64(f->options.io->entropy);
     f->runs = !worker_submit(f->worker, &f->job);
-    assert(f->runs); /* one job at a time always fits */
+    assert(f->runs); /* the worker has room, because one job runs at a time */
 }
 
 static void on_published(struct job *job, enum err err)
@@ -117,7 +117,7 @@ static void on_published(struct job *job, enum err err)
     if (err || f->closing) return;
     if (f->err) {
         side_file_report(f);
-        if (!f->has_other) { /* no newer content: retry the same */
+        if (!f->has_other) { /* without a newer content, the failed content is written again */
             side_file_swap(f);
             f->other_mark = f->mark;
             f->has_other = true;
@@ -210,7 +210,7 @@ void side_file_close(struct side_file *f)
     f->closing = true;
     timer_deinit(&f->timer);
     worker_close(f->worker);
-    /* best effort, because the next start writes the file again */
+    /* Best effort; after a failure the next start writes the file again. */
     if (f->has_other && !f->options.on_content)
         (void)fs_publish(f->options.io->fs, f->path, buf_peek(&f->other), f->options.mode,
                          entropy_u64(f->options.io->entropy));

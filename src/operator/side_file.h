@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small file, read or written by a thread of its own, so that a slow disk does not stop the loop.
- * A file is either watched or written.
+/* A small file that its own thread reads or writes, so that a slow disk does not stop the loop. A
+ * file is either watched or written.
  *
- * Watched: a file that a person edits is checked every second, and read when it appears and
- * whenever it changes. on_content() gets one reading of the whole file; a file that changes during
- * the reading is read again.
+ * Watched: a file that a person edits is checked every second, and read when it appears and when it
+ * changes. on_content() gets the whole content of one read. A file that changes during the read is
+ * read again.
  *
- * Written: a file is replaced again and again, and the newest content wins. While one content is
- * written, a newer content waits and replaces any content that was waiting. A reader of the file
- * sees one content, never a mix. A content that cannot be written is retried. */
+ * Written: the program replaces the file again and again, and the newest content wins. While one
+ * content is written, a newer content waits and replaces any content that was waiting. A reader of
+ * the file sees one whole content. A content that cannot be written is retried. */
 #ifndef OPERATOR_SIDE_FILE_H
 #define OPERATOR_SIDE_FILE_H
 #include "base/note.h"
@@ -20,29 +20,29 @@ struct side_file;
 struct side_file_options {
     struct io *io;
     const char *thread;    /* name of the thread; static */
-    const char *directory; /* NULL: `path` is the whole path */
+    const char *directory; /* NULL: `path` is a whole path */
     const char *path;
     size_t bytes_max;
     uint32_t mode; /* file mode of a written file */
-    /* All callbacks run on the loop's thread, never from inside a call of this header. Watched: the
-     * content differs from the previous content. */
+    /* All callbacks run on the loop's thread, never inside a call of this header. on_content gets a
+     * watched file's content if it differs from the previous content. */
     void (*on_content)(void *owner, struct str content);
-    /* Written: the content that was passed with `mark` is on disk. May be NULL. */
+    /* Called when a written content, passed with `mark`, is on disk. May be NULL. */
     void (*on_written)(void *owner, uint64_t mark);
-    /* The file cannot be read or written; called once for each new reason. */
+    /* Called once for each new reason why the file cannot be read or written. */
     void (*on_trouble)(void *owner, enum err err, const char *why);
     void *owner;
 };
-/* Opens a file, which is watched if on_content is set. Copies the texts. ERR_NOMEM, ERR_INVALID
- * (path), and errors of worker_open() and timer_init(). */
+/* Opens a file, which is watched if on_content is set. Copies the texts. Returns ERR_NOMEM,
+ * ERR_INVALID (path), or errors of worker_open() and timer_init(). */
 enum err side_file_open(const struct side_file_options *options, struct side_file **ret_file,
                         struct note *note);
-/* Waits for the job under way; a waiting content is written, too. NULL is allowed. */
+/* Waits for the job under way, and writes a waiting content. NULL is allowed. */
 void side_file_close(struct side_file *file);
-/* Reads the file at once; on_content is not called for this content. The view is valid until
- * on_content or side_file_room(). Errors of fs_read_whole(), with a note. */
+/* Reads the file at once, without calling on_content. The view is valid until on_content or
+ * side_file_room(). Returns errors of fs_read_whole() with a note. */
 enum err side_file_read(struct side_file *file, struct str *ret_content, struct note *note);
-/* Returns an empty buffer for the next content of a written file; side_file_write() submits it. */
+/* Returns an empty buffer for the next content, which side_file_write() submits. */
 struct buf *side_file_room(struct side_file *file);
 void side_file_write(struct side_file *file, uint64_t mark);
 bool side_file_busy(const struct side_file *file);

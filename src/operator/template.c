@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates: split into texts and placeholders when read, joined when rendered. Every value is
- * checked for its context. Pure. */
+/* Templates: split into texts and placeholders when read, and joined when rendered. Every value is
+ * checked for its context (plain, shell, json, yaml). No I/O. */
 #include "operator/template.h"
 
 #include <assert.h>
@@ -116,7 +116,7 @@ static bool is_quote(struct str text, size_t at)
     return at < text.len && str_has(STR("'\"`"), text.at[at]);
 }
 
-/* True if the line so far ends inside quotes. */
+/* Returns whether the end of `line` is inside quotes. */
 static bool is_quoted(struct str line)
 {
     char open = '\0';
@@ -131,8 +131,8 @@ static bool is_quoted(struct str line)
     return open != '\0';
 }
 
-/* Refuses {{json}} inside quotes: a harmless mistake, because its value has no meaning to a shell
- * in any quotes. template_shell_check() decides where {{shell}} is allowed. */
+/* Refuses {{json}} inside quotes. This is a harmless mistake, because a shell gives the value no
+ * meaning in any quotes. template_shell_check() decides where {{shell}} is allowed. */
 static enum err check_quotes(struct str before, struct str word, struct str after,
                              struct note *note)
 {
@@ -212,7 +212,7 @@ void template_close(struct template *t)
 
 /* -- rendering a template -- */
 
-/* Characters that have no special meaning inside a word in shells, YAML, JSON and TOML. */
+/* Returns whether no character has a special meaning in shells, YAML, JSON and TOML. */
 static bool is_plain(struct str value)
 {
     if (value.len == 0) return true;
@@ -223,7 +223,7 @@ static bool is_plain(struct str value)
 
 static bool has_control(struct str value)
 {
-    /* U+2028, U+2029, U+FFFE, U+FFFF, U+0080..U+009F: line breaks in YAML, or refused by it. */
+    /* YAML refuses U+2028, U+2029, U+FFFE, U+FFFF, U+0080..U+009F or takes them as newlines. */
     static const char *const sequences[] = {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xef\xbf\xbe",
                                             "\xef\xbf\xbf"};
 
@@ -246,10 +246,10 @@ static enum err write_shell_word(struct str value, struct buf *out)
     return err ? err : buf_append_byte(out, '\'');
 }
 
-/* Writes letters, digits and _ . / : @ - unchanged, because no shell, quoted or not, gives them a
- * meaning inside a word. Other characters become \uXXXX. Unquoted or in double quotes a shell may
- * drop the backslash, but never executes the rest. Characters past U+FFFF stay, because YAML has no
- * surrogate pairs and no shell gives their bytes a meaning. */
+/* Writes letters, digits and _ . / : @ - unchanged, because no shell gives them a meaning inside a
+ * word, quoted or not. Other characters become \uXXXX. Unquoted or in double quotes a shell may
+ * drop the backslash, but never executes the text. Characters above U+FFFF stay unchanged, because
+ * YAML has no surrogate pairs and no shell gives their bytes a meaning. */
 static enum err write_json_string(struct str value, struct buf *out)
 {
     enum err err = buf_append_byte(out, '"');

@@ -4,20 +4,20 @@
  *   {{cluster_id}}            the cluster's id
  *   {{request_id}}            16 hex digits, new for every machine
  *   {{requirements}}          the request's requirements, as a JSON list on one line
- *   {{requirement KEY}}       the values of KEY, joined with commas; no values: no blob
+ *   {{requirement KEY}}       the values of KEY, joined with commas; no values: an error
  *   {{requirement KEY|TEXT}}  the values of KEY, or TEXT if the request has none
  *   {{open}} {{close}}        the two braces themselves
  *
- * A context before a placeholder escapes its value: {{shell requirement KEY}} is one word in single
- * quotes, {{json ...}} and {{yaml ...}} are one quoted string. JSON, including {{requirements}},
- * contains nothing that a shell would execute. {{shell ...}} is refused when the template is read,
- * unless it is certain that a shell reads a word there (template_shell.h). Without a context a
- * value is inserted only if it consists of letters, digits and inner . _ - / (a comma between
- * values). Other values are refused, because the blob runs as root and the value comes from a
- * cluster's request.
+ * A context word before a placeholder escapes its value: {{shell requirement KEY}} becomes one word
+ * in single quotes, {{json ...}} and {{yaml ...}} become one quoted string. JSON, including
+ * {{requirements}}, contains nothing that a shell would execute. {{shell ...}} is refused when the
+ * template is read, unless a shell certainly reads a word there (template_shell.h). Without a
+ * context a value is inserted only if it consists of letters, digits and inner . _ - / (a comma
+ * between values). Other values are refused, because the script runs as root and a value comes from
+ * a cluster's request.
  *
  * All other text is copied byte for byte. An unknown placeholder is refused when the template is
- * read. Pure. */
+ * read. No I/O. */
 #ifndef OPERATOR_TEMPLATE_H
 #define OPERATOR_TEMPLATE_H
 #include "base/buf.h"
@@ -27,11 +27,11 @@
 enum { TEMPLATE_BYTES_MAX = 1 << 20, TEMPLATE_PARTS_MAX = 10000 };
 
 struct template;
-/* Copies the text. ERR_PARSE with "line 3: ...", ERR_TOO_LARGE, ERR_NOMEM. */
+/* Copies and parses a template. Returns ERR_PARSE ("line 3: ..."), ERR_TOO_LARGE or ERR_NOMEM. */
 enum err template_open(struct str text, struct template **ret_template, struct note *note);
 void template_close(struct template *template); /* NULL is allowed */
-/* Appends. ERR_NOT_FOUND with a note: the request lacks a requirement. ERR_INVALID with a note: a
- * value is not allowed in its context. ERR_FULL, ERR_NOMEM of `out`. */
+/* Appends the rendered template to `out`. ERR_NOT_FOUND: the request lacks a requirement.
+ * ERR_INVALID: a value is not allowed in its context (both with a note). ERR_FULL, ERR_NOMEM. */
 enum err template_render(const struct template *template, struct str cluster,
                          const struct blob_request *request, struct buf *out, struct note *note);
 #endif

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a template as a shell would, limited to words, quotes, comments and parameters. Anything
- * else makes the state unclear, and from there on no quoted word is accepted. Pure. */
+/* Reads a template as a shell would, but knows only words, quotes, comments and parameters. Any
+ * other syntax makes the state unclear, and {{shell}} is refused from there on. No I/O. */
 #include "operator/template_shell.h"
 
 #include <stdio.h>
 
 enum {
-    VALUE = '\1',   /* is in place of the placeholder that follows a text */
+    VALUE = '\1',   /* marks the placeholder that follows a text */
     HERES_MAX = 64, /* here-documents per template whose end words are stored */
     HERE_WORD_MAX = 64,
 };
 
 struct scan {
-    char quote;        /* ' or " inside quotes, # in a comment; 0: none */
+    char quote;        /* the open quote, # in a comment, or 0 */
     size_t quote_line; /* line where the quote opens */
     size_t line;
     char before;         /* the previous byte */
     bool in_word;        /* inside an unquoted word, where # begins no comment */
-    bool after_value;    /* after a value; # may begin a comment if the value is empty */
-    const char *unclear; /* why the state is unclear; NULL: everything so far was understood */
+    bool after_value;    /* after a value; # begins a comment if the value is empty */
+    const char *unclear; /* why the state is unclear; NULL if all syntax so far is known */
     size_t unclear_line;
 };
 struct here { /* the word that ends a here-document */
     size_t line, len;
-    bool known; /* false: the end word could be anything */
+    bool known; /* false: any line may end the here-document */
     char word[HERE_WORD_MAX];
 };
 struct heres {
@@ -44,13 +44,13 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* True for bytes that end an unquoted word. */
+/* Returns true for bytes that end an unquoted word. */
 static bool ends_word(char c)
 {
     return is_blank(c) || c == '\n' || str_has(STR(";&|<>()"), c);
 }
 
-/* Returns the length of "${NAME}" at the start of `rest`; 0: it is more than a name. */
+/* Returns the length of "${NAME}" at the start of `rest`, or 0 for other parameters. */
 static size_t parameter_len(struct str rest)
 {
     size_t len = 2;
@@ -71,7 +71,7 @@ static size_t scan_dollar(struct scan *s, struct str rest, char next)
     return len ? len : 1;
 }
 
-/* Reads a backslash. An escaped newline joins lines, but between blanks no words or operators. */
+/* Reads a backslash. An escaped newline in a word is unclear, because a shell joins both lines. */
 static size_t scan_backslash(struct scan *s, char next)
 {
     if (next == VALUE || next == '\0') doubt(s, "a backslash right before a placeholder");
@@ -89,7 +89,7 @@ static void open_quote(struct scan *s, char quote)
     s->in_word = quote != '#';
 }
 
-/* Reads the start of `rest` outside of quotes; returns the number of bytes read. */
+/* Reads the start of `rest`, which is outside of quotes. Returns the number of bytes read. */
 static size_t scan_command(struct scan *s, struct str rest, char next)
 {
     char c = rest.at[0];
@@ -138,7 +138,7 @@ static void scan_text(struct scan *s, struct str text, bool last)
     }
 }
 
-/* Checks the author's own text after |. */
+/* Checks the template author's own text after |. */
 static bool is_plain_text(struct str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -173,7 +173,7 @@ static void read_here(struct str rest, struct here *here)
         else
             here->word[here->len++] = c;
     }
-    here->known = here->len > 0 && at < rest.len; /* else the word may include a value */
+    here->known = here->len > 0 && at < rest.len; /* otherwise the word may contain a value */
 }
 
 static void add_here(struct heres *heres, struct str rest, size_t line)
@@ -204,7 +204,7 @@ static void find_heres(struct heres *heres, const struct template_part *part)
     heres->open_less = text.len > 0 && text.at[text.len - 1] == '<';
 }
 
-/* Returns the here-document that a line with this start and a plain value could end; NULL: none. */
+/* Returns a here-document that `line` plus a plain value could end, or NULL. */
 static const struct here *ended_here(const struct heres *heres, struct str line)
 {
     while (line.len > 0 && line.at[0] == '\t') line = str_tail(line, 1);
@@ -215,8 +215,8 @@ static const struct here *ended_here(const struct heres *heres, struct str line)
     return NULL;
 }
 
-/* Returns the start of the line of part `at`, up to its first placeholder. A placeholder's value
- * may complete the end word of a here-document, and so may a line continued by a backslash. */
+/* Returns the line of part `at`, up to its first placeholder. A placeholder's value may complete
+ * the end word of a here-document, and a backslash may continue the line of an end word. */
 static struct str line_start(const struct template_part *parts, size_t at)
 {
     for (size_t i = at; i-- > 0;) {

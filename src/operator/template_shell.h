@@ -2,10 +2,10 @@
 /* Checks that values cannot become shell code in a rendered template.
  *
  * Requirement values are chosen by users who request machines, not by the template's author, and
- * the blob runs as root on a new node. A value in single quotes is one word only where sh and bash
- * read a word. The check understands plain words, quotes, comments and parameters. After anything
- * else (a substitution, a here-document, arithmetic) it refuses every quoted word, because a
- * template can assign the value to a variable before that. Pure. */
+ * the rendered script runs as root on a new node. A value in single quotes is one word only where
+ * sh and bash read a word. The check understands plain words, quotes, comments and parameters.
+ * After other syntax (a substitution, a here-document, arithmetic) it refuses every {{shell}}
+ * value. A template can assign the value to a variable before such syntax. Pure. */
 #ifndef OPERATOR_TEMPLATE_SHELL_H
 #define OPERATOR_TEMPLATE_SHELL_H
 #include "base/err.h"
@@ -40,7 +40,7 @@ static inline bool is_alphanumeric(char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
-/* Checks a template. ERR_PARSE with a note: a quoted word may not be one word, or a plain value may
- * end a here-document. */
+/* Checks a template. Returns ERR_PARSE with a note if a {{shell}} value may not be one word, or if
+ * a plain value may end a here-document. */
 enum err template_shell_check(const struct template_part *parts, size_t count, struct note *note);
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes effects on the loop: messages to operators, audit, log. Provider calls: cycle.c.
  *
- * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
- * effect reports the end of its action. From then on the blob waits in the provider's client. The
- * bytes of all blobs are bounded. A blob beyond the bound is refused, and its action ends with
- * BLOB_NO_ROOM. */
+ * A blob is the bootstrap data of a machine. This file keeps a blob from the operator's answer
+ * until the Configure call is sent, or until the audit effect reports the end of its action. From
+ * then on the provider's client keeps the blob. The total size of all blobs is bounded. A blob
+ * beyond the bound is refused, and its action ends with BLOB_NO_ROOM. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,16 +38,16 @@ void blob_drop(struct shard *shard, uint64_t action)
 
 /* -- operators -- */
 
-/* Allocated with the request, so that the answer never lacks memory. Otherwise the action would
- * never end and its machine would be lost. */
+/* The job is allocated together with the request, so that the answer never lacks memory. Otherwise
+ * the action would never end and its machine would be lost. */
 struct blob_job {
     struct decide_job job;
     struct shard *shard;
     struct session_blob request;
     enum blob_end end;
-    bool kept; /* the Configure waits for a free slot */
+    bool kept; /* the blob waits for a free slot for its Configure call */
     size_t len;
-    char *text; /* an error text; NULL: none, or no memory for it */
+    char *text; /* an error text, or NULL if there is none or its allocation failed */
 };
 
 static void blob_run(struct decide_job *job, struct decide_context *context, struct effects *out)
@@ -83,7 +83,7 @@ static bool apply_effects_blob_ask(struct shard *shard, const struct effect *eff
     return false;
 }
 
-/* The provider's client may already be gone while the shard stops. */
+/* Returns the size of all blobs, here and, unless the shard stops, in the provider's client. */
 size_t blob_bytes(const struct shard *shard)
 {
     size_t held = shard->calls.blob_bytes;
@@ -126,8 +126,8 @@ void blob_answered(void *owner, struct session_blob *request, enum blob_end end,
 
 /* -- people -- */
 
-/* The log counts repeats per site, so each text of the core has its own site. Sites are static,
- * because the log refers to them until it is closed. */
+/* Returns the log site for a text that the core logs. The log counts repeats per site, so each text
+ * has its own site. Sites are static, because the log refers to sites until it is closed. */
 static struct log_site *log_site_of(const char *text)
 {
     static struct {
@@ -154,7 +154,7 @@ static void log_effect(struct shard *shard, const struct effect *effect)
 
 /* -- all effects -- */
 
-/* Without memory the effect is dropped. The next change or session sends operators the state. */
+/* Drops an effect without memory for its frame. The next change or session sends the node state. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
     if (effect->kind != EFFECT_NODE_STATE ||
@@ -164,8 +164,8 @@ void effect_prepare(struct effect *effect, struct decide_context *context, struc
     (void)text_copy(arena, buf_peek(&context->frames.frame), &effect->frame);
 }
 
-/* A stopping shard makes no calls: no one would handle the answer, and the provider's client is
- * closed before the decide thread. */
+/* Executes one effect. A stopping shard makes no calls, because nobody would handle the answers:
+ * the provider's client is closed before the decide thread. */
 bool effect_apply(void *owner, const struct effect *effect)
 {
     struct shard *shard = owner;
@@ -178,7 +178,7 @@ bool effect_apply(void *owner, const struct effect *effect)
     case EFFECT_DELETE:
     case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
     case EFFECT_ASK_BLOB: return shard->stopping || apply_effects_blob_ask(shard, effect);
-    case EFFECT_RECLAIM: /* decided before the hold: the drain that follows is not sent */
+    case EFFECT_RECLAIM: /* a shard whose actions are stopped sends no reclaims */
         if (shard_holds(shard)) return true;
         (void)sessions_reclaim(shard->sessions, effect->cluster, effect->action, effect->machine,
                                effect->drain.grace_ms, effect->drain.preemptor_priority);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The audit log: one line of JSON for every action that was executed, suppressed or only reported.
- * Lines go to the sink, and the newest lines are kept for people. Loop's thread.
+ * Each line is written to the sink. The newest lines are also kept in memory for people to read.
+ * Runs on the loop's thread. A line ends with "error" if the action had an error:
  *
  *   {"time":"...","level":"INFO","msg":"action","shard":"s","epoch":3,"cycle":7,"kind":"Reclaim",
  *    "machine":"m-1","cluster":"a","reason":"phase3.excess","grace_seconds":600,
- *    "outcome":"success"}, and "error" if there was one */
+ *    "outcome":"success"} */
 #include "shard/shard_internal.h"
 #include "text/ndjson.h"
 #include "text/rfc3339.h"

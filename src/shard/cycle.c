@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cycle, from its tick to the provider's answers, in the order of execution. Runs on the loop's
- * thread. `_run` functions run on the decide thread, and fields under `listing` belong to it as
- * marked.
+/* Runs a shard's cycle, from its timer tick to the provider's answers. The functions appear in the
+ * order of execution. Functions named `_run` run on the decide thread, all others on the loop's
+ * thread. Comments in struct cycles mark the fields that belong to the decide thread.
  *
  *   tick -> List -> its end -> decision -> effects (apply_effects.c) -> calls -> answers
  *   wake --------------------> decision
  *
- * Every interval the shard asks the provider for its machines (List). When the answer was read or
- * has failed, the shard decides. If the answer takes longer than the interval, the next tick
- * decides with the known state. Changed demand wakes an extra cycle without a List. Cycles never
- * overlap, and wakes during a cycle are merged. The pause between woken cycles is at least as long
- * as the last cycle, so that a storm of roll-ups uses at most half of the thread.
+ * Every interval the shard asks the provider for its machines (List). The shard decides when the
+ * List was read or has failed. If the List takes longer than the interval, the next tick decides
+ * with the known state. Changed demand wakes an extra cycle without a List. Cycles never overlap,
+ * and wakes during a cycle are merged. The pause between woken cycles is at least as long as the
+ * last cycle, so that a storm of roll-ups uses at most half of the thread.
  *
- * The bytes of a List are sent to the decide thread in pieces and decoded there. If the decide
+ * The bytes of a List are sent in pieces to the decide thread, which decodes them. If the decide
  * thread is behind, reading from the provider is paused. */
 #include <stdlib.h>
 
@@ -22,10 +22,10 @@
 
 enum {
     WAKE_GAP_MS = 20,  /* least pause between woken cycles */
-    CURSOR_MAX = 4096, /* bytes of a revision or page token; longer ones are not used */
+    CURSOR_MAX = 4096, /* bytes of a revision or page token; a longer token is not used */
     PAGES_MAX = 16384, /* pages of one List, in case a provider always announces another page */
     CLUSTERS_ARENA_MAX = 64 << 20,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes of a provider's text: leaves room in an audit line */
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's text, for short audit lines */
 };
 
 struct token { /* opaque bytes from the provider */
@@ -41,7 +41,7 @@ struct decision_job {
     struct arena arena;
     struct cluster_counts *clusters;
     size_t cluster_count;
-    struct buf rests; /* empty: not wanted, or out of memory */
+    struct buf rests; /* the page /rests; empty if not requested or out of memory */
     struct status_cycle status;
     bool status_wanted;
 };
@@ -54,23 +54,23 @@ struct cycles {
     mono_ns list_began;
     double list_seconds; /* duration of the last List */
     bool listing;        /* true from the request of the first page to the end of the last page */
-    bool delta, cut;     /* cut: a part of the page was lost in this process */
+    bool delta, cut;     /* cut: this process lost a part of the page */
     bool arrived;        /* the provider has sent the whole page */
     uint64_t failed;     /* incomplete Lists in a row */
-    mono_ns failing;     /* time of the first of them */
-    /* Allocated here, so that the begin and the end of a List never lack memory. */
+    mono_ns failing;     /* time of the first of the `failed` Lists */
+    /* Part of this struct, so that a List begins and ends without allocating memory. */
     struct decide_job begins, ends;
-    /* Owned by the decide thread until `ends` is done. */
+    /* The decide thread owns the fields below until the job `ends` is done. */
     struct provider_list *reading;
-    struct decide_context *context; /* set while a job runs, as `out` is */
+    struct decide_context *context; /* `context` and `out` are set only while a job runs */
     struct effects *out;
     bool given_up; /* the rest of this List is ignored */
     struct note why;
-    bool whole; /* all pages so far were complete; at the end: the List was */
+    bool whole; /* all pages read so far were complete */
     uint32_t pages;
     uint64_t machines;
-    struct token cursor; /* for the next List; empty: request a full List */
-    struct token page;   /* the requested page; empty: the first page */
+    struct token cursor; /* sent with the next List; if empty, that List is full */
+    struct token page;   /* token of the requested page; empty for the first page */
     bool listed;
     /* -- the decision -- */
     struct decision_job decision;
@@ -88,7 +88,7 @@ static double seconds_since(const struct cycles *c, mono_ns since)
     return (double)(clock_mono_ns(c->shard->io->clock).ns - since.ns) / 1e9;
 }
 
-/* For the cycle that runs or comes next. */
+/* Returns whether metrics count the current cycle or, between cycles, the next. */
 static bool is_observed(const struct cycles *c)
 {
     return c->cycles + !c->cycling > c->shard->options.warmup_cycles;
@@ -137,7 +137,7 @@ void cycles_wake(struct shard *shard)
         timer_start_in(&c->wake, max_u64(c->last_ms, WAKE_GAP_MS));
 }
 
-/* -- round trip 1: a page of the List begins -- */
+/* -- round trip 1 to the decide thread: a page of the List begins -- */
 
 static enum err on_machine(void *context, const struct machine_record *record)
 {
@@ -187,7 +187,7 @@ static void list_begins_run(struct decide_job *job, struct decide_context *conte
         list_give_up(c, "out of memory");
 }
 
-/* -- round trip 2: a piece of the page -- */
+/* -- round trip 2 to the decide thread: a piece of the page is decoded -- */
 
 struct list_piece {
     struct decide_job job;
@@ -221,7 +221,7 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
     struct cycles *c = context;
     struct list_piece *piece = malloc(sizeof *piece);
 
-    if (!piece) { /* the following pieces cannot be decoded without this one */
+    if (!piece) { /* without this piece the following pieces cannot be decoded */
         c->cut = true;
         provider_chunk_done(own_chunk);
         provider_fetch_cancel(c->fetch);
@@ -231,9 +231,9 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
     decide_thread_submit(c->shard->decide_thread, &piece->job);
 }
 
-/* -- round trip 3: the end of the page, and of the List -- */
+/* -- round trip 3 to the decide thread: the page ends, and with its last page the List -- */
 
-/* Returns why no page can follow the one just read. NULL: a page can follow. */
+/* Returns why the List cannot continue after the page just read, or NULL if it can. */
 static const char *lost_after(const struct cycles *c, struct str next)
 {
     if (next.len > CURSOR_MAX) return "next_page: too long";
@@ -278,7 +278,7 @@ static void list_failed(struct cycles *c, struct str why)
     LOG_WARN(&c->shard->log, "reconcile failed", log_str("why", why));
 }
 
-/* The log that shows the failures must also show their end. */
+/* Counts failed Lists in a row, and logs the complete List that ends the row. */
 static void list_note_failures(struct cycles *c)
 {
     if (c->whole && c->failed)
@@ -356,7 +356,7 @@ static void list_begin(struct cycles *c)
     list_end(c, false);
 }
 
-/* -- round trip 4: the decision -- */
+/* -- round trip 4 to the decide thread: the decision -- */
 
 static void decision_mark(void *context, enum cycle_phase phase)
 {
@@ -419,7 +419,7 @@ static void decision_done(struct decide_job *job, enum err err)
     }
 }
 
-/* `since`: start of the cycle including its List. */
+/* Begins a decision. `since` is the start of the cycle, before the cycle's List. */
 static void decision_begin(struct cycles *c, mono_ns since)
 {
     if (c->shard->stopping) return;
@@ -438,7 +438,7 @@ static void decision_begin(struct cycles *c, mono_ns since)
     decide_thread_submit(c->shard->decide_thread, &c->decision.job);
 }
 
-/* -- round trip 5: a provider call and its answer -- */
+/* -- round trip 5 to the decide thread: the answer to a provider call -- */
 
 static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum provider_end");
 
@@ -452,7 +452,7 @@ struct provider_call {
     char machine[];
 };
 
-/* An unreadable answer does not show what was done. */
+/* Decodes an answer's machine. The outcome of the call is unknown if the answer is unreadable. */
 static void call_read_record(const struct provider_call *call, struct decide_context *context,
                              struct machine_record *record, struct call_answer *answer,
                              struct note *note)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends jobs in batches to the decide thread, and their effects back to the loop. The thread owns a
- * running batch; otherwise the loop owns it. Effects are executed in job order. */
+/* Passes jobs in batches to the decide thread and their effects back to the loop. While a batch
+ * runs, the decide thread owns it, otherwise the loop. Effects are executed in job order. */
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 
 enum {
     JOBS_PER_BATCH_MAX = 1024,
-    EFFECTS_PER_BATCH_MAX = 16384, /* a reconnecting operator is sent all of its machines at once */
-    BATCHES_IN_FLIGHT_MAX = 4,     /* at the bound the thread waits */
+    EFFECTS_PER_BATCH_MAX = 16384, /* enough for all machines of an operator that reconnects */
+    BATCHES_IN_FLIGHT_MAX = 4,     /* while all are in use, the decide thread runs no job */
     EFFECTS_PER_SLICE = 512,
     EFFECT_RETRY_MS = 10,
-    DECIDE_THREAD_SCRATCH_MAX = 1 << 30 /* memory of one job: the largest roll-up, decoded */
+    DECIDE_THREAD_SCRATCH_MAX = 1 << 30 /* bytes for one job; the largest decoded roll-up fits */
 };
 
 struct batch {
@@ -102,7 +102,7 @@ static void batch_finish(struct decide_thread *t, struct batch *batch)
     batch_free(batch);
 }
 
-/* False: the next effect must wait. */
+/* Executes a slice of effects. Returns false if the next effect cannot be executed yet. */
 static bool carry_out_slice(struct decide_thread *t)
 {
     for (size_t left = EFFECTS_PER_SLICE; left && !list_empty(&t->ready);) {
@@ -139,7 +139,7 @@ static void on_later(struct timer *timer)
     batches_go_on(CONTAINER_OF(timer, struct decide_thread, later));
 }
 
-/* Jobs that were not run are queued before those submitted since. */
+/* Returns jobs that the batch did not run to the queue, ahead of jobs submitted since. */
 static void batch_give_back(struct decide_thread *t, struct batch *batch)
 {
     struct list left;
@@ -201,7 +201,7 @@ static void begin_batch(struct decide_thread *t)
     batch->left = batch->jobs.next;
     t->batch_running = true;
     err = worker_submit(t->worker, &batch->work);
-    assert(!err); /* the worker accepts one work, and only one is submitted at a time */
+    assert(!err); /* the worker accepts one job, and only one is submitted at a time */
 }
 
 void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job)

@@ -16,12 +16,12 @@
 
 struct decide_thread;
 
-/* The data of the thread. No other thread uses it while a job runs. */
+/* The data of the decide thread. No other thread uses the data while a job runs. */
 struct decide_context {
     struct core *core;
     struct machine_reader *reader; /* decodes records and answers */
     struct arena scratch;          /* emptied before every job */
-    struct frame_writer frames;    /* for the job that runs, or for prepare() */
+    struct frame_writer frames;    /* used by the running job or by prepare() */
     struct clock *clock;
     mono_time now; /* time when this batch began */
     wall_time wall;
@@ -30,24 +30,24 @@ struct decide_context {
 struct decide_job {
     struct list link;
     void (*run)(struct decide_job *job, struct decide_context *context, struct effects *out);
-    /* Called on the loop. ERR_CANCELLED: the job was not run. May be NULL. */
+    /* Called on the loop; may be NULL. `err` is ERR_CANCELLED if the job was not run. */
     void (*done)(struct decide_job *job, enum err err);
 };
 
 struct decide_thread_options {
     struct io *io;
     struct core *core; /* owned by the decide thread from now on, and closed with it */
-    /* Called on the decide thread after a batch. Adds to an effect the data that depends on the
-     * core's resource names (NODE_STATE: its frame, in the arena). */
+    /* Called on the decide thread for each effect of a batch. Adds to the effect what needs the
+     * core's resource names: the frame of a NODE_STATE effect, stored in `arena`. */
     void (*prepare)(struct effect *effect, struct decide_context *context, struct arena *arena);
-    /* Executes one effect. False: not possible now, because of memory or a bound. The call is
-     * repeated a moment later, and the effects behind it wait. */
+    /* Executes one effect. Returns false if memory or a bound prevents the execution now. The call
+     * is repeated a moment later, and the effects behind this effect wait. */
     bool (*carry_out)(void *owner, const struct effect *effect);
-    /* Called after each batch, with the counters as of its end. */
+    /* Called after each batch with the counters at the end of the batch. */
     void (*on_counts)(void *owner, const struct core_counts *counts);
     void *owner;
 };
-/* ERR_NOMEM, ERR_UNAVAILABLE (no thread). On an error the caller still owns the core. */
+/* Returns ERR_NOMEM, or ERR_UNAVAILABLE (no thread). The caller then keeps the core. */
 enum err decide_thread_open(const struct decide_thread_options *options,
                             struct decide_thread **ret_decide_thread);
 /* Waits for the job that runs. All other jobs end with ERR_CANCELLED, and pending effects are
@@ -55,9 +55,9 @@ enum err decide_thread_open(const struct decide_thread_options *options,
 void decide_thread_close(struct decide_thread *decide_thread);
 void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job);
 
-/* Returns unused memory of the allocator to the system. Bursts (all demand at once, ten thousand
- * calls) leave holes of whole pages between used blocks, but the C library returns only memory at
- * the end of the heap. Works for a few milliseconds every SLACK_EVERY_MS. `last` starts at 0. */
+/* Returns unused heap memory to the system. Bursts such as ten thousand calls leave holes of whole
+ * pages between used blocks, but the C library returns only memory at the end of the heap. Works
+ * for a few milliseconds every SLACK_EVERY_MS. `*last` is 0 at first. */
 enum { SLACK_EVERY_MS = 30 * 1000 };
 void slack_return(mono_time *last, mono_time now);
 #endif

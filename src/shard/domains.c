@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The domains of a shard. The set consists of the text of its file and an index of the lines. A
- * change creates the new text, parses and publishes it, then replaces the set. Loop's thread. */
+/* The domains of a shard. A domain set is the text of its file plus an index of the text's lines. A
+ * change creates a new text, parses and publishes it, and then replaces the set. Loop's thread. */
 #include "shard/domains.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ enum {
 
 struct domain_set {
     struct buf text;
-    struct label *each; /* views of the text, sorted, without duplicates; NULL: no text was read */
+    struct label *each; /* sorted views of the text, without duplicates; NULL if no text was read */
     size_t count;
 };
 struct domains {
@@ -71,7 +71,7 @@ static void set_sort(struct domain_set *set)
     set->count = kept;
 }
 
-/* Creates the index of the text. */
+/* Parses the text of `set` and creates the index of its lines. */
 static enum err set_read(struct domain_set *set, const char *path, struct note *note)
 {
     struct str text = buf_peek(&set->text), line = STR_EMPTY;
@@ -93,7 +93,7 @@ static enum err set_read(struct domain_set *set, const char *path, struct note *
     return note_fail(note, ERR_FULL, "%s: more than %d domains", path, DOMAINS_MAX);
 }
 
-/* Creates the text of `set` with the domain added or removed. */
+/* Creates a copy of the text of `set`, with `domain` added if `there`, and without it otherwise. */
 static enum err set_change(const struct domain_set *set, struct label domain, bool there,
                            struct domain_set *ret_next)
 {
@@ -186,7 +186,7 @@ enum err domains_set(struct domains *domains, struct str key, struct str value, 
         set_free(&next);
         return err;
     }
-    /* A restart would read the new file, so its set is used; a power cut may revert the file. */
+    /* The new set is used even after ERR_UNKNOWN, because a restart would read the new file. */
     set_free(&domains->set);
     domains->set = next;
     domains->given = true;

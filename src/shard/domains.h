@@ -17,19 +17,19 @@ enum { DOMAINS_MAX = 65536 };
 
 struct domains; /* opaque, one owner */
 
-/* ERR_PARSE with a note that names the line, ERR_TOO_LARGE, ERR_NOMEM, errors of fs_read_whole
- * (except ERR_NOT_FOUND). */
+/* Returns ERR_PARSE with a note that names the line, ERR_TOO_LARGE, ERR_NOMEM, or an error of
+ * fs_read_whole (except ERR_NOT_FOUND). */
 enum err domains_open(struct fs *fs, const char *dir, struct domains **ret_domains,
                       struct note *note);
 void domains_close(struct domains *domains);       /* NULL is fine */
 bool domains_given(const struct domains *domains); /* a domain was ever assigned */
-/* All domains, in order; borrowed until the next change. */
+/* Returns all domains in order. The array is borrowed until the next change. */
 const struct label *domains_list(const struct domains *domains, size_t *ret_count);
-/* Adds or removes a domain, in memory and on disk. If nothing changes: ERR_OK, and the file is not
- * written. ERR_UNKNOWN: the set is changed, and so is the file, but a power cut may revert the
- * file. Then each further call writes the file again until a write is durable. On other errors the
- * set is unchanged: ERR_PRECONDITION (removal although no domain was ever assigned), ERR_INVALID,
- * ERR_TOO_LARGE (a text), ERR_FULL (DOMAINS_MAX), ERR_NOMEM, and errors of fs_publish. */
+/* Adds a domain if `there`, otherwise removes it, in memory and on disk. Without a change, returns
+ * ERR_OK and writes no file. ERR_UNKNOWN: memory and file are changed, but a power cut may revert
+ * the file. Each further call then writes the file until a write is durable. Other errors change
+ * nothing: ERR_PRECONDITION (a removal before any domain was assigned), ERR_INVALID, ERR_TOO_LARGE
+ * (a text), ERR_FULL (DOMAINS_MAX), ERR_NOMEM, and errors of fs_publish. */
 enum err domains_set(struct domains *domains, struct str key, struct str value, bool there,
                      uint64_t unique, struct note *note);
 #endif

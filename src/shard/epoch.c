@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, increments and publishes the epoch before any call uses the number. The epoch never
- * decreases. Main thread, before the loop runs. */
+/* Reads, increments and stores the shard's epoch before any provider call carries the epoch. The
+ * epoch never decreases. Runs on the main thread before the event loop starts. */
 #include "shard/epoch.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note 
     return note_fail(note, ERR_INVALID, "data-dir: too long a path");
 }
 
-/* Returns 0 if no start was counted yet. */
+/* Reads the stored epoch, which is 0 if no start was counted yet. */
 static enum err epoch_read(struct fs *fs, const char *path, uint64_t *ret_epoch, struct note *note)
 {
     struct buf held;

@@ -13,9 +13,9 @@
  * exists), and errors of fs_read_whole and fs_publish. `unique` is passed to fs_publish. */
 enum err epoch_next(struct fs *fs, const char *dir, uint64_t unique, uint64_t *ret_epoch,
                     struct note *note);
-/* Use after the directory was lost, or after a copy of it was started: the next start uses an epoch
- * above `at_least`. The directory must be locked. ERR_PRECONDITION: the stored epoch is higher
- * already and stays. ERR_INVALID: no number above `at_least` exists. Other errors as epoch_next. */
+/* Makes the next start use an epoch above `at_least`, after the directory was lost or a copy of it
+ * was started. The directory must be locked. ERR_PRECONDITION: the stored epoch is already higher
+ * and stays. ERR_INVALID: no number above `at_least` exists. Other errors as for epoch_next. */
 enum err epoch_set(struct fs *fs, const char *dir, uint64_t at_least, uint64_t unique,
                    struct note *note);
 #endif

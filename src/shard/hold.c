@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops the actions of a running shard for good: by the kill switch at a reload, or because a
- * provider refuses the shard's token and a newer process of this shard is active. Loop's thread.
+/* Stops all actions of a running shard until the process restarts. The cause is the kill switch,
+ * turned on by a reload, or a refused token, because a newer process of the shard is active.
  *
- * First the provider's client is held, in the same turn of the loop, so that no call leaves
- * afterwards. Then the core is notified by a job, behind the jobs already queued. Effects that
- * these jobs still produce end as unsent. Sessions, Lists, Gets, decisions and reads continue. */
+ * The provider's client is stopped first, in the same turn of the loop, so that no further call is
+ * sent. Then a job behind the queued jobs notifies the core. Effects of those queued jobs end as
+ * unsent. Sessions, Lists, Gets, decisions and reads continue. Runs on the loop's thread. */
 #include "shard/shard_internal.h"
 
 static void hold_run(struct decide_job *job, struct decide_context *context, struct effects *out)
@@ -38,10 +38,10 @@ void shard_pause(struct shard *shard)
     shard_metrics_hold(shard->metrics, true, shard->holds[CORE_FENCED].begun);
 }
 
-/* If the provider names our own epoch, no newer process exists: something between us and the
- * provider sent a call twice, or another process has the same number. A Get then shows the
- * machine's state. A provider that names no epoch is believed, because the client sent the call
- * twice, each time with a newer token. */
+/* Handles a provider's refusal of the shard's token. If the refusal names our own epoch, no newer
+ * process exists: a proxy sent a call twice, or another process has the same number. A Get then
+ * shows the machine's state. A refusal without an epoch is believed, because the client sent the
+ * call twice, each time with a newer token. */
 void hold_fenced(struct shard *shard, struct str text)
 {
     struct shard_fence fence = {.text = text};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard's metrics: rows over the counters of the core, the sessions and this file, and families
- * with labels that come and go. Loop's thread. */
+/* The shard's metrics. Rows map the counters of the core, the sessions and this file to metrics.
+ * Metrics with labels are added and removed as label values appear and disappear. Loop's thread. */
 #include "shard/metrics.h"
 
 #include <stdlib.h>
@@ -328,7 +328,7 @@ void shard_metrics_close(struct shard_metrics *m)
 
 /* -- updating -- */
 
-/* A set of labels without machines is removed, because it must not keep its last value. */
+/* Sets the machine gauges, and removes gauges of vanished label sets, which would keep values. */
 static void take_inventory(struct shard_metrics *m, const struct core_counts *counts)
 {
     char state_text[MACHINE_NAME_CAP], type_text[MACHINE_NAME_CAP];

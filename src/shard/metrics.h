@@ -7,13 +7,13 @@
 #include "shard/sessions.h"
 
 struct shard_metrics;
-const char *audit_kind_name(enum action_kind kind); /* "Reclaim"; also used by the audit log */
+const char *audit_kind_name(enum action_kind kind); /* for example "Reclaim" */
 /* ERR_NOMEM and errors of metrics_add. */
 enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_metrics,
                             struct note *note);
 void shard_metrics_close(struct shard_metrics *m); /* NULL is fine */
 
-/* Copies the core's counters. Call after each batch of jobs. */
+/* Copies the core's counters. Must be called after each batch of jobs. */
 void shard_metrics_take(struct shard_metrics *m, const struct core_counts *counts);
 /* After each cycle: updates inventory and per-cluster metrics, removes gauges of gone clusters. */
 void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *counts,
@@ -22,10 +22,10 @@ void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *
 enum { OBSERVE_LIST = OBSERVE_COUNT, OBSERVE_CYCLE, SHARD_HISTOGRAMS };
 void shard_metrics_observe(struct shard_metrics *m, unsigned histogram, double seconds);
 void shard_metrics_phase(struct shard_metrics *m, enum cycle_phase phase, double seconds);
-/* Sets the gauges that say why no action begins. */
+/* Sets the gauges that show why actions are stopped: paused or fenced. */
 void shard_metrics_hold(struct shard_metrics *m, bool paused, bool fenced);
-/* `blob_bytes`: bytes of blobs that wait for their Configure. `blobs_refused`: blobs refused
- * because of that bound or for lack of memory. */
+/* `blob_bytes`: size of the blobs that wait for their Configure call. `blobs_refused`: number of
+ * blobs refused for lack of memory or because their total size was at its bound. */
 void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats,
                             size_t blob_bytes, uint64_t blobs_refused);
 void shard_metrics_list(struct shard_metrics *m, bool whole, uint64_t machines, double seconds);

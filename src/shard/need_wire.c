@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converts roll-ups to rows, and the inspection's rows to frames. A roll-up is read with a copy of
- * the resource names, so that a refused roll-up adds no names. Decide thread. */
+/* Converts roll-ups to rows of Needs, and inspected Needs to frames. A roll-up is read with a copy
+ * of the resource names, so that a refused roll-up adds no names. Runs on the decide thread. */
 #include "shard/need_wire.h"
 
 #include "model/penalty.h"
@@ -12,19 +12,19 @@
 enum {
     NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* memory of one decoded row */
     ENTRIES_MAX = 4 * RESOURCES_MAX,                   /* entries of one map; keys may repeat */
-    WRITER_MAX = 8 << 20, /* 64 KiB of requirements, 256 labels and 3 x 64 resources fit */
+    WRITER_MAX = 8 << 20, /* bytes; 64 KiB of requirements, 256 labels and 3 x 64 resources fit */
     SHOWN = 80,           /* bytes of an unknown id shown in a note */
 };
 
 /* -- a roll-up -- */
 
-struct top { /* the fields other than the rows */
+struct top { /* the fields of a roll-up other than its rows */
     struct str cluster;
     int64_t at_unix_ns;
     size_t rows;
 };
 
-/* As in protobuf, the last of repeated fields counts. */
+/* Reads all but the rows of a roll-up. As in protobuf, the last of repeated fields counts. */
 static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top, struct note *note)
 {
     struct fields fields = fields_of(bytes);
@@ -115,7 +115,7 @@ struct reading {
     const struct top *top;
     struct arena *arena;
     struct arena scratch;         /* memory of the row being read */
-    struct dimensions dimensions; /* the shard's names, and new ones */
+    struct dimensions dimensions; /* the shard's resource names and the roll-up's new names */
 };
 
 static enum err read_row(struct reading *r, struct str bytes, struct need *ret_need,
@@ -146,7 +146,7 @@ static enum err read_row(struct reading *r, struct str bytes, struct need *ret_n
     return need_build(r->arena, &r->dimensions, &input, ret_need, note);
 }
 
-/* Rows that no machine can satisfy are left out. */
+/* Reads the rows of a roll-up. Rows that no machine can satisfy are left out. */
 static enum err read_rows(struct reading *r, struct str bytes, struct need *rows,
                           struct rollup_rows *ret_rows, struct note *note)
 {
@@ -170,8 +170,8 @@ static enum err read_rows(struct reading *r, struct str bytes, struct need *rows
     return ERR_OK;
 }
 
-/* Adds the new names, after nothing can be refused any more. They are added in the same order and
- * so get the same numbers. */
+/* Adds a roll-up's new resource names after all of its rows were accepted. The order of the names
+ * is kept, so that each name gets the same number. */
 static enum err keep_names(struct dimensions *into, const struct dimensions *from,
                            struct note *note)
 {
@@ -250,7 +250,7 @@ void frame_writer_deinit(struct frame_writer *writer)
     buf_deinit(&writer->piece);
 }
 
-/* The wire uses int32 for counts. */
+/* Packs a count, limited to INT32_MAX because the wire uses int32. */
 static void pack_count(struct pack *pack, uint32_t field, uint64_t count)
 {
     pack_u64(pack, field, min_u64(count, INT32_MAX));
@@ -294,7 +294,7 @@ static void pack_supply(struct pack *pack, uint32_t field, const struct shortage
 static void pack_preemption(struct pack *pack, uint32_t field, const struct shortage *s,
                             const struct dimensions *dimensions, struct frame_writer *w)
 {
-    struct pack freed = pack_begin(&w->part); /* the amounts first, as a message with one field */
+    struct pack freed = pack_begin(&w->part); /* first a message with only the freed amounts */
     struct pack preemption;
     struct resource_sum sum;
 

@@ -2,8 +2,8 @@
 /* Converts demand: the bytes of a roll-up to rows, and rows to the frames of the inspection.
  *
  * A roll-up is accepted or refused as a whole. An error names the row and the field as on the wire
- * ("needs[3].aggregate_resources[cpu]: ..."). The roll-up is decoded row by row, so memory depends
- * on the rows, not on protobuf-c's form of 256 MiB. On the thread that owns `dimensions`. */
+ * ("needs[3].aggregate_resources[cpu]: ..."). The roll-up is decoded row by row, because protobuf-c
+ * would decode all rows at once into up to 256 MiB. Runs on the thread that owns `dimensions`. */
 #ifndef SHARD_NEED_WIRE_H
 #define SHARD_NEED_WIRE_H
 #include "model/need.h"
@@ -25,15 +25,15 @@ struct rollup_rows { /* allocated in the arena */
                             * pod must not cost its cluster the whole roll-up. */
     struct note contradiction; /* describes the first such row */
 };
-/* Decodes a ClusterCapacityNeeds that must name `cluster`. `rows_max` 0: ROLLUP_ROWS_MAX. After
- * ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (resource names) and ERR_NOMEM the roll-up is
- * refused and `dimensions` is unchanged. */
+/* Decodes a ClusterCapacityNeeds that must name `cluster`. A `rows_max` of 0 means ROLLUP_ROWS_MAX.
+ * After ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (too many resource names) and ERR_NOMEM the
+ * roll-up is refused and `dimensions` is unchanged. */
 enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, struct arena *arena,
                      struct dimensions *dimensions, struct rollup_rows *ret_rows,
                      struct note *note);
 
-/* Decodes a roll-up and passes it to the core. If either refuses it, returns the error and the last
- * good demand stays. The core counts and logs the error once. `ret_rows` is set once decoded. */
+/* Decodes a roll-up and passes it to the core. If decoding or the core fails, returns the error and
+ * the last good demand stays. The core counts and logs the error. Decoding sets `ret_rows`. */
 enum err rollup_apply(struct core *core, struct str cluster, struct str bytes,
                       struct arena *scratch, mono_time now, enum rollup_verdict *ret_verdict,
                       struct rollup_rows *ret_rows, struct effects *out);
@@ -46,7 +46,7 @@ struct frame_writer {
 };
 void frame_writer_init(struct frame_writer *writer);
 void frame_writer_deinit(struct frame_writer *writer);
-/* Writes an InspectNeedsResponse. Field presence as in wire.md § 7. ERR_FULL (8 MiB), ERR_NOMEM. */
+/* Writes an InspectNeedsResponse (docs/spec/wire.md § 7). ERR_FULL beyond 8 MiB, ERR_NOMEM. */
 enum err need_write_header(struct frame_writer *writer, const struct needs_view *view);
 enum err need_write_view(struct frame_writer *writer, const struct need_view *view,
                          const struct dimensions *dimensions);

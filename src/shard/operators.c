@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns events from operators into jobs: sessions, roll-ups, blobs, drain reports. */
+/* Turns sessions, roll-ups, blobs and drain reports of operators into decide thread jobs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +22,8 @@ static struct str cluster_of(const struct cluster_job *t)
     return str_of(t->cluster, t->len);
 }
 
-/* Out of memory is harmless here. The operator's roll-ups and later changes are still handled; only
- * hints are not sent to a cluster that the core does not know as connected. */
+/* Reports a cluster's connection to the core. A lack of memory is harmless here, because roll-ups
+ * and later changes are still handled. The core then only sends no hints to the cluster. */
 static void cluster_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
     struct cluster_job *t = CONTAINER_OF(job, struct cluster_job, job);
@@ -62,7 +62,7 @@ static void on_open(void *owner, struct str cluster, bool reports_drains)
 
     submit_link(shard, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED);
     if (!reports_drains || shard->options.core.operators_reported) return;
-    shard->options.core.operators_reported = true; /* the core has its own copy */
+    shard->options.core.operators_reported = true; /* the core has its own copy of this option */
     if (shard->options.on_reports_drains) shard->options.on_reports_drains(shard->options.owner);
 }
 
@@ -111,7 +111,7 @@ static void on_rollup(void *owner, struct rollup *rollup)
     struct shard *shard = owner;
     struct rollup_job *t = calloc(1, sizeof *t);
 
-    if (!t) { /* not acknowledged, so the operator sends the roll-up again */
+    if (!t) { /* without an acknowledgement the operator sends the roll-up again */
         sessions_rollup_done(shard->sessions, rollup, ROLLUP_REFUSED);
         return;
     }
@@ -123,8 +123,8 @@ static void on_rollup(void *owner, struct rollup *rollup)
 
 /* -- drains -- */
 
-/* Reports that wait for the decide thread. A report beyond the bound is dropped, because the
- * operator repeats it. */
+/* Bounds of the drain reports that wait for the decide thread. A report beyond the bound is
+ * dropped, because the operator repeats each report. */
 enum { DRAIN_REPORTS_MAX = 16384, DRAIN_ERROR_MAX = 512 };
 
 struct drain_job {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames in order of addition, an index of those with a key, totals over all boxes. No I/O. */
+/* Stores frames in the order of addition, with an index by key and totals of all outboxes. */
 #include "shard/outbox.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void outbox_detach(struct outbox *box, struct out_frame *frame)
 {
     if (frame->key.len > 0) map_remove(&box->by_key, frame->key);
     frame_unlink(box, frame);
-    if (box->count == 0) { /* free the index of a past backlog */
+    if (box->count == 0) { /* an empty outbox frees its index */
         uint64_t seed = box->by_key.seed;
         map_deinit(&box->by_key);
         map_init(&box->by_key, box->limits.frames_max, seed);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that wait for an operator that reads more slowly than we write.
+/* Frames that wait for an operator that reads more slowly than the shard writes.
  *
- * Frames leave in the order in which they were added, except for superseded ones. A frame with a
+ * Frames leave in the order in which they were added, except for superseded frames. A frame with a
  * key replaces the waiting frame with the same key and is added at the end. Therefore two frames
  * with the same key are never swapped, and a machine's state never overtakes an earlier
- * instruction. Frames without a key are never dropped. No I/O; its owner bounds it. */
+ * instruction. Frames without a key are never dropped. No I/O. The owner bounds the outbox. */
 #ifndef SHARD_OUTBOX_H
 #define SHARD_OUTBOX_H
 #include "base/list.h"
@@ -13,7 +13,7 @@
 struct out_frame {
     struct list link;
     struct str key;   /* empty: never superseded */
-    struct str bytes; /* both key and bytes are stored behind this struct */
+    struct str bytes; /* `key` and `bytes` are stored behind this struct */
     bool departed;    /* the state of a machine that left the cluster: no resync repeats it */
 };
 struct outbox_limits {
@@ -33,13 +33,12 @@ struct outbox {
 void outbox_init(struct outbox *box, struct outbox_limits limits, struct outbox_totals *totals,
                  uint64_t seed);
 void outbox_deinit(struct outbox *box); /* a zeroed struct is allowed */
-/* Copies key and bytes. ERR_FULL (a limit): nothing changed. ERR_NOMEM: the frame that waited under
- * the key may be gone. */
+/* Adds a frame, copying key and bytes. ERR_FULL (a limit): nothing changed. ERR_NOMEM: the frame
+ * that waited under the key may be lost. */
 enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool departed);
 struct out_frame *outbox_first(const struct outbox *box); /* NULL: no frame waits */
 void outbox_drop(struct outbox *box, struct out_frame *frame);
-/* the caller owns the frame afterwards */
+/* Removes the frame without freeing it. The caller owns the frame afterwards. */
 void outbox_detach(struct outbox *box, struct out_frame *frame);
-/* drops the frame under the key, if one waits */
 void outbox_drop_key(struct outbox *box, struct str key);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests the decide thread answers. An inspection is freed when its job and call have ended. */
+/* Requests that the decide thread answers. An inspection is freed after its job and its RPC end. */
 #include "shard/read.h"
 
 #include <stdlib.h>

@@ -2,16 +2,16 @@
 /* ShardRead.InspectNeeds: what the last cycle decided for each Need, and why.
  *
  * The decide thread copies the rows as encoded frames. The loop then sends the copy as fast as the
- * reader reads. So a reader never delays the shard, and uses no memory but its own copy. Copies are
- * bounded in number and size. A reader that stops reading is disconnected after a timeout. The
- * access table names the roles that may read. All on the loop's thread, except inspection_write. */
+ * client reads. Therefore a client never delays the shard, and its only memory is its copy. Copies
+ * are bounded in number and size. A client that stops reading is disconnected after a timeout. The
+ * access table names the roles that may read. Only inspection_write runs off the loop's thread. */
 #ifndef SHARD_READ_H
 #define SHARD_READ_H
 #include "rpc/server.h"
 #include "shard/decide_thread.h"
 
 struct inspections;
-struct inspection {        /* one request; the fields serve its answer */
+struct inspection {        /* one request and its answer */
     struct decide_job job; /* zeroed by inspection_new */
     void *owner;           /* the inspections' owner */
     struct rpc_call *call; /* used on the loop only; NULL: the client is gone */
@@ -28,9 +28,9 @@ struct inspections_options {
      * decide thread, then inspection_done() on the loop, also when the shard is closing. */
     void (*inspect)(void *owner, struct inspection *inspection);
     void *owner;
-    uint32_t readers_max;     /* 0: 16; further readers get RESOURCE_EXHAUSTED */
-    size_t bytes_max;         /* size of one answer; 0: 256 MiB; beyond it: RESOURCE_EXHAUSTED */
-    uint64_t read_timeout_ms; /* disconnects a reader that reads nothing for this long; 0: 60 s */
+    uint32_t readers_max;     /* 0 means 16; further readers get RESOURCE_EXHAUSTED */
+    size_t bytes_max;         /* limit of one answer's bytes; 0 means 256 MiB */
+    uint64_t read_timeout_ms; /* a reader that reads nothing for this time is closed; 0: 60 s */
 };
 enum err inspections_open(const struct inspections_options *options,
                           struct inspections **ret_inspections); /* ERR_NOMEM */
@@ -39,16 +39,16 @@ void inspections_close(struct inspections *inspections);
 /* Errors as rpc_server_add. */
 enum err inspections_serve(struct inspections *inspections, struct rpc_server *server,
                            struct note *note);
-/* Call once, on any thread, between `inspect` and inspection_done. Copies the view, with resource
- * names from `dimensions`. `err` is the result of core_inspect(); after an error `view` and
- * `dimensions` may be NULL. */
+/* Copies the view, with resource names from `dimensions`, into the answer. Must be called once, on
+ * any thread, between `inspect` and inspection_done(). `err` is the result of core_inspect(). After
+ * an error `view` and `dimensions` may be NULL. */
 void inspection_write(struct inspection *inspection, enum err err, const struct needs_view *view,
                       const struct dimensions *dimensions);
-/* Call once. The owner must not use the inspection afterwards. */
+/* Ends an inspection. Must be called once; the owner must not use the inspection afterwards. */
 void inspection_done(struct inspection *inspection);
 
-/* For other methods whose requests are answered by a job. NULL: out of memory, and the call was
- * ended with an error. */
+/* Creates an inspection for another method that a job answers. If memory is lacking, ends the call
+ * with an error and returns NULL. */
 struct inspection *inspection_new(struct inspections *inspections, struct rpc_call *call,
                                   struct str text, size_t bytes_max);
 /* on_done handler of such methods */

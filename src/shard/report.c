@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of the shard: its numbers for a report, its domains, and the term for operators.
+/* Implements view.h: the shard's numbers for a report, its domains, and its term for operators.
  *
  * Numbers are encoded on the decide thread, which owns the resource names. A domain is written to
- * disk before the core receives it, so that an acknowledged domain survives a crash. If the core
- * lacks memory for the domain, the answer says so, and the change is retried until it succeeds.
+ * disk before the core receives the domain, so that an acknowledged domain survives a crash. If the
+ * core lacks memory for the domain, the answer is an error, and the change is retried.
  *
- * Removing a domain returns ERR_OK only when the core acts on no machine there any more, because
- * the coordinator then gives the domain to another shard. */
+ * Removing a domain returns ERR_OK only when the core acts on no machine of the domain any more,
+ * because the coordinator then gives the domain to another shard. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -95,8 +95,8 @@ static void report_done(struct decide_job *job, enum err err)
     free(t);
 }
 
-/* Packs as many domains as one report may have, starting where the last report ended. So the
- * coordinator has seen all domains after a few reports. */
+/* Packs as many domains as one report may have, starting where the last report ended. The
+ * coordinator therefore receives all domains after a few reports. */
 static enum err report_pack_domains(struct shard *shard, struct buf *into, struct buf *scratch)
 {
     size_t count;
@@ -149,7 +149,7 @@ struct scope_job {
     bool given;
     struct label *domains;
     size_t count;
-    struct label *left; /* the removed domain, now or by an earlier call; empty key: none */
+    struct label *left; /* a domain removed by this or an earlier call; empty key: none */
     uint32_t serving;   /* machines of `left` that the core still acts on */
     bool more;          /* `serving` is a lower bound */
 };
@@ -177,7 +177,7 @@ static void scope_done(struct decide_job *job, enum err err)
 {
     struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    /* Without `done` these are the start's domains. Without them all machines would be ours. */
+    /* The start's job has no `done` and must not fail, or the core would own all machines. */
     assert(t->done || !t->err);
     if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;
@@ -220,7 +220,7 @@ enum err report_scope(struct shard *shard, enum err written, const struct label 
 
 static void on_scope_retried(void *, enum err, struct str) {}
 
-/* A restart would read the domains from disk, so the core gets them as soon as there is memory. */
+/* Passes the domains to the core again after a lack of memory, because a restart would use them. */
 void report_scope_owed(struct shard *shard)
 {
     const struct label none = {STR_EMPTY, STR_EMPTY};

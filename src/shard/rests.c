@@ -13,7 +13,7 @@
 #include "text/ndjson.h"
 #include "text/utf8.h"
 
-/* So that a thousand machines fit in the page, whatever their texts. */
+/* With error texts of at most 512 bytes, a thousand machines always fit in the page. */
 enum { RESTS_SHOWN = 1000, ERROR_SHOWN = 512 };
 
 const char *resting_why_name(enum resting_why why)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One stream: Hello, identity, replacement, frames in, frames out, its end. Loop's thread.
+/* One operator's stream: Hello, identity, replacement, frames in and out, end. Loop's thread.
  *
- * A session ends once, in session_over(): the cluster then has no session, its blob requests are
- * answered, and on_close() was called. The memory is freed later in the same turn of the loop,
- * after the call is done. Therefore a function may end the session it is working on. */
+ * A session ends once, in session_over(). Afterwards the cluster has no session, the session's blob
+ * requests are answered, and on_close() was called. The session's memory is freed later in the same
+ * turn of the loop, after its RPC is done. Therefore a function may end the session it works on. */
 #include "shard/sessions_internal.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 /* -- the end -- */
 
-/* Keeps for the next session those waiting frames that no resync repeats. */
+/* Keeps waiting frames for the cluster's next session if no resync would send them again. */
 static void outbox_over(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -25,7 +25,7 @@ static void outbox_over(struct session *session)
     outbox_deinit(box);
 }
 
-/* Ends the session for its cluster. The call may still exist. */
+/* Ends the session for its cluster. The session's RPC may still exist. */
 static void session_over(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -105,7 +105,7 @@ void session_send(struct session *session, struct str key, bool departed, struct
     if (session->over) return;
     if (session->outbox.count == 0) err = rpc_send_bytes(session->call, frame);
     if (!err) return;
-    /* ERR_CLOSED: the call is already ending, and that end keeps the frames. */
+    /* ERR_CLOSED: the RPC is ending already, and the end of its session keeps the frames. */
     if (err == ERR_FULL || err == ERR_CLOSED)
         err = outbox_put(&session->outbox, key, frame, departed);
     if (err == ERR_FULL)
@@ -345,7 +345,7 @@ static void on_start(void *service, struct rpc_call *call)
 
     if (s->draining) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
-        /* during a reconnect a cluster has two streams */
+        /* A reconnecting cluster has two streams, so twice sessions_max streams are allowed. */
     } else if (s->stats.streams / 2 >= s->limits.sessions_max) {
         rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many sessions"), STR_EMPTY);
     } else {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests for a bootstrap blob. Loop's thread.
+/* Requests bootstrap blobs from operators. Runs on the loop's thread.
  *
- * A request belongs to the session on which it was sent. It is not sent again in the next session.
- * It is answered at once when its session ends, so that the machine is rolled back without waiting
- * for a timeout. An answer counts only if it is the first one, in time and on the same session. */
+ * A request belongs to the session on which it was sent, and the next session does not repeat it.
+ * The request is answered at once when its session ends, so that the machine is rolled back without
+ * waiting for a timeout. Only the first answer counts, if it is in time and on the same session. */
 #include "shard/sessions_internal.h"
 #include "text/utf8.h"
 

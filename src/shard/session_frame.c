@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frames of a session's stream, decoded by a table of fields and encoded directly. No I/O. The
- * loop decodes; the loop and the decide thread encode, each with its own writer. */
+/* Decodes the frames of a session's stream by a table of fields, and encodes frames directly. No
+ * I/O. The loop decodes. The loop and the decide thread encode, each with its own frame_writer. */
 #include "shard/session_frame.h"
 
 #include "wire/field.h"
 
 /* -- reading -- */
 
-/* One level of a message being scanned, at most FRAME_FIELDS_MAX fields. */
+/* One nesting level of a message being scanned. A level has at most FRAME_FIELDS_MAX fields. */
 struct level {
     struct fields fields;
     size_t seen;
@@ -18,7 +18,7 @@ static bool level_next(struct level *level, struct field *ret_field)
     return level->seen++ < FRAME_FIELDS_MAX && fields_next(&level->fields, ret_field);
 }
 
-/* After level_next has returned false: ERR_OK if the level ended there. */
+/* Returns ERR_OK if level_next() returned false at the level's end, otherwise the error. */
 static enum err level_end(const struct level *level, struct note *note)
 {
     if (level->fields.problem) return note_fail(note, ERR_PARSE, "%s", level->fields.problem);
@@ -39,8 +39,8 @@ static const struct {
     [FRAME_DRAIN_REPORT] = {"drain_report", 100},
 };
 
-/* The fields that are decoded from each payload, and their destination. No fields of a roll-up are
- * decoded here; the decide thread decodes it. */
+/* Lists the fields that are decoded from each payload, and their destinations. A roll-up has no
+ * fields here, because the decide thread decodes roll-ups. */
 static const struct payload_field {
     enum operator_frame_kind kind;
     uint32_t number;
@@ -92,12 +92,12 @@ static enum err payload_read(struct str payload, struct operator_frame *frame, s
     if (!err) err = level_end(&level, note);
     if (!err && frame->kind == FRAME_DRAIN_REPORT)
         err = id_check("machine_id", frame->machine, ID_MAX, note);
-    /* a negative number on the wire */
+    /* A value above INT64_MAX is a negative number on the wire, and is read as 0. */
     if (frame->left_seconds > INT64_MAX) frame->left_seconds = 0;
     return err;
 }
 
-/* FRAME_UNSET: a payload of a newer operator. */
+/* Returns the kind of a payload, or FRAME_UNSET if only newer versions know the payload. */
 static enum operator_frame_kind kind_of(uint32_t number)
 {
     for (enum operator_frame_kind kind = FRAME_HELLO; kind < ARRAY_LEN(payloads); kind++)
@@ -203,7 +203,7 @@ static void pack_joined(struct pack *pack, uint32_t field, struct str before, st
     if (!pack->err) pack->err = buf_append(pack->into, after);
 }
 
-/* Clusters see type and zone as labels. The machine's own override labels of the same name. */
+/* Packs a machine's labels, type and zone as labels. The labels win over type and zone. */
 static void pack_labels(struct frame_writer *w, struct pack *body, const struct attributes *a)
 {
     for (size_t i = 0; i < a->label_count; i++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roll-ups of a session: being received, waiting, being processed, all within one budget.
+/* A session's roll-ups. One budget of bytes bounds those being received, waiting and processed.
  *
- * A message is charged with its announced size before any byte is stored. A message that does not
- * fit stays unread at its peer, in order with other waiting messages. Small messages are admitted
+ * A message's announced size is charged before any byte is stored. A message that does not fit
+ * stays unread at its sender, in order with other waiting messages. Small messages are admitted
  * beyond the budget, so that the answer to a blob request never waits behind a roll-up. A session
- * is closed if its admitted message does not arrive in time while others wait. The time is a minute
- * plus a second per MiB. Partial progress does not extend it, because otherwise one byte per minute
- * would hold the budget for ever. */
+ * is closed if its admitted message does not arrive in time while other messages wait. The limit is
+ * one minute plus one second per MiB. Partial progress does not extend the limit, because otherwise
+ * one byte per minute would hold the budget for ever. */
 #include <stdlib.h>
 
 #include "shard/sessions_internal.h"
@@ -38,7 +38,7 @@ static void lane_reserve(struct session *session, size_t bytes)
     session->lane.reserved_at = loop_now(s->io->loop);
 }
 
-/* In order of arrival, because a large message must not starve behind later, smaller ones. */
+/* Admits waiting messages in order of arrival, so that small messages starve no large one. */
 static void lane_admit(struct sessions *s)
 {
     while (!list_empty(&s->starved)) {
@@ -123,7 +123,7 @@ static void rollup_free(struct sessions *s, struct own_rollup *own)
     lane_give_back(s, bytes);
 }
 
-/* Takes ownership of the message being delivered, and changes its reservation to its real size. */
+/* Takes over a delivered roll-up, whose charge changes from announced to real size. */
 static struct own_rollup *rollup_take(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
@@ -140,7 +140,7 @@ static struct own_rollup *rollup_take(struct session *session, const struct oper
     return own;
 }
 
-/* Passes the waiting roll-up to the owner, unless one is being processed. */
+/* Passes the waiting roll-up to the owner, unless the owner still processes another. */
 static void lane_next_rollup(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -189,7 +189,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
     if (session) lane_next_rollup(session);
 }
 
-/* The roll-up being processed stays with the owner, and is charged until it is done. */
+/* Drops a session's roll-ups. A roll-up that the owner processes stays charged until its end. */
 void lane_over(struct session *session)
 {
     struct sessions *s = session->sessions;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open and close, the functions for a cluster, and the data kept between a cluster's sessions. A
- * cluster is known as long as it has a session or frames for its next session. Loop's thread. */
+/* Opens and closes the sessions, acts on a cluster's session, and keeps data between sessions. A
+ * cluster is known while it has a session or frames for its next session. Loop's thread. */
 #include "shard/sessions.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum {
     KEY_MAX = FINGERPRINT_MAX + 1,
-    INFLATED_MAX = 4 << 20, /* about 10 ms of the loop; standard operators do not compress */
+    INFLATED_MAX = 4 << 20, /* bytes; inflating them takes about 10 ms of the loop */
 };
 
 static void free_ended(struct sessions *s)
@@ -144,7 +144,7 @@ void sessions_server_limits(const struct sessions *s, struct rpc_server_limits *
     size_t window = limits->stream_window ? limits->stream_window : 256 << 10;
 
     limits->connections_max = s->limits.sessions_max * 2 + 1000;
-    /* without TLS all peers may have the same address */
+    /* Without TLS an address is the identity, and all peers may share one address. */
     limits->connections_per_identity_max = limits->connections_max;
     limits->buffered_max = s->limits.rollup_budget + s->limits.sessions_max * window;
     limits->buffered_per_identity_max = limits->buffered_max;
@@ -198,8 +198,8 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
     return true;
 }
 
-/* The key under which a frame is superseded: a letter for the kind, followed by the machine or
- * fingerprint. Empty if out of memory: the frame is then not superseded. */
+/* Returns the key under which a newer frame replaces an older frame: a letter for the kind, then
+ * the machine or fingerprint. Without memory the key is empty, and the frame replaces none. */
 static struct str key_of(struct sessions *s, char kind, struct str what)
 {
     buf_clear(&s->key);
@@ -218,7 +218,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
         s->stats.departed_dropped += departed;
         return;
     }
-    outbox_drop_key(&known->departed, key); /* the kept frame is no longer the latest state */
+    outbox_drop_key(&known->departed, key); /* the kept frame is outdated now */
     if (known->session)
         session_send(known->session, key, departed, frame);
     else if (departed)

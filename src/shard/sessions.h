@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operators' streams: /bigfleet.v1alpha1.Shard/Session on a gRPC server.
  *
- * One session per cluster: a new session replaces and closes the old one. The sessions know nothing
- * about demand or machines. They report received messages to their owner (the driver) and send what
- * the owner asks for. All on the loop's thread. A function may call back before it returns:
+ * A cluster has one session: a new session replaces and closes the old one. Sessions know nothing
+ * of demand or machines. They pass received messages to their owner, the shard, and send what the
+ * owner asks for. Functions run on the loop's thread. A function may call back before it returns:
  * on_close and on_blob if it ends the session, on_rollup from sessions_rollup_done.
  *
- * Receiving: a roll-up is not decoded here. Its bytes are passed to the owner, one roll-up at a
- * time per session. One more roll-up may wait; a newer one replaces it. All roll-ups that are
- * partly received, waiting or being processed share one budget of bytes. A message that does not
- * fit is not read from its peer (rpc_pause when its size is announced): nothing is lost, and no
- * other session waits. Small messages always fit.
+ * Receiving: a roll-up's bytes are passed to the owner undecoded, one roll-up at a time per
+ * session. One more roll-up may wait; a newer roll-up replaces the waiting one. All roll-ups that
+ * are partly received, waiting or being processed share one budget of bytes. A message that does
+ * not fit is not read from its peer (rpc_pause when its size is announced). Therefore no message is
+ * lost and no other session waits. Small messages always fit.
  *
- * Sending is bounded by frames and bytes. Frames may be superseded (outbox.h). A peer that still
- * does not read is closed with RESOURCE_EXHAUSTED, and the resync of its next session repairs the
- * loss. A resync sends only the machines that are bound to the cluster. Therefore the last state of
- * a machine that left the cluster is kept for an operator that is away or slow, and is sent after
- * the resync (sessions_resynced). It is sent once; if the network loses it, it is lost. */
+ * Sending: waiting frames are bounded in number and bytes, and may be superseded (outbox.h). If the
+ * peer does not read, its session is closed with RESOURCE_EXHAUSTED, and the resync of the next
+ * session repairs the loss. A resync sends only the machines that are bound to the cluster. So the
+ * last state of a machine that left the cluster is kept for an operator that is away or slow. It is
+ * sent once, after the resync (sessions_resynced), and the network may lose it. */
 #ifndef SHARD_SESSIONS_H
 #define SHARD_SESSIONS_H
 #include "obs/log.h"
@@ -25,25 +25,25 @@
 
 struct sessions;
 
-/* A roll-up that the owner processes until sessions_rollup_done. Its memory may be read on any
- * thread. The decoder compares the cluster in the roll-up with `cluster`. */
+/* A roll-up that the owner processes until sessions_rollup_done(). Any thread may read its bytes.
+ * The decoder compares the cluster in the roll-up with `cluster`. */
 struct rollup {
     struct str cluster; /* cluster of the session, taken from the certificate */
-    struct str bytes;   /* an encoded ClusterCapacityNeeds, for rollup_read() (need_wire.h) */
+    struct str bytes;   /* an encoded ClusterCapacityNeeds, which rollup_read() decodes */
 };
 enum rollup_end {
-    ROLLUP_ACKNOWLEDGED, /* the roll-up was applied or held; both are acknowledged */
-    ROLLUP_REFUSED,      /* no acknowledgement; the last good demand stays */
+    ROLLUP_ACKNOWLEDGED, /* the roll-up was applied, or quarantined until confirmed */
+    ROLLUP_REFUSED,      /* not acknowledged; the cluster's last good demand stays */
 };
 
-/* The action number as a map key. Borrowed. */
+/* Returns the action number as a map key, which points to `action`. */
 static inline struct str action_key(const uint64_t *action)
 {
     return str_of((const char *)action, sizeof *action);
 }
 
-struct session_blob { /* memory of the owner; used by the sessions until on_blob */
-    uint64_t action;  /* action of the owner; no two open requests may have the same */
+struct session_blob { /* the owner's memory, which the sessions use until on_blob */
+    uint64_t action;  /* the owner's action; unique among the open requests */
     struct sessions *sessions;
     struct session *session; /* the session that the request was sent on */
     struct list link;        /* in the list of its session's blob requests */
@@ -51,17 +51,17 @@ struct session_blob { /* memory of the owner; used by the sessions until on_blob
 };
 
 struct sessions_events { /* all functions are required */
-    /* A session is installed and its Hello acknowledged. The owner must now send the state of each
-     * machine bound to the cluster, then call sessions_resynced. on_open and on_close of a cluster
-     * alternate. */
+    /* A session was installed and its Hello acknowledged. The owner must now send the state of each
+     * machine bound to the cluster, then call sessions_resynced(). Each on_open of a cluster is
+     * followed by an on_close. */
     void (*on_open)(void *owner, struct str cluster, bool reports_drains);
     void (*on_close)(void *owner, struct str cluster);
     void (*on_rollup)(void *owner, struct rollup *rollup);
-    /* Called exactly once per sessions_ask_blob; returns the request to the owner. READY: `content`
-     * is the blob. ERROR: `content` is the reason. Borrowed. */
+    /* Called exactly once per sessions_ask_blob(); returns the request to the owner. `content` is
+     * the blob for READY and the reason for ERROR, and is borrowed. */
     void (*on_blob)(void *owner, struct session_blob *request, enum blob_end end,
                     struct str content);
-    /* A drain report from an operator that announced them. Borrowed. */
+    /* Passes a drain report from an operator that announced such reports. `report` is borrowed. */
     void (*on_drain_report)(void *owner, const struct drain_report *report);
 };
 
@@ -83,33 +83,33 @@ struct sessions_options {
     size_t departed_bytes_max;  /* 64 MiB for all clusters; at the bound the newest is dropped */
     size_t blob_max;            /* 1 MiB for one blob */
     uint64_t hello_timeout_ms;  /* 30 s until the first frame */
-    /* Time to send a roll-up while others wait for its memory: 60 s plus 1 s per MiB. */
+    /* Time to send one roll-up while other messages wait for memory: 60 s, plus 1 s per MiB. */
     uint64_t rollup_timeout_ms;
 };
 enum err sessions_open(const struct sessions_options *options,
                        struct sessions **ret_sessions); /* ERR_NOMEM */
 /* Call after the server is closed. NULL is fine. */
 void sessions_close(struct sessions *s);
-/* Raises the server's limits to those of the sessions. */
+/* Raises the server's limits to those that the sessions need. */
 void sessions_server_limits(const struct sessions *s, struct rpc_server_limits *limits);
-/* Errors as rpc_server_add. Close the server before the sessions. */
+/* Returns errors of rpc_server_add. The server must be closed before the sessions. */
 enum err sessions_serve(struct sessions *s, struct rpc_server *server, struct note *note);
 /* Ends every session with UNAVAILABLE and accepts no new ones. */
 void sessions_drain(struct sessions *s);
 
 /* -- functions for one cluster; without a session they do nothing unless stated otherwise -- */
 void sessions_set_term(struct sessions *s, int64_t term); /* term for acknowledgements */
-/* Frees the roll-up. The session's next roll-up follows by on_rollup. */
+/* Frees the roll-up, and passes the session's next roll-up to on_rollup. */
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end);
-/* Without a session, calls on_blob at once. ERR_FULL, ERR_NOMEM: on_blob is not called. */
+/* Calls on_blob at once if there is no session, and never after ERR_FULL or ERR_NOMEM. */
 enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct session_blob *request,
                            const struct profile *profile, uint64_t timeout_ms);
-/* False: there is no session. The same action always has the same instruction id. Drain reports
- * about the instruction carry the action. */
+/* Sends a reclaim instruction, or returns false without a session. An action always has the same
+ * instruction id. Drain reports about the instruction contain the action. */
 bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, struct str machine,
                       uint64_t grace_ms, int32_t preemptor_priority);
-/* `frame` is a ShardMessage from frame_write_node_state() (session_frame.h), written by the thread
- * that owns the resource names. `departed`: the machine is no longer bound to the cluster. */
+/* Sends a machine's state. `frame` was written with frame_write_node_state() by the thread that
+ * owns the resource names. `departed`: the machine is no longer bound to the cluster. */
 void sessions_node_state(struct sessions *s, struct str cluster, struct str machine, bool departed,
                          struct str frame);
 void sessions_resynced(struct sessions *s, struct str cluster);

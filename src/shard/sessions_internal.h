@@ -19,7 +19,7 @@ struct session;
 
 /* The data of a cluster that outlives a session. Freed when the cluster has no session and no
  * frames are kept for its next session. */
-struct session_cluster {     /* the id follows in memory: map_make() */
+struct session_cluster {     /* map_make() stores the id behind this struct */
     struct session *session; /* the installed session, or NULL */
     struct outbox departed;
     uint32_t sessions; /* number of sessions that point here, including replaced ones */
@@ -80,12 +80,12 @@ struct sessions {
 /* -- sessions.c -- */
 struct session *session_of(const struct sessions *s, struct str cluster); /* NULL: none */
 struct session_cluster *known_cluster(struct sessions *s,
-                                      /* Finds or creates the cluster. NULL: no room. */
+                                      /* Finds or creates the cluster. NULL: no memory. */
                                       struct str id);
 void cluster_settle(struct sessions *s,
-                    /* Frees the cluster if nothing needs it. */
+                    /* Frees a cluster without sessions and kept frames. */
                     struct session_cluster *cluster);
-/* Keeps a frame for an operator that is away. Supersedes the frame kept under the key. */
+/* Keeps a frame for an operator that is away, in place of an older frame with the same key. */
 void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, struct str key,
                            struct str frame);
 
@@ -93,13 +93,13 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
 extern const struct rpc_handler session_handler;
 /* Sends or queues a frame. */
 void session_send(struct session *session, struct str key, bool departed, struct str frame);
-/* Sends the frame in the sessions' writer. `err` of the writer: an error ends the session. */
+/* Sends the frame that the sessions' writer wrote. Ends the session if `err` is set. */
 void session_send_written(struct session *session, struct str key, enum err err);
 void session_end(struct session *session, enum grpc_status status, const char *text);
 /* Ends the session because of an invalid message, which is counted and logged. */
 void session_refuse(struct session *session, enum grpc_status status, const char *why);
 void session_free(struct session *session);
-/* The id of an instruction or blob request: 16 hex digits, first_instruction plus the action. For
+/* The id of an instruction or blob request is 16 hex digits: first_instruction plus the action. For
  * any other text action_of() returns a number that no action has. */
 struct str action_id(const struct sessions *s, uint64_t action, char id[REQUEST_ID_LEN + 1]);
 uint64_t action_of(const struct sessions *s, struct str id);

@@ -18,7 +18,7 @@ static void on_counts(void *owner, const struct core_counts *counts)
     shard_metrics_take(shard->metrics, counts);
 }
 
-/* The sessions' counters change without jobs, so a timer copies them. */
+/* Copies the sessions' counters by a timer, because these counters change without jobs. */
 static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);

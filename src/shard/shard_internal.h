@@ -35,15 +35,15 @@ struct audit { /* state of audit.c */
     size_t written;
 };
 
-struct hold { /* hold.c; allocated with the shard, so that holding never lacks memory */
+struct hold { /* part of struct shard, so that stopping all actions never lacks memory */
     struct decide_job job;
     enum core_hold why;
     bool begun;
 };
 
 /* -- status.c -- */
-struct status_cycle {                    /* data of a cycle for status.c */
-    double seconds, phases[PHASE_COUNT]; /* seconds: the whole cycle; phases: seconds by phase */
+struct status_cycle {                    /* data of one cycle, for status.c */
+    double seconds, phases[PHASE_COUNT]; /* duration of the whole cycle, and of each phase */
     struct core_counts counts;
     struct buf inventory; /* encoded rows */
     bool left_out;
@@ -70,7 +70,7 @@ struct shard {
     struct cycles *cycles;
     struct provider_calls calls;
     struct hold holds[CORE_FENCED + 1];
-    int64_t newest_epoch;   /* epoch that the provider named when it fenced us; 0: not named */
+    int64_t newest_epoch;   /* epoch that the provider named in its refusal; 0 if not named */
     uint32_t drain_reports; /* drain reports that wait for the decide thread */
     bool started, stopping;
     bool scope_owed;    /* the core has not received the domains that are on disk */
@@ -88,19 +88,18 @@ enum err cycles_open(struct shard *shard);
 void cycles_close(struct shard *shard);
 void cycles_start(struct shard *shard);
 void cycles_stop(struct shard *shard);
-/* Demand changed, or work was held back: runs one cycle soon. Repeated calls cause one cycle. */
+/* Runs one cycle soon, for changed demand or postponed work, even if called repeatedly. */
 void cycles_wake(struct shard *shard);
-/* Makes the provider call of an effect. False: not possible now. */
+/* Makes the provider call of an effect. Returns false if that is not possible now. */
 bool call_provider(struct shard *shard, const struct effect *effect);
 
 /* -- apply_effects.c -- */
 void provider_calls_open(struct shard *shard);
 void provider_calls_close(struct shard *shard);
-/* Callbacks of decide_thread_options; the owner is the shard. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
 bool effect_apply(void *owner, const struct effect *effect);
 size_t blob_bytes(const struct shard *shard); /* bytes held here and in the provider's client */
-/* The blob that waits for the Configure of this action; empty: none. */
+/* Returns the blob that waits for the Configure call of this action, or an empty text. */
 struct str blob_kept(const struct shard *shard, uint64_t action);
 void blob_drop(struct shard *shard, uint64_t action);
 /* Callback for sessions_events.on_blob. */
@@ -112,7 +111,7 @@ void audit_open(struct audit *audit);
 void audit_close(struct audit *audit);
 /* `effect` is an EFFECT_AUDIT */
 void audit_write(struct shard *shard, const struct effect *effect);
-/* The newest lines, kept with or without a sink. Index 0 is the oldest line. */
+/* The newest audit lines, kept even without a sink. Index 0 is the oldest kept line. */
 size_t audit_kept(const struct audit *audit);
 struct str audit_line(const struct audit *audit, size_t index);
 
@@ -122,8 +121,8 @@ void hold_fenced(struct shard *shard, struct str text); /* `text`: the provider'
 
 /* -- report.c -- */
 /* Passes the shard's domains to the core. `written`: result of writing the domain file, ERR_OK or
- * ERR_UNKNOWN. `left`: a domain that was taken away; the result is ERR_BUSY while the core acts on
- * machines there. An empty key: none. `done` may be NULL. ERR_NOMEM: `done` is not called. */
+ * ERR_UNKNOWN. `left`: a removed domain, or an empty key; the result is ERR_BUSY while the core
+ * acts on machines of `left`. `done` may be NULL, and is not called after ERR_NOMEM. */
 enum err report_scope(struct shard *shard, enum err written, const struct label *left,
                       shard_domain_fn *done, void *context);
 void report_scope_owed(struct shard *shard); /* retries report_scope if needed */
@@ -137,14 +136,14 @@ void status_open(struct shard *shard);
 void status_close(struct shard *shard);
 extern const struct rpc_handler status_handler;
 bool status_wanted(const struct shard *shard); /* true if a client asked recently */
-/* On the decide thread: writes the inventory into a zeroed struct. */
+/* Writes the inventory into the zeroed `ret_cycle`. Runs on the decide thread. */
 void status_look(struct decide_context *context, bool wanted, struct arena *arena,
                  struct status_cycle *ret_cycle);
-/* On the loop: takes ownership of the contents of `own_cycle`. */
+/* Takes ownership of the contents of `own_cycle`. Runs on the loop's thread. */
 void status_take(struct shard *shard, struct status_cycle *own_cycle);
 
 /* -- rests.c -- */
-/* On the decide thread: writes the page /rests for shard_options.on_rests. On ERR_NOMEM and
+/* Writes the page /rests for shard_options.on_rests, on the decide thread. After ERR_NOMEM and
  * ERR_FULL nothing is appended. */
 enum { RESTS_BYTES_MAX = 4 << 20 };
 const char *resting_why_name(enum resting_why why);

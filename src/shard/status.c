@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ShardView: the last cycle, for people. At the end of each cycle the decide thread writes down its
- * data, and the loop answers requests from that copy at once. A shard with few cohorts writes all
- * of them. A shard with many cohorts does so only while clients ask. */
+/* ShardView: shows the last cycle to people. After each cycle the decide thread copies the cycle's
+ * data, and the loop answers requests from that copy. A shard with few cohorts (groups of like
+ * machines) copies all of them. A shard with many cohorts copies them only while clients ask. */
 #include <stdlib.h>
 
 #include "shard/shard_internal.h"

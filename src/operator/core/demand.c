@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and their rows. A request is built into a row of its own in the scratch arena, then
- * matched with a row of the same key, or a row is created. The sums of a row are computed when the
- * row is read. Pure. */
+/* Requests and the rows they form. A request is built into a separate row in the scratch arena.
+ * Then the request joins the row with the same key, which is created if needed. A row's sums are
+ * computed when the row is read. No I/O. */
 #include "operator/core/demand.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "model/penalty.h"
 
 enum {
-    SCRATCH_MAX = 8 << 20, /* memory for one request: 64 requirements of 1,024 values, twice */
+    SCRATCH_MAX = 8 << 20, /* bytes for one request: 64 requirements of 1,024 values, twice */
     ROW_MAX = 4 << 20,     /* memory of one row */
     KEY_MAX = FINGERPRINT_MAX + 1 + GROUP_MAX,
 };
@@ -142,8 +142,8 @@ static enum err demand_check_plain(const struct capacity_request *r, struct note
     return ERR_OK;
 }
 
-/* Copies the table of names, so that a refused request adds no names for good. The names are few,
- * so copying is cheap. */
+/* Copies the table of resource names, so that a refused request adds no names to the table. The
+ * table is small, so the copy is cheap. */
 static struct dimensions try_names(const struct demand *d)
 {
     struct dimensions names = d->dimensions;
@@ -152,7 +152,7 @@ static struct dimensions try_names(const struct demand *d)
     return names;
 }
 
-/* Adds the new names to the table; in the same order they get the same numbers. */
+/* Adds the new names to the table, in the same order, so that they get the same numbers. */
 static enum err keep_names(struct demand *d, const struct dimensions *tried, struct note *note)
 {
     enum err err = ERR_OK;
@@ -215,7 +215,7 @@ static void row_sum(struct row *row)
     row->stale = false;
 }
 
-/* True if a unit of the row would not exceed the number of dimensions. */
+/* Returns whether the row can take a unit within the limit of dimensions. */
 static bool row_takes(struct row *row, const struct resources *unit)
 {
     if (resource_bits(row->named | unit->mask) <= RESOURCES_MAX) return true;
@@ -305,7 +305,7 @@ static bool entry_is(const struct entry *entry, const struct row *row, const str
 static void entry_set(struct demand *d, struct entry *entry, struct row *row,
                       const struct need *need, uint32_t count)
 {
-    /* Append to the new row first: if both are the same, the row must not be freed in between. */
+    /* Append first: if the new row is the old row, the row must not be freed in between. */
     struct row *old = entry->row;
 
     list_remove(&entry->link);

@@ -16,9 +16,9 @@
 
 enum {
     DEMAND_REQUESTS_MAX = 1 << 20,
-    DEMAND_ROWS_MAX = 200 * 1000, /* the limit of a shard for one roll-up */
+    DEMAND_ROWS_MAX = 200 * 1000, /* rows; a shard accepts no more in one roll-up */
 };
-/* The sum of so many requests stays below the bound of resource.h. */
+/* The sum of DEMAND_REQUESTS_MAX requests stays below the bound of resource.h. */
 static_assert(DEMAND_REQUESTS_MAX <= 1 << 20 && REQUEST_COUNT_MAX < 1 << 20,
               "2^63 milli-units, 2^20 of them, in 2^20 requests: below 2^107");
 
@@ -41,14 +41,14 @@ enum err demand_put(struct demand *demand, struct str id, const struct capacity_
 enum err demand_check(struct demand *demand, const struct capacity_request *request,
                       struct note *note);
 void demand_remove(struct demand *demand, struct str id); /* an unknown id is allowed */
-/* Between begin and end the source puts all its requests; the end removes requests that were not
- * put since the begin. No demand is sent before the first end, nor during a list. A list that
- * cannot be completed is given up; then nothing is removed. */
+/* Between begin and end of a list the source puts all its requests. The end removes requests that
+ * the list did not put. No demand is sent before the first list ends, nor during a list. A list
+ * that cannot be completed must be given up, which removes nothing. */
 void demand_list_begin(struct demand *demand);
 void demand_list_end(struct demand *demand);
 void demand_list_give_up(struct demand *demand);
 
-/* True if a list has ended and none is open, so the demand may be sent to the shard. */
+/* Returns true if a list has ended and none is open, so that the demand may be sent. */
 bool demand_whole(const struct demand *demand);
 uint64_t demand_change(const struct demand *demand);  /* increases with every change */
 uint64_t demand_refused(const struct demand *demand); /* number of failed calls of demand_put() */
@@ -63,7 +63,7 @@ struct rollup_row {
     struct resources min_unit;
     size_t requests;
 };
-/* Iterates over the rows in order of creation; *cursor begins at 0; NULL at the end. The row is
- * valid until the next call that changes the demand. */
+/* Returns the next row in order of creation, or NULL at the end. *cursor must be 0 at first. The
+ * row is valid until the next call that changes the demand. */
 const struct rollup_row *demand_next(struct demand *demand, size_t *cursor);
 #endif

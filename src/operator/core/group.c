@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the group of a co-location term as the original does, byte for byte. Pure. */
+/* Writes the group of a co-location term, byte for byte as the original operator does. No I/O. */
 #include "operator/core/request.h"
 
 #include <stdlib.h>
@@ -9,9 +9,9 @@ static int compare_labels(const void *a, const void *b)
     return str_compare(((const struct label *)a)->key, ((const struct label *)b)->key);
 }
 
-/* The original joins the values before it compares them. A value contains no ',', so comparing
- * value by value gives the same order, except for bytes below ',' at the end of the shorter value.
- * Those bytes ('!'..'+') never occur in Kubernetes label values. */
+/* The original operator joins the values before it compares them. A value contains no ',', so
+ * comparing value by value gives the same order, except for bytes below ',' at the end of the
+ * shorter value. Those bytes ('!'..'+') never occur in Kubernetes label values. */
 static int compare_values(const struct selector_term *a, const struct selector_term *b)
 {
     size_t both = min_size(a->value_count, b->value_count);

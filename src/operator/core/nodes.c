@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One record per machine, as long as the machine is in the cluster or a source has not taken its
- * change. The texts of a report are one allocation, which the next report replaces. Pure. */
+/* Keeps a record per machine while the machine is in the cluster, and until the source has taken
+ * its last change. A report's texts are one allocation, which the next report replaces. No I/O. */
 #include "operator/core/nodes.h"
 
 #include <stdlib.h>
 
 struct nodes_record {
     struct list changed;      /* in nodes->changed while the change is not taken */
-    bool gone;                /* has left; stays in the table until the change is taken */
+    bool gone;                /* left the cluster; stays in the table until the change is taken */
     struct cluster_node node; /* views of `body`, and of `id` */
     void *body;
     uint64_t session; /* session of the shard's last report */
     char id[];
 };
 struct nodes {
-    struct map by_id;    /* in order of first report; also machines that left until taken */
+    struct map by_id;    /* in order of first report; machines that left stay until taken */
     struct list changed; /* oldest change first */
     char taken[ID_MAX];  /* the id returned last by nodes_take() */
     uint64_t session;
@@ -75,7 +75,7 @@ void nodes_close(struct nodes *nodes)
 
 /* -- the copy of a report -- */
 
-/* Pairs and taints are arrays of texts. */
+/* node_keep_texts() treats labels and taints as arrays of texts. */
 static_assert(sizeof(struct label) == 2 * sizeof(struct str), "key, value");
 static_assert(sizeof(struct taint) == 3 * sizeof(struct str), "key, value, effect");
 
@@ -87,7 +87,7 @@ static size_t node_text_bytes(const struct str *texts, size_t count)
     return bytes;
 }
 
-/* Copies the texts to `room` and makes them point there; returns the end of the copy. */
+/* Copies `texts` to `room` and makes `texts` point to the copy. Returns the end of the copy. */
 static char *node_keep_texts(struct str *texts, size_t count, char *room)
 {
     for (size_t i = 0; i < count; i++) {
@@ -143,7 +143,7 @@ static void node_mark_changed(struct nodes *nodes, struct nodes_record *r)
     if (list_empty(&r->changed)) list_append(&nodes->changed, &r->changed);
 }
 
-/* Marks the machine as left: no longer counted, and in the table until the change is taken. */
+/* Marks the machine as left: no longer counted, and removed when the change is taken. */
 static void node_leave(struct nodes *nodes, struct nodes_record *r)
 {
     assert(!r->gone);

@@ -11,9 +11,9 @@
  *   FAILED                       Failed
  *   all others                   Provisioning
  *
- * I3 A machine that has not left is counted in one phase. I4 A machine that has left stays in the
- * table only until its source has taken that change. A source takes changes one by one: a machine
- * that changed twice before it was taken is taken once, in its newest state. Pure. */
+ * Invariants: I3 A machine that has not left is counted in one phase. I4 A machine that has left
+ * stays in the table only until its source has taken that change. A source takes changes one by
+ * one. A machine that changed twice in between is taken once, in its newest state. Pure. */
 #ifndef OPERATOR_CORE_NODES_H
 #define OPERATOR_CORE_NODES_H
 #include "base/list.h"
@@ -41,7 +41,7 @@ enum node_phase node_phase_of(enum machine_state state);
 struct taint {
     struct str key, value, effect;
 };
-/* One machine. Views; those of nodes_*() are valid until the next call that changes the table. */
+/* One machine. Texts and lists from nodes_*() are valid until the table changes. */
 struct cluster_node {
     struct str machine_id;
     enum machine_state state; /* MACHINE_UNSPECIFIED: a state that this version does not know */
@@ -58,20 +58,20 @@ struct cluster_node {
 struct nodes;
 enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
 void nodes_close(struct nodes *nodes);                        /* NULL is allowed */
-/* Stores a report of the shard; copies. given->phase is ignored. ERR_FULL: NODES_MAX; ERR_NOMEM. */
+/* Copies a report of the shard, except given->phase. ERR_FULL (NODES_MAX), ERR_NOMEM. */
 enum err nodes_report(struct nodes *nodes, const struct cluster_node *given);
-/* Sets the phase of a machine after a step of its reclaim, before the shard reports it: Draining,
- * Drained or Failed. Ignored for a machine that is not in the table. */
+/* Sets the phase of a machine after a step of its reclaim, before the shard reports the step:
+ * Draining, Drained or Failed. Ignored for a machine that is not in the table. */
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
-/* Begins a new session: machines that the shard does not report before nodes_sweep() have left. */
+/* Begins a new session. Machines that are not reported until nodes_sweep() count as left. */
 void nodes_session(struct nodes *nodes);
 size_t nodes_sweep(struct nodes *nodes); /* returns how many have left */
 size_t nodes_count(const struct nodes *nodes, enum node_phase phase);
 const struct cluster_node *nodes_find(const struct nodes *nodes,
                                       struct str machine_id); /* NULL: not in the table */
-/* Takes the oldest change: a machine that changed or left and was not taken since. False: there is
- * none. The id is valid until the next call of nodes_take(). */
+/* Takes the oldest change: returns the id of a machine that changed or left. Returns false if there
+ * is no change. The id is valid until the next call of nodes_take(). */
 bool nodes_take(struct nodes *nodes, struct str *ret_id);
-/* Iterates over the machines in the order of their first report; *cursor begins at 0. */
+/* Returns the next machine in order of first report, or NULL. *cursor must be 0 at first. */
 const struct cluster_node *nodes_next(const struct nodes *nodes, size_t *cursor);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the orders, by id and by machine. The newest order of a machine replaces its
- * predecessor. An order is freed when it is over and no longer needs a report. Pure. */
+/* The table of reclaim orders, by id and by machine. The newest order of a machine replaces the
+ * older order. An order is freed when it is over and no longer needs a report. No I/O. */
 #include "operator/core/reclaims.h"
 
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 
 struct reclaims_record {
     struct reclaim reclaim;
-    uint64_t change; /* newest change; on disk when reclaims_saved() has reported it */
+    uint64_t change; /* number of its newest change, which reclaims_saved() confirms */
     bool replaced;
     wall_time report_at; /* earliest time of the next report */
     /* in the present session: */
     bool ordered; /* the shard knows the order */
-    /* the shard reported the machine as Draining, Configured, or in any state */
+    /* in this session the shard reported the machine as Draining, as Configured, in any state */
     bool seen_draining;
     bool seen_configured;
     bool seen;
@@ -64,7 +64,7 @@ static struct reclaims_record *record_make(const struct reclaim *order)
     return record;
 }
 
-/* Adds the order to both tables or to none. */
+/* Adds the order to both tables, by id and by machine, or to none. */
 static enum err record_enter(struct reclaims *r, struct reclaims_record *record)
 {
     struct reclaims_record *older = map_remove(&r->by_machine, record->reclaim.machine);
@@ -153,7 +153,7 @@ static void record_forget(struct reclaims *r, struct reclaims_record *record)
     r->change++;
 }
 
-/* Finds an order that has begun and is not over; else NULL. */
+/* Returns an order that has begun and is not over, or NULL. */
 static struct reclaims_record *record_under_way(struct reclaims *r, struct str id)
 {
     struct reclaims_record *record = map_get(&r->by_id, id);
@@ -172,7 +172,7 @@ bool reclaims_started(struct reclaims *r, struct str id)
     return record != NULL;
 }
 
-/* Ends an order: keeps it for its report, or forgets it. False: forgotten. */
+/* Ends an order. Returns true if it is kept for its report, or false if it is forgotten. */
 static bool record_end(struct reclaims *r, struct reclaims_record *record, bool drained)
 {
     if (!r->reporting || record->departed) {

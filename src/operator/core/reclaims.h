@@ -11,11 +11,11 @@
  * every RECLAIM_REPORT_MS. A running order is reported to a shard that reports the machine as
  * Configured, because that shard was restarted and does not know the order.
  *
- * An order begins only when it is on disk, because the shard sends it once. After kill -9 the order
- * is resumed with the rest of its grace period. An acknowledgement means that the machine gets no
- * new work. It is sent when the source has started, and again in every new session until the order
- * ended. I5 The newest order of a machine is found by the machine. I6 An order begins only when it
- * is on disk. I7 An order is acknowledged only after the source has started it.
+ * After kill -9 an order is resumed with the rest of its grace period. An acknowledgement means
+ * that the machine gets no new work. It is sent when the source has started, and again in every new
+ * session until the order ended. Invariants: I5 The newest order of a machine is found by the
+ * machine. I6 An order begins only when it is on disk, because the shard sends it once. I7 An order
+ * is acknowledged only after the source has started it.
  *
  * Pure: the caller saves, calls the source and sends; reclaims_step() reports what is due. Times
  * are wall times, because they must mean the same after a restart. */
@@ -30,7 +30,7 @@ enum {
     RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* for an order that names no grace period */
     RECLAIM_GRACE_MAX_MS = 7 * 86400 * 1000,
     RECLAIM_REPORT_MS = 30 * 1000,
-    /* after the deadline, if the machine is never reported as left */
+    /* How long after its deadline an order is kept, if its machine is never reported as left. */
     RECLAIM_KEPT_MS = 86400 * 1000,
 };
 
@@ -50,22 +50,22 @@ struct reclaim { /* views, valid until the next call that changes the table */
     wall_time deadline;
     int32_t preemptor_priority;
     enum reclaim_phase phase;
-    bool resumed;      /* loaded from the disk of an earlier process */
+    bool resumed;      /* loaded from disk; an earlier process stored the order */
     bool acknowledged; /* acknowledged in this session */
 };
 struct reclaims;
 enum err reclaims_open(uint64_t seed, struct reclaims **ret_reclaims); /* ERR_NOMEM */
 void reclaims_close(struct reclaims *reclaims);                        /* NULL is allowed */
 
-/* Adds an order. `grace_seconds` <= 0 is RECLAIM_GRACE_DEFAULT_MS. ERR_EXISTS: the order is known;
- * if it was acknowledged, it is acknowledged again. ERR_INVALID with a note (ids), ERR_FULL,
- * ERR_NOMEM: not stored. */
+/* Adds an order. If `grace_seconds` <= 0, the grace period is RECLAIM_GRACE_DEFAULT_MS. ERR_EXISTS:
+ * the order is known, and a past acknowledgement is repeated. After ERR_INVALID with a note (ids),
+ * ERR_FULL and ERR_NOMEM the order is not stored. */
 enum err reclaims_order(struct reclaims *reclaims, struct str id, struct str machine,
                         int64_t grace_seconds, int32_t preemptor_priority, wall_time now,
                         struct note *note);
-/* Adds an order from disk, marked `resumed`, in the phase it had. Errors as reclaims_order(). */
+/* Adds an order from disk in its stored phase, as `resumed`. Errors as for reclaims_order(). */
 enum err reclaims_put(struct reclaims *reclaims, const struct reclaim *order, struct note *note);
-/* Number of the newest change that must be on disk. reclaims_saved() reports which change is. */
+/* Returns the number of the newest change to be saved. reclaims_saved() confirms saved changes. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
 void reclaims_session(struct reclaims *reclaims); /* a new session: acknowledge again */
@@ -73,13 +73,13 @@ void reclaims_session(struct reclaims *reclaims); /* a new session: acknowledge 
 void reclaims_reporting(struct reclaims *reclaims, bool takes);
 /* Records that the shard reported a machine in this session. */
 void reclaims_reported(struct reclaims *reclaims, struct str machine, enum machine_state state);
-/* Treats machines that were not reported as having left. Call this when the shard has reported all
- * machines of this session. */
+/* Treats machines that were not reported as having left. Must be called when the shard has reported
+ * all machines of this session. */
 void reclaims_sweep(struct reclaims *reclaims);
-/* Reports of the source. False: the order is unknown or over. */
+/* Records a report of the source. Returns false if the order is unknown or over. */
 bool reclaims_started(struct reclaims *reclaims, struct str id);
 bool reclaims_ended(struct reclaims *reclaims, struct str id, bool drained);
-/* Makes a report that could not be queued due again in a second. */
+/* Retries in a second a report that could not be queued. */
 void reclaims_unsent(struct reclaims *reclaims, struct str id, wall_time now);
 
 enum reclaim_due {
@@ -87,16 +87,16 @@ enum reclaim_due {
     RECLAIM_ACKNOWLEDGE,
     RECLAIM_EXPIRED,
     RECLAIM_REPLACED,
-    RECLAIM_REPORT, /* drained, given up, or still under way, depending on its phase */
+    RECLAIM_REPORT, /* reports the order as drained, given up or under way, by its phase */
 };
 typedef void reclaim_due_fn(void *context, enum reclaim_due due, const struct reclaim *reclaim);
-/* Calls `each` for everything that is due. An expired or replaced order is removed on return,
- * unless it is kept for its report. `connected`: an acknowledgement can be sent. `each` must not
- * change the table. */
+/* Calls `each` for every order whose next step is due. Expired and replaced orders are removed
+ * afterwards, unless they are kept for a report. `connected`: acknowledgements can be sent. `each`
+ * must not change the table. */
 void reclaims_step(struct reclaims *reclaims, wall_time now, bool connected, reclaim_due_fn *each,
                    void *context);
 size_t reclaims_running(const struct reclaims *reclaims); /* number of orders that are not over */
-/* Iterates in order of arrival; *cursor begins at 0; NULL at the end. */
+/* Returns the next order by arrival, or NULL at the end. *cursor must be 0 at first. */
 const struct reclaim *reclaims_next(const struct reclaims *reclaims, size_t *cursor);
 /* Finds an order; NULL: unknown. */
 const struct reclaim *reclaims_find(const struct reclaims *reclaims, struct str id);

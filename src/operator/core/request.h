@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request of one workload for machines: of a pod, or of a row of a file.
+/* A workload's request for machines. The workload is a pod, or a row of a demand file.
  *
- * A plain struct of views of unchecked data; demand_put() checks and copies (demand.h). Amounts are
+ * The struct points to unchecked data, which demand_put() checks and copies (demand.h). Amounts are
  * those of ONE unit; `count` is the number of units. */
 #ifndef OPERATOR_CORE_REQUEST_H
 #define OPERATOR_CORE_REQUEST_H
@@ -27,19 +27,19 @@ struct capacity_request {
     struct request_penalty interruption, reclamation;
     /* Co-location: all machines of the group have the same value of this label. Empty: none. */
     struct str same_key;
-    struct str group; /* the text from group_write(); only with same_key */
+    struct str group; /* written by group_write(); empty without same_key */
 };
 
-/* One expression of a Kubernetes label selector; the operator in Kubernetes's spelling ("In"). */
+/* One expression of a Kubernetes label selector. `op` is spelled as in Kubernetes ("In"). */
 struct selector_term {
     struct str key, op;
     const struct str *values;
     size_t value_count;
 };
-/* Writes the group of a co-location term, byte for byte as the original: topology key, NUL, "k=v,"
- * for each label by key, then ";" and "key op v1,v2;" for each expression by key, operator, joined
- * values. Without labels and expressions (an absent selector) nothing follows the NUL. Sorts
- * `labels` and `terms` in place. Appends; ERR_FULL, ERR_NOMEM of `out`. */
+/* Appends the group of a co-location term to `out`, byte for byte as the original operator:
+ * topology key, NUL, "k=v," for each label by key, then ";" and "key op v1,v2;" for each expression
+ * by key, operator, joined values. Without labels and expressions nothing follows the NUL. Sorts
+ * `labels` and `terms` in place. Returns ERR_FULL or ERR_NOMEM of `out`. */
 enum err group_write(struct str topology_key, struct label *labels, size_t label_count,
                      struct selector_term *terms, size_t term_count, struct buf *out);
 #endif

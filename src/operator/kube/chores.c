@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives chores that are wanted to a few threads, urgent chores first, and pauses chores that
- * failed. All state belongs to the loop's thread; a thread runs only chore_ops.run. */
+/* Runs wanted chores on a few threads, urgent chores first, and pauses chores that failed. All
+ * state belongs to the loop's thread; other threads run only chore_ops.run. */
 #include "operator/kube/chores.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs calls of the API server on a few threads and repeats each until it succeeds.
+/* Runs calls of the API server on a few threads and repeats each call until it succeeds.
  *
- * A chore belongs to one object and brings the object to its wanted state. A chore wanted twice
- * before it runs runs once. A chore wanted while it runs runs once more. So chores never outnumber
- * objects, and the newest state wins. After a failure a chore pauses, longer each time. */
+ * A chore belongs to one object and brings the object to its wanted state. A chore that is wanted
+ * twice before its run runs once. A chore that is wanted during its run runs once more. Thus chores
+ * never outnumber objects, and the newest state wins. After each failure a chore pauses longer. */
 #ifndef OPERATOR_KUBE_CHORES_H
 #define OPERATOR_KUBE_CHORES_H
 #include "io/io.h"
@@ -14,16 +14,16 @@ enum { CHORE_THREADS = 8 };
 struct chores;
 struct chore;
 struct chore_ops {
-    /* On the loop: copies the data that run() needs into the chore. False: there is nothing to do.
-     * Never frees the chore, because chore_want() may call prepare() from inside ended(). */
+    /* Called on the loop: copies the data that run() needs, or returns false if there is nothing to
+     * do. Must not free the chore, because chore_want() may call prepare() from inside ended(). */
     bool (*prepare)(struct chore *chore);
     enum err (*run)(struct chore *chore); /* on a thread; reads only data copied by prepare() */
-    /* Called on the loop after each run. May free the chore if it returns true. False: after an
-     * error the chore pauses and runs again. */
+    /* Called on the loop after each run. If ended() returns true, it may free the chore. If ended()
+     * returns false after an error, the chore pauses and runs again. */
     bool (*ended)(struct chore *chore, enum err err);
 };
 enum chore_state { CHORE_IDLE, CHORE_QUEUED, CHORE_RUNNING, CHORE_PAUSED };
-struct chore { /* embedded in the object's row; zeroed, then chore_init() */
+struct chore { /* part of the object's row; zeroed, then passed to chore_init() */
     const struct chore_ops *ops;
     struct chores *chores;
     struct list link;
@@ -35,11 +35,11 @@ struct chore { /* embedded in the object's row; zeroed, then chore_init() */
 };
 
 enum err chores_open(struct io *io, struct chores **ret_chores);
-/* Waits for running chores; ended() is not called. The caller frees the rows. NULL is allowed. */
+/* Waits for running chores without calling ended(). The caller frees the rows. NULL is allowed. */
 void chores_close(struct chores *chores);
 void chore_init(struct chore *chore, struct chores *chores, const struct chore_ops *ops);
 void chore_want(struct chore *chore);
 void chore_want_in(struct chore *chore, uint64_t delay_ms); /* only for an idle chore */
-/* True: the row may be freed. False: the chore runs; ask again in ended(). */
+/* Returns true if the row may be freed, or false while the chore runs; retry in ended(). */
 bool chore_forget(struct chore *chore);
 #endif

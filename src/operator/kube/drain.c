@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reclaim: cordons the node, then evicts its pods until no movable pod is left or the grace
- * period is over. An eviction that a disruption budget refuses is repeated.
+/* Executes a reclaim: cordons the node, then evicts its pods until no movable pod is left or the
+ * grace period is over. An eviction that a disruption budget refuses is repeated.
  *
- * The pods of the node are listed each time, in all namespaces, because the followed pods may be of
- * one namespace only, or older than the cordon.
+ * The pods of the node are listed before each round, in all namespaces, because the followed pods
+ * may be of one namespace only, or older than the cordon.
  *
- * A machine without a node is drained only if another machine of the cluster has its node, or if
- * there are no nodes at all. Otherwise the provider and the kubelets may write names and ids in two
- * forms, and pods may run on a node that is not recognised. */
+ * A machine without a node counts as drained only if the node of another machine was found, or if
+ * the cluster has no nodes. Otherwise the provider and the kubelets may write names and ids in two
+ * forms, and the machine's pods may run on a node that is not recognised. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +61,8 @@ static void drain_forget(struct drain *d)
 
 /* -- cordoning the node -- */
 
-/* Reads the machine's UpcomingNode, which also contains the provider id. After a restart an order
- * may be resumed before the shard has reported its machine again. */
+/* Reads the machine's UpcomingNode for the provider id. After a restart an order may be resumed
+ * before the shard has reported the machine again. */
 static enum err drain_read_shown(struct drain *d, struct note *note)
 {
     char name[KUBE_NAME_CAP];
@@ -106,7 +106,7 @@ static enum err drain_check_node(void *owner, const struct json *node, struct no
     return err;
 }
 
-/* Finds the node's name by the known ids; NULL with ERR_OK: there is no such node. */
+/* Finds the machine's node by the known ids. If there is none, d->node stays NULL. */
 static enum err drain_find_node(struct drain *d, struct note *note)
 {
     struct kube_path at = {"", "v1", NULL, "nodes", NULL, NULL};
@@ -200,7 +200,7 @@ static enum err drain_run_evictions(struct drain *d, struct note *note)
 
 /* -- the chore of a drain -- */
 
-/* Collects some other machines; one with a recognised node is enough. */
+/* Collects some other machines, because one recognised node proves that names and ids match. */
 static void drain_take_others(struct drain *d)
 {
     const struct nodes *nodes = d->source->around->nodes;
@@ -226,7 +226,7 @@ static bool drain_prepare(struct chore *chore)
     const struct cluster_node *node =
         d->provider_id ? NULL : nodes_find(d->source->around->nodes, str_from(d->machine));
 
-    /* without memory, retried at the next run */
+    /* Without memory for the copy, the next run retries. */
     if (node) (void)kube_copy(&d->provider_id, node->provider_id);
     if (!d->closed) drain_take_others(d);
     return true;
@@ -305,7 +305,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
     struct drain *d = map_make(&s->drains, order->instruction_id, sizeof *d);
     bool fine;
 
-    if (d && d->source) { /* restart a drain that is over; continue one that is not */
+    if (d && d->source) { /* restart a drain that is over; let any other continue */
         d->anew = atomic_load(&d->over);
         return;
     }
@@ -322,7 +322,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
     d->source = s;
     buf_init(&d->others, OTHERS_BYTES_MAX);
     chore_init(&d->chore, s->chores, &drain_ops);
-    d->chore.urgent = true; /* urgent, because it has a deadline */
+    d->chore.urgent = true; /* urgent, because a drain has a deadline */
     chore_want(&d->chore);
 }
 

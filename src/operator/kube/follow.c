@@ -24,8 +24,8 @@ struct follow {
     struct timer again;
     struct kube_watch *watch; /* NULL: a list is being read */
     char version[KUBE_VERSION_CAP];
-    char *more; /* position of the next page; NULL: the first */
-    /* belongs to the worker while the job runs */
+    char *more; /* continue position of the next page; NULL for the first page */
+    /* The worker's thread owns the fields below while the job runs. */
     struct kube_answer page;
     struct kube_event batch[BATCH];
     size_t batch_count;

@@ -11,19 +11,19 @@
 #include "obs/log.h"
 
 struct follow;
-/* Objects are valid during the call. */
+/* Events of a follower. An object is valid only during the call. */
 struct follow_events {
     void (*begin)(void *owner); /* a list begins; all objects follow */
     void (*end)(void *owner);
-    void (*give_up)(void *owner); /* the list failed; another begins. May be NULL */
+    void (*give_up)(void *owner); /* the list failed, and another list begins; may be NULL */
     void (*seen)(void *owner, const struct json *object); /* listed, new or changed */
-    void (*gone)(void *owner, const struct json *object); /* the object in its last state */
+    void (*gone)(void *owner, const struct json *object); /* deleted; `object` is the last state */
 };
 struct follow_options {
     struct io *io;
     const struct log_source *log;
     struct kube *kube;       /* must outlive the follower */
-    struct kube_path path;   /* its texts must outlive the follower */
+    struct kube_path path;   /* the path's texts must outlive the follower */
     const char *thread_name; /* at most 15 characters */
     const struct follow_events *events;
     void *owner;
@@ -32,6 +32,6 @@ enum err follow_open(const struct follow_options *options, struct follow **ret_f
 /* Cancels the call under way; no event follows. Waits at most for one call. NULL is allowed. Must
  * not be called from inside an event. */
 void follow_close(struct follow *follow);
-/* True if a list was completed and changes follow. False: `reason` is the explanation. */
+/* Returns true if a list was completed and changes follow. Otherwise sets `reason`. */
 bool follow_whole(const struct follow *follow, struct note *reason);
 #endif

@@ -28,11 +28,11 @@ struct followed {
     uint64_t lists; /* number of lists begun */
     bool known;     /* a list was completed */
 };
-/* One object of a place: the pod or the request. */
+/* One object of a pod_place: the pod or its CapacityRequest. */
 struct place_object {
     char *uid;          /* NULL: the object does not exist */
-    int64_t generation; /* generation of its spec, if the server counts generations */
-    uint64_t list;      /* the newest list that contained the object */
+    int64_t generation; /* generation of the object's spec, if the server counts generations */
+    uint64_t list;      /* number of the newest list with the object */
 };
 /* One namespace and name: a pod, its CapacityRequest, or both. */
 struct pod_place {
@@ -47,7 +47,7 @@ struct pod_place {
     int64_t checked[2];          /* generations of pod and request that were last found to agree */
     bool acknowledged, rejected; /* according to the status of the request */
     uint64_t change;             /* change number from demand_put(); 0: the demand was refused */
-    char *refusal;               /* why the demand was refused; NULL: it was accepted */
+    char *refusal;               /* why the demand was refused; NULL if accepted */
     /* copies for the running chore: */
     int64_t task_generations[2];
     bool task_ack;
@@ -88,7 +88,7 @@ static inline struct kube_source *kube_source_of(struct demand_source *source)
     return CONTAINER_OF(source, struct kube_source, source);
 }
 
-/* Functions with a struct demand_source argument are members of its source_ops. */
+/* Functions that take a struct demand_source implement members of struct source_ops. */
 /* -- places.c: pods and their requests -- */
 extern const struct follow_events kube_pod_events, kube_request_events;
 void kube_places_taken(struct demand_source *source, uint64_t change);
@@ -106,7 +106,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
 void kube_drain_over(struct demand_source *source, struct str instruction_id);
 void kube_drain_free(void *drain);
 
-/* On a chore's thread: calls `look` for all objects of a list, read page by page. `options` has no
+/* Calls `look` for all objects of a list, page by page, on a chore's thread. `options` must have no
  * limit and no continue position. An error of `look` ends the iteration. */
 typedef enum err kube_object_fn(void *owner, const struct json *object, struct note *note);
 enum err kube_each(struct kube_source *s, const struct kube_path *at,
@@ -116,6 +116,6 @@ enum err kube_put_line(struct buf *into, struct str text); /* appends the text a
 /* Counts and logs a failed call of a chore that will be repeated. */
 void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
                        const struct note *note);
-/* Replaces the copy; empty text: NULL. False: no memory. */
+/* Replaces *to by a copy of `text`, or NULL if empty. Returns false without memory. */
 bool kube_copy(char **to, struct str text);
 #endif

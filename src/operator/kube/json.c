@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts that all objects have: names, labels, metadata, members that are copied unchanged. Pure. */
+/* Reads and writes the parts that all Kubernetes objects have: names, labels, metadata. No I/O. */
 #include "operator/kube/objects.h"
 
 struct str kube_text(const struct json *object, const char *path)

@@ -19,7 +19,7 @@ struct kube_source_options {
     const char *namespace_;           /* copied; NULL: pods of all namespaces */
     bool no_pods; /* create no requests, because another program writes CapacityRequests */
 };
-/* Does not connect yet. ERR_INVALID, ERR_NOMEM. */
+/* Opens the source without connecting yet. Returns ERR_INVALID or ERR_NOMEM. */
 enum err kube_source_open(const struct kube_source_options *options,
                           struct demand_source **ret_source, struct note *note);
 #endif

@@ -31,27 +31,27 @@ struct pod_view { /* views into the document */
     bool wants;         /* needs a machine: not finished, not ignored, no DaemonSet or mirror pod */
     bool moves;         /* must be evicted when its node is drained */
     bool leaving;       /* terminating */
-    int64_t generation; /* generation of its spec; 0: the server does not count */
+    int64_t generation; /* generation of the pod's spec; 0: the server does not count */
 };
 /* Reads a pod. ERR_PARSE: not a pod. */
 enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note *note);
 
-/* Writes the CapacityRequest of a pod that wants one. `version` is the resourceVersion to replace;
- * empty: create. ERR_INVALID, ERR_PARSE with the field; ERR_TOO_LARGE, ERR_NOMEM. */
+/* Writes the CapacityRequest of a pod: for a create if `version` is empty, else to replace this
+ * resourceVersion. ERR_INVALID and ERR_PARSE name the field. ERR_TOO_LARGE, ERR_NOMEM. */
 enum err capacity_write(const struct json *pod, struct str version, struct buf *out,
                         struct note *note);
 
 struct capacity_view { /* a CapacityRequest; views into the document */
     struct str namespace_, name, uid;
-    struct str pod_uid; /* the served pod; empty: none, a person wrote the request */
+    struct str pod_uid; /* the served pod; empty if a person wrote the request */
     struct str phase;   /* "" before the first status */
     bool managed;       /* created by an operator for a pod */
     int64_t generation; /* generation of its spec */
 };
 enum err capacity_view_read(const struct json *object, struct capacity_view *ret_view,
                             struct note *note);
-/* Reads the demand of a CapacityRequest; lists and texts are in the arena. ERR_INVALID, ERR_PARSE:
- * name the field. ERR_UNSUPPORTED: operator that matches no machine (Gt, Lt). ERR_NOMEM. */
+/* Reads a CapacityRequest. Lists and texts are in the arena. ERR_INVALID, ERR_PARSE: a note with
+ * the field. ERR_UNSUPPORTED: an operator that matches no machine (Gt, Lt). ERR_NOMEM. */
 enum err capacity_read(const struct json *object, struct arena *arena,
                        struct capacity_request *ret_request, struct note *note);
 /* Writes the same object with a phase ("Acknowledged", "Rejected") and a message in its status. */
@@ -63,45 +63,45 @@ enum err capacity_status_write(const struct json *object, const char *phase, str
 void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP]);
 /* Writes the content of an UpcomingNode: {"spec": ..., "status": ...}. */
 enum err upcoming_body(const struct cluster_node *node, struct buf *out);
-/* Returns the machine of an UpcomingNode; ERR_PARSE. */
+/* Reads the machine id of an UpcomingNode. Returns ERR_PARSE if there is none. */
 enum err upcoming_machine(const struct json *object, struct str *ret_machine_id, struct note *note);
 
-/* Writes "ac-" and the digest of the fingerprint that follows "available:". */
+/* Writes "ac-" and a digest of the fingerprint, which follows "available:" in `key`. */
 void available_name(struct str key, char ret_name[KUBE_NAME_CAP]);
 enum err available_body(const struct available *hint, struct buf *out);
-/* Writes a cluster-scoped object of the operator, with a body as above. */
+/* Writes an UpcomingNode or AvailableCapacity with a body from one of the functions above. */
 enum err shown_write(const char *kind, const char *name, struct str version,
                      const struct json *body, struct buf *out);
 
 bool kube_is_name(struct str id); /* true if an object can have this name */
-/* Writes the node as unschedulable, with an annotation that names its machine, so that the node is
- * found again after a restart. *ret_already: the node already has both. */
+/* Writes the node as unschedulable, with an annotation that names its machine, so that a restarted
+ * operator finds the node. Sets *ret_already if the node has both already. */
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out);
-/* Returns the machine annotation of the node; empty: none. */
+/* Returns the machine id in the node's annotation, or an empty text. */
 struct str node_machine(const struct json *node);
-/* True if the node is this machine. Compares the node's providerID; if `provider_id` is empty,
- * compares the machine annotation. */
+/* Returns whether the node is this machine. Compares the node's providerID, or the machine
+ * annotation if `provider_id` is empty. */
 bool node_is(const struct json *node, struct str machine, struct str provider_id);
 
 /* -- json.c: parts that all objects have -- */
 #define KUBE_LABEL_MANAGED STR("app.kubernetes.io/managed-by")
 
-/* Returns the string at the path; empty: missing or not a string. */
+/* Returns the string at the path, or an empty text if no string is there. */
 struct str kube_text(const struct json *object, const char *path);
-/* Returns the member `key` of the map at path `map`; label keys contain dots. */
+/* Returns the member `key` of the map at path `map`. A label's key may contain dots. */
 struct str kube_label(const struct json *object, const char *map, struct str key);
-/* Compares one part of two objects, for example "spec". */
+/* Returns whether one part, for example "spec", is equal in both objects. */
 bool kube_part_same(const struct json *a, const struct json *b, const char *part);
 int64_t kube_generation(const struct json *object); /* 0: the object has none */
-/* Reads namespace, name and uid. ERR_PARSE: not a namespaced object. */
+/* Reads namespace, name and uid. Returns ERR_PARSE if the object is not namespaced. */
 enum err kube_names(const struct json *object, struct str *ret_namespace, struct str *ret_name,
                     struct str *ret_uid, struct note *note);
 
 void kube_put(struct ndjson *w, struct str key, const struct json *value);
 /* Copies all members except `but` unchanged. */
 void kube_put_members(struct ndjson *w, const struct json *object, struct str but);
-/* Begins the object and its metadata, which is left open. */
+/* Begins an object and its metadata. The caller must close the metadata. */
 void kube_put_head(struct ndjson *w, const char *kind, struct str namespace_, struct str name,
                    struct str version);
 #endif

@@ -55,7 +55,7 @@ void kube_place_free(void *place)
     free(p);
 }
 
-/* Frees a place with neither pod nor request. False: the place is still used. */
+/* Frees a place that has neither pod nor request. Returns false if the place is still used. */
 static bool place_drop(struct pod_place *p)
 {
     if (p->pod.uid || p->request.uid || !chore_forget(&p->make) || !chore_forget(&p->report))
@@ -101,7 +101,7 @@ static struct kube_path request_path(char *namespace_, const char *name)
         KUBE_CRD_GROUP, KUBE_CRD_VERSION, namespace_, "capacityrequests", name, NULL};
 }
 
-/* Splits a key at the slash; returns the name. */
+/* Splits a key "namespace/name" at the slash. Returns the name. */
 static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
 {
     size_t len = str_find(str_from(key), '/');
@@ -110,7 +110,7 @@ static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
     return key + len + 1;
 }
 
-/* True if request and pod ask for the same. Either may have been edited. */
+/* Returns whether request and pod ask for the same. A user may have edited either object. */
 static bool request_agrees(const struct json *request, struct str body)
 {
     struct json *wanted = NULL;
@@ -150,7 +150,7 @@ static enum err request_write(struct kube *kube, const struct kube_path *path,
     return err;
 }
 
-/* Reads pod and request again, because the loop's information may be out of date. */
+/* Corrects the request after rereading pod and request, because the loop's copy may be old. */
 static enum err make_run(struct chore *chore)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
@@ -192,7 +192,7 @@ static bool make_ended(struct chore *chore, enum err err)
 {
     struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
 
-    /* These errors do not end by themselves, so the first pause is already long. */
+    /* Retries rarely cure these errors, so the first pause is already long. */
     if (err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE)
         chore->failures = LONG_PAUSE_FAILURES;
     if (!err) memcpy(p->checked, p->task_generations, sizeof p->checked);
@@ -371,7 +371,7 @@ static void object_deleted(void *owner, const struct json *object)
 
 /* -- begin and end of a list -- */
 
-/* Returns the demand for requests, and NULL for pods, because only requests are demand. */
+/* Returns the demand table if `f` follows requests, or NULL for pods, which are no demand. */
 static struct demand *followed_demand(const struct followed *f)
 {
     return f == &f->source->requests ? f->source->around->demand : NULL;
@@ -385,7 +385,7 @@ static void objects_begin(void *owner)
     if (followed_demand(f)) demand_list_begin(followed_demand(f));
 }
 
-/* Objects that the list did not contain are deleted. Places may be freed during the iteration. */
+/* Treats objects that the list did not contain as deleted. The iteration may free places. */
 static void objects_end(void *owner)
 {
     struct followed *f = owner;

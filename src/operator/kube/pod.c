@@ -92,7 +92,7 @@ static enum err amounts_raise(struct pod_amounts *needs, const struct pod_amount
     return ERR_OK;
 }
 
-/* Containers run together. Each init container runs beside earlier ones that keep running. */
+/* All containers run together. An init container runs beside earlier sidecar init containers. */
 static enum err pod_needs(const struct json *pod, struct pod_amounts *ret_needs, struct note *note)
 {
     const struct json *containers = json_find(pod, "spec.containers");

@@ -65,7 +65,7 @@ static bool show_prepare(struct chore *chore)
     return !err;
 }
 
-/* Replaces the object, or its status, if it differs; *there is then the object on the server. */
+/* Replaces the object's `part` if it differs. *there then has the object as on the server. */
 static enum err show_part(struct kube *kube, const struct kind *kind, const struct kube_path *path,
                           const struct json *body, const char *part, struct kube_answer *there,
                           struct note *note)
@@ -128,7 +128,7 @@ static enum err show_run(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     struct kube *kube = row->source->kube;
-    /* copied, because the loop may write a newer hint into the row meanwhile */
+    /* copied now, because the loop may replace the row's hint while this chore runs */
     const struct kind *kind = row->kind;
     char name[KUBE_NAME_CAP];
     struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, kind->resource, name, NULL};

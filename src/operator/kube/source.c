@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the source; shared code for paging through lists and counting failures. */
+/* Opens and closes the Kubernetes source, reads lists page by page and counts failed calls. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
@@ -50,7 +50,7 @@ void kube_chore_failed(struct kube_source *s, const char *what, struct str which
                        const struct note *note)
 {
     if (s->writes_failed) counter_inc(s->writes_failed);
-    /* another write was faster; the chore runs again */
+    /* Another client changed the object first, so the chore runs again. */
     if (err == ERR_CONFLICT || err == ERR_EXISTS) return;
     LOG_WARN(&s->log, "API server rejected a write", log_text("what", what),
              log_str("object", which), log_err("err", err), log_text("note", note->text));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs amounts: only dimensions above zero, by ascending dimension. */
+/* Packs resource amounts: keeps only the dimensions above zero, by ascending dimension. */
 #include "shard/state/amounts.h"
 
 static uint64_t positive(const struct resource_sum *sum)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A resource_sum in packed form: a few dozen bytes instead of a thousand. A view: the creator owns
- * the amounts. A zeroed struct is empty. */
+/* A packed resource_sum, which takes a few dozen bytes instead of a thousand. The struct is a view,
+ * and its creator owns the amounts. A zeroed struct is an empty sum. */
 #ifndef SHARD_STATE_AMOUNTS_H
 #define SHARD_STATE_AMOUNTS_H
 #include "base/arena.h"
@@ -9,7 +9,7 @@
 struct amounts {
     uint64_t mask;
     struct resource_formats formats;
-    const int128 *milli; /* by ascending dimension of the mask */
+    const int128 *milli; /* milli-units, by ascending dimension of the mask */
 };
 
 static inline void amounts_sum(const struct amounts *a, struct resource_sum *ret_sum)

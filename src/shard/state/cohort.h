@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inventory as the engine reads it: cohorts, the shared objects they consist of, and indexes.
+/* The inventory as the decision engine reads it: cohorts, their shared objects, and indexes.
  *
  * A cohort contains all machines that are equal in planned state, cluster, look, shape, capacity
  * type, price, probability, stamp and promise. Its members are in id order. Rules test a whole
@@ -34,9 +34,9 @@ static inline struct str word_text(const struct word *w) /* NULL: the empty text
     return w ? str_of(w->text, w->len) : STR_EMPTY;
 }
 
-struct bag_item { /* with what walks test first, so that most cohorts are not fetched */
+struct bag_item { /* fields that searches test first, so that they read few cohorts */
     struct cohort *cohort;
-    uint32_t look, shape, key; /* slots. key: what the cohort was bought for; SLOT_NONE: none */
+    uint32_t look, shape, key; /* slots; `key` is what the cohort was bought for, or SLOT_NONE */
     uint32_t state;            /* enum machine_state */
 };
 struct bag { /* cohorts in no order; each cohort knows its index */
@@ -44,11 +44,11 @@ struct bag { /* cohorts in no order; each cohort knows its index */
     uint32_t count, cap;
 };
 
-/* The cohorts of one cluster and state, by instance type. Most requirements name types, so a walk
- * skips most of the cluster. */
+/* The cohorts of one cluster and state, by instance type. Most requirements name instance types, so
+ * a search skips most of a cluster's cohorts. */
 struct type_bag {
-    uint32_t type;    /* slot of the posting; SLOT_NONE: no instance type */
-    uint64_t version; /* changes to a new, unused value when a cohort comes or goes */
+    uint32_t type;    /* slot of the type's posting; SLOT_NONE: no instance type */
+    uint64_t version; /* gets a new, unused value when a cohort is added or removed */
     struct bag bag;
 };
 struct type_bags {
@@ -73,21 +73,21 @@ struct key {
     struct table_link link;
     struct family *family;
     struct word *group; /* NULL: no group */
-    /* The key's own machines: Configured, Configuring and Creating, and Draining ones promised to
-     * the key. Few cohorts, so one bag holds all states. */
+    /* The key's own machines: Configured, Configuring and Creating ones, and Draining ones that are
+     * promised to the key. They have few cohorts, so one bag holds all states. */
     struct bag cohorts;
     uint32_t slot, place; /* place: index in family->keys */
     uint64_t birth;
     uint64_t version; /* grows when a machine joins or leaves the key's own machines */
 };
 struct family {
-    struct table_link link; /* references are held by its keys */
+    struct table_link link; /* references are held by the family's keys */
     struct cohort_cluster *cluster;
     struct word *fingerprint;
     struct key **keys;
     uint32_t count, cap, slot;
     uint64_t birth;
-    uint64_t version; /* grows with the version of any of its keys, and when a key comes or goes */
+    uint64_t version; /* grows with the version of each key, and with each added or removed key */
 };
 
 struct stamp { /* a machine_stamp, shared */
@@ -100,7 +100,7 @@ struct promise {
     struct table_link link;
     struct key *key;
     wall_time at;
-    /* Of Idle machines, else 0. Equal for the whole cohort, so a shield ends for all at once. */
+    /* When the promise's machines became Idle, or 0. All share the time and expire together. */
     uint64_t idle_since_ms;
     int32_t priority;
 };
@@ -121,7 +121,7 @@ struct origin { /* data that no decision uses and in which few machines differ *
 struct posting { /* an attribute: key and value */
     struct table_link link;
     struct word *key;
-    uint32_t *looks; /* slots of the looks that carry the attribute, in no order */
+    uint32_t *looks; /* slots of the looks that have the attribute, in no order */
     uint32_t count, cap, slot, value_len;
     char value[];
 };
@@ -129,26 +129,26 @@ static inline struct str posting_value(const struct posting *p)
 {
     return str_of(p->value, p->value_len);
 }
-enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* first attributes; labels follow by key */
-/* The states in which machines are searched by look in the whole shard. */
+enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* first attributes of a look; labels follow by key */
+/* The states whose machines are searched by look in the whole shard. */
 enum pool_state { POOL_IDLE, POOL_SPECULATIVE, POOL_COUNT };
 struct look {
     struct table_link link;
     uint32_t slot, attribute_count; /* at least LOOK_LABELS */
     struct bag pools[POOL_COUNT];
-    struct posting *postings[]; /* of each attribute, or NULL; behind them look_places() */
+    struct posting *postings[]; /* one per attribute, or NULL; the look_places() follow in memory */
 };
-#define LOOK_HIDDEN UINT32_MAX /* place of a label that the type or zone attribute hides */
-/* indexes in the `looks` arrays of the postings */
+#define LOOK_HIDDEN UINT32_MAX /* in look_places(): the type or zone attribute hides this label */
+/* Returns the indexes of the look in the `looks` arrays of its postings. */
 static inline uint32_t *look_places(const struct look *look)
 {
     return (uint32_t *)(look->postings + look->attribute_count);
 }
 
-/* The part of a look that answers most questions, so that the look itself is not fetched. If each
- * machine has its own look, fetching looks is most of the cost of matching. */
+/* The fields of a look that decide most matches, so that the look itself is not read. If each
+ * machine has its own look, reading looks is most of the cost of matching. */
 struct look_brief {
-    uint64_t marks;      /* marks of all its attributes; no mark: attribute not carried */
+    uint64_t marks;      /* bits of all attributes; an attribute without its bit is absent */
     uint32_t type, zone; /* slots of the postings of type and zone; SLOT_NONE: none */
 };
 static inline uint64_t posting_mark(const struct posting *p) /* one of 64 bits */
@@ -156,8 +156,8 @@ static inline uint64_t posting_mark(const struct posting *p) /* one of 64 bits *
     return (uint64_t)1 << (p->slot * 2654435761u >> 26);
 }
 
-/* A combination of instance type and shape that some cohort has. There are few outfits, so they
- * mostly answer without a walk whether any machine of certain types could hold something. */
+/* A combination of instance type and shape that some cohort has. Outfits are few, so they quickly
+ * show whether any machine of certain types is large enough for a Need. */
 struct outfit {
     struct table_link link; /* references are held by cohorts */
     const struct machine_shape *shape;
@@ -167,8 +167,8 @@ struct outfit {
 struct machine_row {
     struct table_link link; /* link.refs: number of the last List that named the machine; 0: none */
     uint64_t idle_since_ms;
-    uint32_t cohort; /* slot of the cohort it counts in, as planned */
-    uint32_t actual; /* slot of its real state's cohort; equal to `cohort` if unplanned */
+    uint32_t cohort; /* slot of the cohort that fits the planned state */
+    uint32_t actual; /* slot of its real state's cohort; equal to `cohort` without a plan */
     uint32_t origin; /* slot; SLOT_NONE: no origin */
     uint8_t id_len, host_ref_len, planned;
     uint8_t room; /* bytes reserved for a host_ref behind the id */
@@ -186,7 +186,7 @@ static inline struct str row_host_ref(const struct machine_row *r)
 }
 
 struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at the end. */
-    struct cohort_cluster *cluster; /* bound to it; Creating: created for it; NULL: none */
+    struct cohort_cluster *cluster; /* to which machines are bound, or for which they are created */
     struct look *look;
     struct machine_shape *shape;
     struct stamp *stamp;     /* NULL: never bought for a Need */
@@ -205,7 +205,7 @@ enum cohort_bag { BAG_CLUSTER, BAG_LOOK, BAG_KEY, BAG_COUNT };
 enum { PLACE_CLUSTER, PLACE_LOOK_OR_KEY, PLACE_COUNT };
 enum members_form { MEMBERS_ONE, MEMBERS_FEW, MEMBERS_MANY };
 struct cohort {
-    struct table_link link; /* references: members, and planned rows whose real state it is */
+    struct table_link link; /* referenced by members, and by planned rows with this real state */
     struct traits traits;
     uint32_t places[PLACE_COUNT]; /* indexes in its bags */
     uint32_t slot, count; /* count: members; may be 0 while planned rows refer to the cohort */
@@ -223,16 +223,17 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
     return c->traits.stamp ? c->traits.stamp->reclamation_dollars : 0;
 }
 
-/* A change that can affect an engine's caches: a machine of a cluster (Configured, Configuring, or
- * Creating for it) or of a key joined or left a cohort; a key came or went; or an Idle machine kept
- * for a key came or went. The record contains all that an engine needs, because the cohort may no
- * longer exist. An engine that has read the changes up to number `changes` processes only later
- * ones. If more than CHANGES_KEPT were missed, it must assume that everything changed. */
+/* A change that can affect an engine's caches. Either a machine joined or left a cohort that
+ * belongs to a cluster (Configured, Configuring, Creating) or to a key. Or a key, or an Idle
+ * machine kept for a key, was added or removed. The change contains all that an engine needs,
+ * because the cohort may no longer exist. An engine that has read the first `changes` changes reads
+ * only later ones. If more than CHANGES_KEPT were missed, the engine must assume that everything
+ * changed. */
 struct cohort_change {
     uint32_t key, family;   /* slots of what the machine was bought for; SLOT_NONE: nothing */
-    uint32_t cohort, birth; /* birth: lower half; cohort SLOT_NONE: only the key changed */
+    uint32_t cohort, birth; /* birth: lower half; a `cohort` of SLOT_NONE: only the key changed */
     uint32_t cluster;       /* slot; SLOT_NONE: none */
-    float less_dollars;     /* keep order compares the price, then the negated dollars */
+    float less_dollars;     /* negated dollars, which the keep order compares after the price */
     double price;
     uint8_t type;  /* type_bit() */
     uint8_t state; /* enum machine_state */
@@ -264,7 +265,7 @@ struct machine_row *cohort_next(struct member_place *place); /* NULL at the end 
 struct inventory {
     struct inventory_options options;
     uint64_t bytes, births;
-    uint64_t label_bytes; /* of looks and postings; not included in `bytes` */
+    uint64_t label_bytes; /* bytes of looks and postings; not part of `bytes` */
     struct table rows, words, origins, clusters, keys, families, stamps, promises, shapes, postings,
         looks, cohorts, outfits;
     struct slot_map origin_slots, cluster_slots, key_slots, family_slots, posting_slots, look_slots,
@@ -272,8 +273,8 @@ struct inventory {
     struct order_kind members_kind;
     struct inventory_counts counts;
     /* Cohorts of Creating machines without a destination and of Draining machines without a
-     * promise. A restarted shard finds such machines under way without knowing their purpose;
-     * others are drained for no Need. */
+     * promise. A restarted shard finds such machines without knowing their purpose. Other such
+     * machines are drained for no Need. */
     struct bag nobodys;
     uint32_t list, listed; /* number of the List under way, and how many machines it has named */
     /* listing.c: machines in the order of the last full List, and of the List under way. */
@@ -282,9 +283,9 @@ struct inventory {
         uint32_t count, cap;
     } order, order_next;
     uint32_t order_cursor; /* index of the expected next record; SLOT_NONE: the List is a delta */
-    /* Rows without a machine that an order may still refer to: removed before the List under way
-     * began (dead_before), or since then (dead). They are linked through their table link; their
-     * cohort is SLOT_NONE. */
+    /* Rows of removed machines to which a List order may still refer. `dead_before`: removed before
+     * the List under way began. `dead`: removed since then. The rows are linked by their table
+     * link, and their cohort is SLOT_NONE. */
     struct table_link *dead_before, *dead;
     uint32_t dead_count;
     uint64_t keys_born;     /* grows with each new key or family; cached misses are then stale */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cohorts: their traits, the bags that list them, and their outfits. A cohort is in its bags from
- * its first member until its last reference is released. */
+/* Cohorts: their traits, their outfits, and the bags (arrays of cohorts) that list them. A cohort
+ * stays in its bags from its first member until its last reference is released. */
 #include "shard/state/cohorts.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ enum err traits_take(struct inventory *inv, const struct machine *machine, mono_
 
 /* --- bags --- */
 
-/* Returns the cluster of the Need that a machine was bought for; NULL: none. */
+/* Returns the cluster of the Need that a machine was bought for, or NULL. */
 static struct cohort_cluster *own_cluster(const struct traits *t)
 {
     if (!t->stamp || !t->stamp->fingerprint) return NULL;
@@ -95,7 +95,7 @@ static struct bag *type_bag_find(const struct inventory *inv, const struct cohor
     return NULL;
 }
 
-/* Makes the bag for the cohort's type. An empty bag is harmless, so failures do not remove it. */
+/* Creates the bag for the cohort's instance type. A later failure leaves an empty, harmless bag. */
 static enum err type_bag_make(struct inventory *inv, const struct cohort *cohort)
 {
     struct type_bags *types = cohort_type_bags(cohort);

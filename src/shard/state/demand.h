@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Demand as the engine reads it: the rows of all clusters, merged as far as the rows alone allow
- * (docs/decision.md, section 1), in the order of Needs.
+/* Demand as the decision engine reads it: the rows of all clusters, merged as far as the rows alone
+ * allow (docs/decision.md, section 1), in the order of Needs.
  *
  *   kind    a profile, shared by all rows that have it. Its requirement set is shared by all
  *           profiles that have equal requirements
@@ -17,7 +17,7 @@
 #include "shard/state/needs.h"
 #include "shard/state/table.h"
 
-/* The key of a normalised Need. The group of a plain Need is empty. */
+/* The key of a normalised Need. `group` is empty for a plain Need, which is no gang. */
 struct need_key {
     struct str cluster, fingerprint, group;
 };
@@ -26,19 +26,19 @@ int need_key_compare(const void *left, const void *right); /* compares two struc
 struct requirement_set {
     struct table_link link; /* references are held by kinds */
     const struct requirement *requirements;
-    size_t count, size; /* size: of the memory block with the requirements */
+    size_t count, size; /* size: bytes of the memory block with the requirements */
     uint64_t birth;
     uint32_t slot, len;
     char text[]; /* the requirements, as in the fingerprint */
 };
 struct kind {
-    struct table_link link; /* references: rows, and gang kinds that strip to this kind */
-    size_t size;            /* of the memory block with the spreads; 0: none */
+    struct table_link link; /* referenced by rows, and by gangs as their `stripped` kind */
+    size_t size;            /* bytes of the memory block with the spreads; 0: none */
     struct profile profile;
     struct requirement_set *set;
-    struct kind *stripped;          /* gang: the kind without Same; NULL: plain */
-    const struct requirement *same; /* gang: the requirement whose key is K */
-    const struct spread *spread;    /* plain: its first strict constraint; NULL: none */
+    struct kind *stripped;          /* of a gang: the kind without Same; NULL for a plain kind */
+    const struct requirement *same; /* of a gang: the requirement Same */
+    const struct spread *spread;    /* of a plain kind: its first strict constraint, or NULL */
     uint64_t birth;
     uint32_t slot, len;
     char text[]; /* the fingerprint */
@@ -60,18 +60,18 @@ struct demand {
     const struct amounts *min_unit;
     int64_t arrival_unix_ns;
     bool gang;
-    /* The fields below are for the engine. */
+    /* The decision engine uses the fields below. */
     const struct kind *kind;
     struct demand_cluster *cluster;
     const struct resources *unit; /* min_unit, in the form for comparisons with machines */
     struct gangs *gangs;          /* of a gang */
-    struct fold *fold;            /* plain: the fold that would merge into this row; NULL: none */
-    uint64_t rank;                /* priority and buckets in one number; smaller comes first */
+    struct fold *fold;            /* of a plain row: the fold that would merge into it, or NULL */
+    uint64_t rank;                /* priority and penalty buckets in one number; smaller is first */
     uint64_t birth;               /* unique among the rows of this table */
     uint32_t place;               /* in the input */
-    uint32_t memory; /* for the engine: index of its state; verified, as engines may share rows */
+    uint32_t memory; /* index of an engine's state; checked, because engines share rows */
 };
-/* Returns the profile's bucket without reading the profile, for walks over all rows. */
+/* Returns the profile's interruption bucket without reading the profile, to speed up searches. */
 static inline uint8_t demand_interruption_bucket(const struct demand *d)
 {
     return (uint8_t)(UINT8_MAX - (d->rank >> 8 & UINT8_MAX));
@@ -88,8 +88,8 @@ struct fold {
     struct demand *plain;     /* the plain row that the fold merges into, or NULL */
     uint32_t number;          /* index among all folds of the table, from needs_order() */
 };
-struct demand_row {         /* a row of the roll-up, with our arrival */
-    struct table_link link; /* in a table by (kind, group); only the first row of each */
+struct demand_row {         /* a row of a roll-up, with the arrival that the shard determined */
+    struct table_link link; /* in a table by (kind, group); only the first row of each pair */
     struct kind *kind;
     struct demand_unit *unit;
     struct str group;
@@ -123,25 +123,25 @@ struct needs {
     struct table clusters, kinds, sets, units;
     struct slot_map cluster_slots, kind_slots, set_slots;
     uint32_t row_count, reported_count, filled_count;
-    uint32_t held;           /* references to kinds that no row holds: kind_hold(), retired sets */
+    uint32_t held;           /* kind references that no row holds: by kind_hold(), retired sets */
     struct retired *retired; /* replaced sets that are still read */
-    uint64_t kept;           /* the version that is still read; 0: none */
+    uint64_t kept;           /* version of the table that is still read; 0: none */
     /* The order of Needs, as of version `ordered`. */
     struct demand **order;
-    uint32_t *order_from, order_from_cap; /* by place: slot of the cluster that owns the row */
-    struct fold **folds;                  /* in no order; the engine sorts the rows they become */
+    uint32_t *order_from, order_from_cap; /* for each place in `order`: slot of the row's cluster */
+    struct fold **folds;                  /* unordered, since the engine sorts rows made of folds */
     uint32_t order_count, order_cap, gangs_count, folds_count, folds_cap;
     uint64_t ordered; /* 0: never ordered */
 };
 
 const struct demand_cluster *needs_cluster(const struct needs *needs, struct str cluster);
-/* Keeps the present demands, kinds and texts valid, even if their cluster's rows are replaced,
- * until the next needs_keep(). Used to show a decision long after it was made. At most one set per
- * cluster is kept. needs_forget() ends it for that cluster. */
+/* Keeps the current demands, kinds and texts valid until the next needs_keep(), even if a roll-up
+ * replaces them, so that a decision can be shown long after it was made. At most one set per
+ * cluster is kept. needs_forget() drops the kept set of its cluster. */
 void needs_keep(struct needs *needs);
-/* Brings order, gangs and folds up to date. Has no other visible effect. ERR_NOMEM. */
+/* Updates order, gangs and folds. Has no other visible effect. Returns ERR_NOMEM on failure. */
 enum err needs_order(struct needs *needs);
-/* The order of Needs; `place` is compared last. Compares two struct demand *, for qsort(). */
+/* Compares two struct demand * by the order of Needs, for qsort(). `place` is compared last. */
 int demand_compare(const void *left, const void *right);
 /* Returns the earlier arrival; 0 means not known. */
 static inline int64_t arrival_earlier(int64_t a, int64_t b)

@@ -112,8 +112,8 @@ struct machine_row *inventory_row(const struct inventory *inventory, struct str 
     return NULL;
 }
 
-/* Allocates a row for `machine` that is in no table yet. Takes over the reference to `origin` on
- * success. NULL if memory ran out. */
+/* Allocates a row for `machine`, and adds it to no table. Takes over the reference to `own_origin`
+ * on success. Returns NULL if memory ran out. */
 static struct machine_row *row_make(struct inventory *inv, const struct machine *machine,
                                     uint32_t own_origin)
 {
@@ -137,8 +137,8 @@ static void host_ref_put(struct machine_row *row, struct str host_ref)
     row->host_ref_len = (uint8_t)host_ref.len;
 }
 
-/* Makes room for a host_ref of that length: replaces *row everywhere by an equal larger row. The
- * caller must bury the old row afterwards, because texts of the caller may point into it. */
+/* Replaces `*row` everywhere by an equal row with room for a host_ref of `len` bytes. The caller
+ * must bury the old row afterwards, because the caller's texts may point into it. */
 static enum err row_reserve(struct inventory *inv, struct machine_row **row, size_t len,
                             struct machine_row **ret_old)
 {
@@ -211,8 +211,8 @@ free_row:
     return err;
 }
 
-/* Moves the row to the cohort `own_to` and takes over its reference, also on failure. If `actual`
- * is set, that cohort also becomes its real one; otherwise the real one stays. */
+/* Moves the row to the cohort `own_to` and takes over its reference, even on failure. If `actual`
+ * is set, `own_to` also becomes the cohort of the row's real state. */
 static enum err row_move(struct inventory *inv, struct machine_row *row, struct cohort *own_to,
                          bool actual)
 {
@@ -292,7 +292,7 @@ static const struct plan_rule { /* the states in which a queued action starts an
     [PLANNED_DELETE] = {MACHINE_IDLE, MACHINE_DELETING},
 };
 
-/* Finds or creates the cohort that a planned row with the real traits `actual` counts in. */
+/* Finds or creates the cohort of a planned row whose real traits are `actual`. */
 static enum err planned_cohort(struct inventory *inv, const struct traits *actual,
                                const struct plan *plan, struct cohort **ret_cohort)
 {
@@ -319,8 +319,8 @@ static enum err planned_cohort(struct inventory *inv, const struct traits *actua
     return err;
 }
 
-/* Updates other fields in the same state; the plan remains, with the new fields. Takes over
- * references like row_move(). */
+/* Updates a row whose state stays the same. The plan remains and gets the new fields. Takes over
+ * the reference of `own_to`, even on failure. */
 static enum err row_refresh(struct inventory *inv, struct machine_row *row, struct cohort *own_to)
 {
     struct plan plan = plan_of(inv, row);
@@ -446,7 +446,7 @@ enum err inventory_unplan(struct inventory *inventory, struct str id)
     if (!row) return ERR_NOT_FOUND;
     if (!row->planned) return ERR_OK;
     actual = row_actual(inventory, row);
-    actual->link.refs++; /* for its planned place; row_move() releases the real one */
+    actual->link.refs++; /* row_move() takes one reference and releases that of the real state */
     err = row_move(inventory, row, actual, true);
     if (err) return err;
     row->planned = PLANNED_NOTHING;

@@ -22,16 +22,15 @@ enum { INVENTORY_MACHINES_MOST = 16 << 20 };
 struct inventory; /* opaque */
 struct inventory_options {
     uint32_t machines_max; /* 1..INVENTORY_MACHINES_MOST; inserting more returns ERR_FULL */
-    uint64_t seed;         /* of the hash tables: random in a shard, fixed in tests */
+    uint64_t seed;         /* hash seed: random in a shard, fixed in tests */
 };
 
-/* The source of a change of a machine. */
 enum inventory_source {
-    INVENTORY_DRIVEN,   /* our executor; only the transitions of machine.h are allowed */
-    INVENTORY_OBSERVED, /* the provider, for machines without an action; accepted as fact */
+    INVENTORY_DRIVEN,   /* an action of this shard; only transitions of machine.h are allowed */
+    INVENTORY_OBSERVED, /* a provider's record of a machine without an action; accepted as fact */
 };
 
-/* A queued action, and the planned state that it gives to a machine before it starts. */
+/* A queued action, and the state that a machine counts as having before the action starts. */
 enum planned_action {
     PLANNED_NOTHING,
     PLANNED_BOOTSTRAP, /* Idle -> Configuring for `cluster`, with a stamp */
@@ -43,7 +42,7 @@ struct plan {
     enum planned_action action;
     struct str cluster;         /* Bootstrap, Provision: the destination */
     struct machine_stamp stamp; /* Bootstrap, Provision: the Need that the machine is bought for */
-    struct machine_promise promised; /* Drain: the Need it is for; cluster empty: none */
+    struct machine_promise promised; /* Drain: the Need that gets the machine, or none */
 };
 
 struct inventory_counts {
@@ -52,7 +51,7 @@ struct inventory_counts {
 };
 struct inventory_stats {
     uint32_t machines, cohorts, looks, shapes, stamps, keys, clusters, words;
-    uint64_t bytes;       /* on the heap, including all of the above and the indexes */
+    uint64_t bytes;       /* heap memory of the inventory, including the indexes */
     uint64_t label_bytes; /* part of `bytes`: types, zones, labels and looks */
 };
 
@@ -60,26 +59,26 @@ struct inventory_stats {
 enum err inventory_open(const struct inventory_options *options, struct inventory **ret_inventory);
 void inventory_close(struct inventory *inventory); /* NULL is allowed */
 
-/* Changes are all or nothing: after an error the inventory is unchanged. The record must have
- * passed machine_check(). Its invariant is checked again here (ERR_INVALID, with a note). */
+/* Changes are all or nothing: after an error the inventory is unchanged. A record must have passed
+ * machine_check(). The record's invariant is checked again (ERR_INVALID, with a note). */
 
-/* ERR_EXISTS, ERR_FULL, ERR_NOMEM. The idle time of an Idle machine starts at `now`. */
+/* Adds a machine. `now` begins an Idle machine's idle time. ERR_EXISTS, ERR_FULL, ERR_NOMEM. */
 enum err inventory_insert(struct inventory *inventory, const struct machine *machine, mono_time now,
                           struct note *note);
-/* Replaces the whole record. Entering Idle sets idle_since, staying Idle keeps it, leaving Idle
- * clears it. A new state ends the plan; the same state keeps it. *ret_edge (may be NULL) is the
- * kind of transition, EDGE_REFUSED if the state is unchanged. ERR_NOT_FOUND; ERR_PRECONDITION if
- * the source may not make this transition; ERR_NOMEM. */
+/* Replaces the whole record. Entering Idle sets idle_since, staying Idle keeps it, and leaving Idle
+ * clears it. A new state ends the plan; the same state keeps the plan. *ret_edge, unless NULL, is
+ * the kind of transition, or EDGE_REFUSED if the state is unchanged. Returns ERR_NOT_FOUND,
+ * ERR_PRECONDITION if `source` cannot make this transition, or ERR_NOMEM. */
 enum err inventory_apply(struct inventory *inventory, const struct machine *machine,
                          enum inventory_source source, mono_time now, enum machine_edge *ret_edge,
                          struct note *note);
 enum err inventory_remove(struct inventory *inventory, struct str id); /* ERR_NOT_FOUND */
 
-/* ERR_NOT_FOUND. ERR_PRECONDITION if the action cannot start in the machine's state, or an action
- * is already planned. ERR_INVALID if the plan is incomplete. ERR_NOMEM. */
+/* Plans an action. Returns ERR_NOT_FOUND, ERR_PRECONDITION if the machine's state or plan does not
+ * allow the action, ERR_INVALID if `plan` is incomplete, or ERR_NOMEM. */
 enum err inventory_plan(struct inventory *inventory, struct str id, const struct plan *plan,
                         struct note *note);
-/* Succeeds if nothing is planned. ERR_NOT_FOUND. ERR_NOMEM: the plan remains. */
+/* Removes the plan, if there is one. Returns ERR_NOT_FOUND, or ERR_NOMEM and keeps the plan. */
 enum err inventory_unplan(struct inventory *inventory, struct str id);
 
 struct inventory_entry {
@@ -88,15 +87,15 @@ struct inventory_entry {
     enum planned_action planned;
     enum machine_state planned_state; /* equals the real state when nothing is planned */
 };
-/* Arrays are allocated in the arena. ERR_NOT_FOUND, ERR_NOMEM. */
+/* Reads a machine. Arrays are allocated in `arena`. Returns ERR_NOT_FOUND or ERR_NOMEM. */
 enum err inventory_get(const struct inventory *inventory, struct str id, struct arena *arena,
                        struct inventory_entry *ret_entry);
 
 /* -- Lists of a provider: listing.c -- */
 
-/* Starts a List and returns its number, from 1. No machine counts as named by this List yet.
- * `full`: the List names machines in nearly the same order as the last full List, as providers do.
- * That makes them fast to find. */
+/* Starts a List and returns its number, from 1. This List has named no machine yet. `full`: the
+ * List names machines in nearly the same order as the last full List, so that most machines are
+ * found without a look-up. */
 uint32_t inventory_list_begin(struct inventory *inventory, bool full);
 /* Ends the List. If it was not `whole`, the order of the previous full List is kept. */
 void inventory_list_end(struct inventory *inventory, bool whole);
@@ -114,13 +113,13 @@ uint32_t inventory_unseen_count(const struct inventory *inventory);
  * the arena; the ids are borrowed until the machine is removed. Walks all machines. ERR_NOMEM. */
 enum err inventory_unseen(const struct inventory *inventory, uint32_t since, struct arena *arena,
                           struct str **ret_ids, size_t *ret_count);
-/* Returns the ids of all machines whose real record is bound to the cluster, grouped by cohort.
- * Memory as for inventory_unseen(). Walks only these machines. ERR_NOMEM. */
+/* Returns the ids of all machines whose real record is bound to the cluster, grouped by cohort. The
+ * ids are borrowed as in inventory_unseen(). Reads only these machines. ERR_NOMEM. */
 enum err inventory_bound(const struct inventory *inventory, struct str cluster, struct arena *arena,
                          struct str **ret_ids, size_t *ret_count);
 
 struct inventory_counts inventory_counts(const struct inventory *inventory); /* by real state */
-/* Counts the machines of one cluster in a planned state; the base of the reclaim cap. */
+/* Counts a cluster's machines whose planned state is `state`. The reclaim cap uses this count. */
 uint32_t inventory_cluster_count(const struct inventory *inventory, struct str cluster,
                                  enum machine_state state);
 struct inventory_stats inventory_stats(const struct inventory *inventory);

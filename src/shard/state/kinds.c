@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds are found by fingerprint, sets by its part that names the requirements. Both texts are
- * behind their structs. Lists are copied into a separate block, texts behind the items. */
+/* Kinds are found by fingerprint, requirement sets by the requirements in a fingerprint. Both texts
+ * are stored behind their structs. Lists are copied into a separate block, before their texts. */
 #include "shard/state/kinds.h"
 
 #include <stdalign.h>
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "shard/state/shared.h"
 
-/* Divides a block into pieces. With `at` NULL it only computes the size. */
+/* Divides a memory block into pieces. If `at` is NULL, only computes the block's size. */
 struct cutter {
     char *at;
     size_t used;
@@ -78,7 +78,7 @@ static const struct shared_kind set_kind = {
     SHARED_TEXT(requirement_set, len, text), SHARED_TABLE(needs, sets, requirement_set),
     SHARED_SLOTS(needs, set_slots, requirement_set), .born = set_born, .gone = set_gone};
 
-/* Returns the part of a fingerprint that names the requirements; no part contains a '|'. */
+/* Returns the part of a fingerprint with the requirements. A '|' separates the parts. */
 static struct str set_text(struct str fingerprint)
 {
     struct str rest = fingerprint, part = STR_EMPTY;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared, reference-counted profiles, requirement sets and units; most rows have equal ones. */
+/* Reference-counted profiles, requirement sets and units, shared because most rows are equal. */
 #ifndef SHARD_STATE_KINDS_H
 #define SHARD_STATE_KINDS_H
 #include "shard/state/demand.h"
@@ -11,13 +11,13 @@ extern const struct shared_kind kind_kind, unit_kind;
 /* Finds or copies the profile, which must be canonical. ERR_NOMEM. */
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 
-/* Holds a profile beyond the life of its rows, for running actions. Release it once. ERR_NOMEM. */
+/* Keeps a profile for a running action, even without rows. Must be released once. ERR_NOMEM. */
 enum err kind_hold(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 void kind_release(struct needs *needs, struct kind *kind); /* NULL is allowed */
-/* Returns the kind of a profile that some row has or that is held; NULL: neither. */
+/* Returns the kind of a profile that some row has or that is held, or NULL. */
 const struct kind *kind_find(const struct needs *needs, struct str fingerprint);
 
-/* ERR_TOO_LARGE: no machine can have that much. ERR_NOMEM. */
+/* Finds or creates a unit. Returns ERR_TOO_LARGE if no machine has that much, or ERR_NOMEM. */
 enum err unit_take(struct needs *needs, const struct resource_sum *sum,
                    struct demand_unit **ret_unit);
 #endif

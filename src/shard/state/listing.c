@@ -15,10 +15,10 @@
  * following rows can be prefetched. A wrong guess costs a few comparisons. */
 
 enum {
-    ORDER_WINDOW = 8, /* missing machines advance the guess by at most this many */
+    ORDER_WINDOW = 8, /* at most this many missing machines are skipped in the guess */
     FETCH_ROW = 8,    /* prefetch distance, in records */
     FETCH_COHORT = 4,
-    DEAD_MOST = 64 << 10, /* rows waiting for the next List; above it the order is dropped */
+    DEAD_MOST = 64 << 10, /* removed rows kept for the order; the order is dropped beyond */
 };
 
 static void order_free(struct inventory *inv, struct list_order *order)
@@ -110,7 +110,7 @@ static void order_fetch_ahead(const struct inventory *inv)
     if (nearer && nearer->actual != SLOT_NONE) __builtin_prefetch(row_actual(inv, nearer));
 }
 
-/* Returns the row of the machine in the next record; NULL: unknown machine. */
+/* Returns the row of the machine in the next record, or NULL for an unknown machine. */
 static struct machine_row *row_listed(struct inventory *inv, struct str id)
 {
     struct machine_row *row;
@@ -133,7 +133,7 @@ static struct machine_row *row_listed(struct inventory *inv, struct str id)
 
 /* --- records --- */
 
-/* Compares the fields that change most often first. */
+/* Compares a row with a record, starting with the fields that change most often. */
 static bool row_matches(const struct inventory *inv, const struct machine_row *row,
                         const struct machine *m)
 {

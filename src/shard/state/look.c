@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks: what requirements are matched against, one for all machines with the same instance type,
- * zone and labels. Postings map an attribute to the looks that carry it, so that a fleet whose
- * machines all look different can be searched without a walk. */
+/* Looks: instance type, zone and labels, against which requirements are matched. Machines with
+ * equal attributes share a look. Postings map an attribute to the looks that have the attribute, so
+ * that a search is fast even if all machines look different. */
 #include <string.h>
 
 #include "base/memory.h"

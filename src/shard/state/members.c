@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "shard/state/cohorts.h"
 
-enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* different, so that forms do not alternate */
+enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* apart, so that cohorts rarely change their form */
 static_assert(FEW_MOST <= UINT8_MAX, "cohort keeps the room of its array in a byte");
 
 struct order_key row_order_key(const void *row)
@@ -115,8 +115,8 @@ static void many_end(struct inventory *inv, struct cohort *c)
 
 /* --- all forms --- */
 
-/* True if a decision may credit these machines to a Need: machines bought for a Need, and all
- * machines of a cluster. */
+/* Returns whether a decision may count the cohort's machines for a Need. These are machines bought
+ * for a Need, and all machines of a cluster. */
 static bool is_creditable(const struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges rows: sorts them by the fields that must be equal, and turns each run into one demand,
- * placed where the first row of the run was. Sorting ends on the index, so the result does not
- * depend on addresses or on qsort(). */
+/* Merges rows: sorts them by the fields that must be equal, and turns each run of equal rows into
+ * one demand at the position of its first row. The last sort key is the row's index, so that the
+ * result does not depend on addresses or on qsort(). */
 #include "shard/state/merge.h"
 
 #include <stdlib.h>
@@ -160,7 +160,7 @@ static struct demand *plain_equal(struct demand_set *set, uint32_t plain_count,
     return NULL;
 }
 
-/* Makes the fold of a run of gangs; none if no machine could hold a whole gang. */
+/* Creates the fold of a run of gangs. No fold is created if a whole gang fits on no machine. */
 static enum err fold_run(struct needs *needs, struct demand_cluster *cluster,
                          struct demand_set *set, uint32_t plain_count, const struct item *run,
                          uint32_t count)

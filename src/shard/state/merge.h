@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns the rows of a roll-up into demands, gangs, folds: the normalising that needs only rows. */
+/* Turns a roll-up's rows into demands, gangs and folds: the normalising that needs no machines. */
 #ifndef SHARD_STATE_MERGE_H
 #define SHARD_STATE_MERGE_H
 #include "shard/state/demand.h"

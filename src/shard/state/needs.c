@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The needs table: the rows of each cluster, replaced as a whole. A set that a shown decision still
- * reads is kept until the next needs_keep(). Runs on the thread that owns the table. */
+/* The needs table: each cluster's rows, which a roll-up replaces as a whole. A replaced set that an
+ * inspection still reads is kept until the next needs_keep(). Runs on the table's thread. */
 #include "shard/state/needs.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ void needs_keep(struct needs *needs)
     needs->kept = needs->version;
 }
 
-/* Allocates the record for a set replaced while still read. NULL with ERR_OK: no longer read. */
+/* Allocates memory to retire a set that is still read. *ret_retired is NULL if nobody reads it. */
 static enum err retired_make(struct needs *needs, const struct demand_set *set,
                              struct retired **ret_retired)
 {
@@ -169,8 +169,8 @@ static struct demand_row *age_find(const struct needs *needs, const struct deman
     return NULL;
 }
 
-/* Sets arrivals. All rows of one (kind, group) keep the arrival from when it was first seen; for a
- * new one it is the earliest arrival of its rows. */
+/* Sets the arrivals of rows. Rows of a known (kind, group) keep the arrival of this pair. Rows of a
+ * new pair get the earliest arrival among them. */
 static enum err ages_fill(struct needs *needs, const struct demand_set *old, struct demand_set *set)
 {
     for (uint32_t i = 0; i < set->row_count; i++) {
@@ -222,7 +222,7 @@ static enum err need_row_copy(struct needs *needs, struct demand_set *set, const
     return ERR_OK;
 }
 
-/* Allocates room for `count` rows and everything they can become. */
+/* Allocates room for `count` rows, and for the demands, gangs and folds made from them. */
 static enum err need_set_room(struct needs *needs, const struct need *rows, size_t count,
                               struct demand_set *set)
 {

@@ -16,9 +16,9 @@ enum { NEEDS_ROWS_MOST = 4 << 20 };
 
 struct needs; /* opaque */
 struct needs_options {
-    uint32_t rows_max;                   /* of all clusters together; ERR_FULL above it */
-    uint64_t seed;                       /* of the hash tables: random in a shard, fixed in tests */
-    const struct dimensions *dimensions; /* the shard's table; must outlive this object */
+    uint32_t rows_max;                   /* rows of all clusters together; more are ERR_FULL */
+    uint64_t seed;                       /* hash seed: random in a shard, fixed in tests */
+    const struct dimensions *dimensions; /* the shard's resource names; must outlive this object */
 };
 struct needs_stats {
     uint32_t clusters, rows; /* clusters with at least one row */
@@ -30,17 +30,17 @@ struct needs_stats {
 enum err needs_open(const struct needs_options *options, struct needs **ret_needs);
 void needs_close(struct needs *needs); /* NULL is allowed */
 
-/* Replaces the cluster's rows by copies of `rows`; no rows removes them all. Counts as a report. A
- * roll-up that equals the last one, except for arrivals, changes nothing and is cheap, because
- * fleets at rest repeat the same roll-up. Every row must name `cluster` (ERR_INVALID). ERR_FULL,
- * ERR_NOMEM: the old rows stay. */
+/* Replaces the cluster's rows by copies of `rows`, which may be empty, and marks the cluster as
+ * reported. A roll-up that equals the last one, except for arrivals, changes nothing and is cheap,
+ * because idle fleets repeat the same roll-up. Every row must name `cluster`, or the result is
+ * ERR_INVALID. After ERR_FULL and ERR_NOMEM the old rows stay. */
 enum err needs_replace(struct needs *needs, struct str cluster, const struct need *rows,
                        size_t count, struct note *note);
 /* Records that the cluster has reported although its roll-up is in quarantine. ERR_NOMEM. */
 enum err needs_mark_reported(struct needs *needs, struct str cluster);
 /* Forgets the cluster's rows, and that the cluster ever reported. */
 void needs_forget(struct needs *needs, struct str cluster);
-/* True if the cluster reported since start. Only then may unwanted machines be taken from it. */
+/* Returns true if the cluster reported since start. Otherwise it keeps even unwanted machines. */
 bool needs_reported(const struct needs *needs, struct str cluster);
 
 struct needs_stats needs_stats(const struct needs *needs);

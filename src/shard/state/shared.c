@@ -12,7 +12,7 @@ static void *shared_at(const void *struct_, size_t offset)
     return (char *)struct_ + offset;
 }
 
-/* With a text, the key's bytes only vary the seed, because no outside input chooses these bytes. */
+/* Hashes the text, if any. Other key bytes then vary the seed, because no input chooses them. */
 static uint32_t shared_hash(const void *owner, const struct shared_kind *kind, const void *like,
                             struct str text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared objects: stored once and reference-counted. They are found by key, created for their first
- * user and freed with their last. Each kind has a table in its owner (the inventory or the needs
+ * user and freed with the last user. Each kind has a table in its owner (the inventory or the needs
  * table), which counts the bytes.
  *
  * An object starts with its link. Its key consists of adjacent bytes of the struct without padding,
@@ -19,7 +19,7 @@ struct shared_kind {
     enum err (*born)(void *owner, void *object); /* called before an object is inserted; or NULL */
     void (*gone)(void *owner, void *object);     /* called before an object is removed; or NULL */
     void (*release)(void *owner, void *object);  /* releases what the struct holds; may be NULL */
-    struct { /* shared objects it points to, released with it; ends at kind NULL */
+    struct { /* shared objects that the object refers to and releases; kind NULL ends the list */
         const struct shared_kind *kind;
         size_t offset;
     } parts[2];
@@ -40,10 +40,10 @@ struct shared_kind {
 #define SHARED_SLOTS(owner, numbers, type)                                                         \
     .slots = offsetof(struct owner, numbers), .slot = offsetof(struct type, slot)
 
-/* Finds the object with the key of `like` and the text, or creates it from `like`, and takes a
- * reference. `err` is the result of taking the parts of `like`; the references to these parts are
- * taken over, also on failure. On success *ret_pointer, a pointer to an object of this kind, is
- * set. Returns `err`, ERR_NOMEM, or an error of `born`. */
+/* Takes a reference to the object with the key of `own_like` and `text`, or creates the object from
+ * `own_like`. `err` is the result of taking the parts of `own_like`. Takes over the references to
+ * these parts, even on failure. Sets *ret_pointer, a pointer to an object of this kind, on success.
+ * Returns `err`, ERR_NOMEM, or an error of `born`. */
 enum err shared_take(enum err err, void *owner, const struct shared_kind *kind, void *own_like,
                      struct str text, void *ret_pointer);
 void shared_give(void *owner, const struct shared_kind *kind, void *object); /* NULL is allowed */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hash tables of linked structs, slot numbers, and growing arrays. The caller counts the memory. A
- * table that cannot grow stays correct. */
+/* Hash tables of linked structs, slot numbers, and growing arrays. Memory is counted in a counter
+ * of the caller. A table that cannot grow stays correct. */
 #include "shard/state/table.h"
 
 #include <string.h>

@@ -33,12 +33,12 @@ static inline struct table_link *table_chain(const struct table *table, uint32_t
     for (struct table_link *link = table_chain((table), (wanted_hash)); link; link = link->next)   \
         if (link->hash == (wanted_hash))
 
-/* Slot numbers for objects: small and reused, for use as array indexes. All are below `used`. */
+/* Slot numbers for objects, used as array indexes. Slots are reused, and are all below `used`. */
 struct slot_map {                   /* zeroed: empty */
     void **at;                      /* free slots form a chain, see slot_map_get() */
-    uint32_t used, cap, first_free; /* head of the chain of free slots: slot + 1; 0: empty */
+    uint32_t used, cap, first_free; /* first_free: first free slot plus 1, or 0 if there is none */
 };
-/* Returns the object in a slot below `used`; NULL if the slot is free (tagged by an odd value). */
+/* Returns the object in a slot below `used`, or NULL if the slot is free (an odd value). */
 static inline void *slot_map_get(const struct slot_map *map, uint32_t slot)
 {
     return (uintptr_t)map->at[slot] & 1 ? NULL : map->at[slot];
@@ -56,7 +56,7 @@ void slot_map_deinit(struct slot_map *map, uint64_t *bytes);
 /* Makes room for one more item of `size` bytes in *items_pointer, an array that doubles. */
 enum err array_reserve(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
                        uint64_t *bytes);
-/* Makes room for `count` items in such an array. */
+/* Makes room for `count` items in *items_pointer, an array that doubles. */
 enum err array_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
                     uint64_t *bytes);
 void array_free(void *items, uint32_t cap, size_t size, uint64_t *bytes);

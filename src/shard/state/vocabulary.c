@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words, origins, clusters, keys, stamps, promises and shapes, as kinds of shared.h. */
+/* Words, origins, clusters, keys, stamps, promises and shapes as shared objects (shared.h). */
 #include "shard/state/vocabulary.h"
 
 #include <string.h>
@@ -279,7 +279,7 @@ bool resources_same(const struct resources *a, const struct resources *b)
            memcmp(a->milli, b->milli, resource_bits(a->mask) * sizeof a->milli[0]) == 0;
 }
 
-/* Dimensions that the mask does not name are zero. */
+/* Copies resources. Dimensions outside the mask become zero. */
 static void resources_copy(struct resources *to, const struct resources *from)
 {
     to->mask = from->mask;
