@@ -188,7 +188,7 @@ void cert_descriptions_free(struct cert_description *list, size_t count)
 
 static bool holds_key(struct str pem)
 {
-    /* End of the first line of every kind of private key. */
+    /* The first line of every kind of PEM private key ends with this mark. */
     const struct str mark = STR("PRIVATE KEY-----");
     return pem.len > 0 && memmem(pem.at, pem.len, mark.at, mark.len);
 }
