@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pure, for use by pure libraries; the random functions are in clock.c. */
+/* Makes results. Pure, so that pure code can use it; the random functions are in clock.c. */
 #include "prim/answer.h"
 
 #include <stdarg.h>
