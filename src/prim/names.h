@@ -49,6 +49,6 @@ bool prim_slot_number(struct str leaf, uint32_t *ret_slot);         /* of "slot-
  * and never ".group". */
 bool prim_in_scope(struct str key, struct str scope, bool bucket);
 
-/* T3: time before the end of a lease at which its holder must stop. */
+/* Returns how long before the end of a lease its holder must stop (T3). */
 int64_t prim_margin_ms(int64_t ttl_ms);
 #endif

@@ -66,7 +66,7 @@ struct prim_frame {
 };
 /* Returns INVALID/handle without a store or after fork. */
 coord_result prim_usable(const coord_store *store);
-/* Enters a call; after OK the caller must leave it. The deadline has `extra_ms` added. */
+/* Begins a call, with `extra_ms` added to its deadline. After OK call prim_leave(). */
 coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);
@@ -97,7 +97,7 @@ struct prim_try {
     struct prim_grant grant; /* create, cas, acquire */
     coord_entry *entry;
     coord_holders *holders;
-    int64_t sent_ns, left_ms; /* renew; adopt: left_ms -1 is unknown */
+    int64_t sent_ns, left_ms; /* for renew and adopt; left_ms -1: unknown */
     void *watch;
 };
 /* Makes the call. Repeats it with the same request id until the deadline while the outcome is
@@ -109,7 +109,7 @@ int64_t prim_random_below(int64_t bound);
 
 /* Returns UNSUPPORTED/capability, naming the first of `bits` that this store lacks. */
 coord_result prim_need(coord_store *store, uint32_t bits);
-/* As prim_need, for calls that grant a claim: a degraded store refuses them. */
+/* Like prim_need, for calls that grant a claim. A degraded store refuses such calls. */
 coord_result prim_need_grant(coord_store *store, uint32_t bits);
 
 coord_store *prim_store_ref(coord_store *store);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gRPC thread to etcd and the headers of every request. With `hasleader`, a member without a
- * majority refuses the call at once. The token of Authenticate is added if the URL has a user. */
+/* The gRPC thread to etcd and the headers of every request. With the header hasleader, a member
+ * without majority refuses the call at once. If the URL has a user, the token of Authenticate is
+ * added. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -108,7 +109,7 @@ static void authenticate_for(struct grpc_thread_op *op)
     authenticate(op->grpc_thread);
 }
 
-/* True if the server forgot the token, or users changed since. The call was not applied then. */
+/* True if the server forgot the token or users have changed. Then the call was not applied. */
 static bool token_is_stale(const struct rpc_outcome *outcome)
 {
     char text[128];

@@ -31,7 +31,7 @@ struct etcd_client_options {
 /* Opens the client. ERR_INVALID, ERR_NOMEM, ERR_IO and certificate errors, with a note. */
 enum err etcd_client_open(struct etcd_client *client, const struct etcd_client_options *options,
                           struct note *note);
-/* Ends every call and stream (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
+/* Ends every call and stream with ERR_CANCELLED or ERR_UNKNOWN, then ends the thread. */
 void etcd_client_close(struct etcd_client *client);
 /* Discards the token after the server rejected it; the next request fetches a new token. Returns
  * false if there is no token. */

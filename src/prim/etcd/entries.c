@@ -16,7 +16,7 @@ enum { VALUE_MAX = 2 * 1024 * 1024 };
 struct own {
     struct arena arena; /* c->seen borrows from it */
     bool leased;        /* the lease has been granted */
-    bool used;          /* by a transaction that was or may have been applied */
+    bool used;          /* a transaction that was or may have been applied uses it */
     int64_t lease, ttl_ms, sent_ns;
 };
 
@@ -78,7 +78,7 @@ static coord_result etcd_entries_read_key(struct prim_change *c)
     return result;
 }
 
-/* Guesses the entry that the caller expects. Without such, the key is read before a lease is
+/* Guesses the entry that the caller expects. Without a guess, the key is read before a lease is
  * granted, because a held key must not cost a grant and a revocation. */
 static bool etcd_entries_guess(struct prim_change *c)
 {
@@ -142,7 +142,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
 
     if (seen->kind == PRIM_SEEN_LIVE) {
         etcd_if(txn, key, ETCD_MODIFIED, (int64_t)seen->revision);
-        /* The caller's claim may be wrong, so it is compared, too. */
+        /* The caller's claim may be wrong, so the transaction compares its revision, too. */
         if (c->held && seen->token) etcd_if(txn, key, ETCD_CREATED, (int64_t)seen->create_revision);
         etcd_if(txn, key, ETCD_LEASED, (int64_t)seen->sequence);
     } else {
@@ -188,8 +188,8 @@ static enum prim_wrote entries_refused(struct prim_change *c,
     return PRIM_WROTE_RACE;
 }
 
-/* The transaction may have been applied; a read shows the outcome. If nothing has changed, it may
- * still arrive. A quota that this write used up is reported after the write was applied. */
+/* Reads whether the transaction was applied. If the key has not changed, the transaction may still
+ * arrive. etcd reports a quota that this write used up only after applying the write. */
 static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_seen before = c->seen;
@@ -244,7 +244,7 @@ static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struc
     }
     etcd_txn_init(&txn);
     if (c->record && c->lease_id && c->seen.kind == PRIM_SEEN_NOTHING) {
-        /* A slot: a concurrent resize must be detected. */
+        /* The key is a slot, so a concurrent resize of its group must be detected. */
         etcd_key_make(&b->space, c->record->key, &record);
         etcd_if(&txn, etcd_key_str(&record), ETCD_MODIFIED, (int64_t)c->record->seen.revision);
     }
