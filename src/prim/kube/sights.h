@@ -32,7 +32,7 @@ void kube_sights_note(struct sights *sights, struct str key, const struct kube_l
 /* Records that a read found no object. */
 void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns);
 bool kube_sights_knows(const struct sights *sights, struct str key); /* was seen before */
-/* Returns the time at `at_ns` until the holder counts as gone; 0: the holder is gone. */
+/* Returns the time from `at_ns` until the holder counts as gone, or 0 if the holder is gone. */
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
                             const struct kube_lease_view *view, int64_t at_ns);
 /* Returns the wait before an object is made, so that a new object does not get the creation second

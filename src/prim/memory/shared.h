@@ -27,13 +27,13 @@ struct memory_lease {
     int64_t ttl_ms, deadline_ns;
     struct list records; /* in the order in which they joined the lease; never empty */
 };
-struct memory_record {              /* a live entry, or what remains of an ended one */
+struct memory_record {              /* a live entry, or the remains of an ended entry */
     enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
     struct claim_envelope envelope; /* its strings are in `bytes` */
     char *bytes;
     uint64_t revision, create_revision, token;
     struct memory_lease *lease; /* NULL: not leased */
-    struct list link;           /* in the lease's records; without an entry in shared.gone */
+    struct list link;           /* in the lease's records; in shared.gone without a live entry */
     int64_t rests_until_ns;     /* an expired slot must not be taken before this time */
     struct str key;
     struct order_key place; /* bucket and leaf of the key */

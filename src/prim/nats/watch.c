@@ -27,7 +27,7 @@ struct watch {
     int64_t heard_ns;
     struct prim_snapshot *snapshot; /* snapshot being collected */
     uint64_t newest;                /* highest sequence in it */
-    struct map live;                /* W5: the end of a tombstone is not reported */
+    struct map live;                /* live keys: the end of a tombstone is not reported (W5) */
 };
 
 /* -- keys ------------------------------------------------------------------------------------- */
@@ -85,7 +85,6 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 
 /* -- messages --------------------------------------------------------------------------------- */
 
-/* Returns false if out of memory. */
 static bool show(struct watch *watch, struct str key, const struct prim_seen *state)
 {
     struct prim_event event = {.key = key, .revision = state->sequence};
@@ -109,13 +108,13 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
         event.type = state->kind == PRIM_SEEN_EXPIRED ? COORD_EXPIRE : COORD_DELETE;
     }
     if (watch->snapshot != NULL) return prim_snapshot_add(watch->snapshot, &event);
-    (void)prim_feed_put(watch->feed, &event); /* a refused event: a snapshot will be requested */
+    (void)prim_feed_put(watch->feed, &event); /* if refused, the feed requests a snapshot */
     return true;
 }
 
 /* -- the thread ------------------------------------------------------------------------------- */
 
-/* Handles one message, or a wait without one. False: start a new run. */
+/* Handles one message, or a wait without a message. Returns false if a new run must start. */
 static bool watch_step(struct watch *watch)
 {
     struct jet_message got;
