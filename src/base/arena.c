@@ -88,8 +88,8 @@ void arena_reset(struct arena *a)
     POISON(keep->data, keep->size);
 }
 
-/* Adds a block with room for `size` bytes. The block has the next size of the series, or just the
- * necessary size if the arena's limit allows no more. */
+/* Adds a block with room for `size` bytes. Block sizes double, unless the arena's limit allows only
+ * the necessary size. */
 static struct arena_block *block_add(struct arena *a, size_t size)
 {
     size_t need = sizeof(struct arena_block) + size;

@@ -15,7 +15,7 @@ struct arena {
 };
 
 void arena_init(struct arena *a, size_t max); /* allocates nothing */
-void arena_deinit(struct arena *a);           /* allowed on a zeroed arena, and twice */
+void arena_deinit(struct arena *a);           /* may be called on a zeroed arena, and repeatedly */
 /* Frees all allocations but keeps one block, so that a loop of small jobs does not use the heap. */
 void arena_reset(struct arena *a);
 /* Returns memory that is aligned for any type and not zeroed. Returns NULL above the limit or if

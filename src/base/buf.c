@@ -91,7 +91,7 @@ enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     enum err err = ERR_OK;
 
     va_copy(again, args);
-    /* Tries the available room first, so that the text is mostly formatted only once. */
+    /* Tries the available room first, so that most texts are formatted only once. */
     wrote = vsnprintf(room > 0 ? b->data + b->len : NULL, room, format, args);
     if (wrote < 0) err = ERR_INVALID;
     if (!err && (size_t)wrote >= room && wrote > 0) {

@@ -15,7 +15,7 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max); /* allocates nothing */
-void buf_deinit(struct buf *b);           /* allowed on a zeroed buffer, and twice */
+void buf_deinit(struct buf *b);           /* may be called on a zeroed buffer, and repeatedly */
 void buf_clear(struct buf *b);            /* empties the buffer, keeps the memory */
 struct str buf_peek(const struct buf *b);
 enum err buf_append(struct buf *b, struct str bytes);

@@ -13,7 +13,7 @@
  * 5. all rows of a node have the first `skip` bytes of one key text in common. This text is
  *    `second` if `by_second` is set, because then all rows have an equal `first`; otherwise it is
  *    `first`. hint[i] contains the bytes of row i after the common bytes. With hints a search reads
- *    one or two rows instead of five. Rows are far apart, so reads are costly
+ *    one or two rows instead of five. Reading a row is costly
  *
  * Inserting splits full nodes on the way down. The tree is valid after each split, so if memory
  * runs out, only the new row is missing. A split behind the last entry leaves the old node full, so
@@ -97,7 +97,7 @@ static struct str hinted(const struct order_node *node, struct order_key key)
     return node->by_second ? key.second : key.first;
 }
 
-/* Hints, compared as numbers, have the order of their texts. Equal hints do not show the order. */
+/* Returns a number that compares like the key's text. Equal numbers do not show the order. */
 static uint32_t hint_of(const struct order_node *node, struct order_key key)
 {
     struct str rest = str_tail(hinted(node, key), node->skip);
@@ -400,7 +400,7 @@ static void child_merge(struct order *order, struct order_node *parent, uint32_t
     node_close_slot(parent, left + 1);
 }
 
-/* Runs after an entry of child `slot` was removed: updates its first row, merges sparse nodes. */
+/* Updates the first row of child `slot` after a removal in the child. Merges sparse nodes. */
 static void child_tend(struct order *order, struct order_node *parent, uint32_t slot)
 {
     struct order_node *child = parent->child[slot];

@@ -3,10 +3,9 @@
  *
  * The files are written in an order that survives a crash. A new authority writes its key first, so
  * that no certificate exists without its key. A mark file exists during both steps, so that an
- * interrupted creation differs from a later loss of a file. A rotation writes ca.pem first: after a
- * crash the old key still matches its root in ca.pem, so signing continues, and cert_ca_retire
- * drops the root without key. Every change is made under the directory's lock. Calls block; any
- * thread. */
+ * interrupted creation differs from a later loss of a file. A rotation writes ca.pem first. After a
+ * crash the old key still matches its root, so signing continues, and cert_ca_retire drops the root
+ * without key. Every change is made under the directory's lock. Calls block; any thread. */
 #include <stdlib.h>
 #include <string.h>
 

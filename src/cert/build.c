@@ -148,8 +148,7 @@ static bool add_host(GENERAL_NAMES *names, struct str name)
     return add_name(names, GEN_DNS, name.at, name.len);
 }
 
-/* Replaces "<id>", which is at the end of every pattern that contains it. The request was checked,
- * so the result fits. */
+/* Replaces "<id>" at the end of `pattern`. The request was checked, so the result fits. */
 static struct str fill(const char *pattern, struct str id, char room[128])
 {
     const char *hole = strstr(pattern, "<id>");

@@ -36,7 +36,7 @@ enum cert_kind {
 };
 const char *cert_kind_name(enum cert_kind kind);     /* "replica" */
 const char *cert_kind_id_means(enum cert_kind kind); /* "replica id"; NULL: the kind has no id */
-/* `operator` is accepted for `cluster`. ERR_NOT_FOUND. */
+/* Accepts `operator` for `cluster`. Returns ERR_NOT_FOUND for an unknown name. */
 enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind);
 
 enum {
@@ -77,12 +77,11 @@ struct cert_ca_options {
     bool strict_permissions; /* ERR_DENIED, not a warning, if other users can read the key */
 };
 /* Creates the authority or opens an existing one. Two processes may call this at once: one creates
- * the authority, both open it. Nothing is ever overwritten.
- * Returns ERR_CONFLICT if one of the two files is missing, the key belongs to no root, or a
- * certificate among the roots may not sign. Also returns ERR_CONFLICT if the existing authority is
- * not the rollout authority that was requested, or has another common name. A different `days` is
- * no conflict. Other errors: ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM, ERR_BUSY and file
- * errors. */
+ * the authority, both open it. Nothing is ever overwritten. Returns ERR_CONFLICT if one of the two
+ * files is missing, the key belongs to no root, or a certificate among the roots may not sign. Also
+ * returns ERR_CONFLICT if the existing authority is not the requested rollout authority or has
+ * another common name. A different `days` is no conflict. Other errors: ERR_DENIED, ERR_PARSE,
+ * ERR_INVALID, ERR_NOMEM, ERR_BUSY and file errors. */
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                         struct cert_report *ret_report, struct note *note);
 /* Adds a new root that signs from now on. The old roots stay in ca.pem and stay trusted. ERR_FULL
@@ -99,7 +98,7 @@ bool cert_ca_is_absent(struct fs *fs, const char *dir, struct note *note);
 /* -- leaves -- */
 struct cert_request {
     enum cert_kind kind;
-    struct str id;                    /* set for kinds with an id; A-Z a-z 0-9 - . _ ~ */
+    struct str id;                    /* set for kinds with an id; characters A-Z a-z 0-9 - . _ ~ */
     struct str names[CERT_NAMES_MAX]; /* DNS names and IP addresses, distinguished by their form */
     size_t name_count;                /* 0: localhost, 127.0.0.1, ::1 for kinds with server use */
     uint32_t days;                    /* 0: CERT_LEAF_DAYS; limited to the root's lifetime */

@@ -34,8 +34,7 @@ enum err cert_workers_open(struct fs *fs, const struct cert_workers_options *opt
 /* Accepts NULL. The TLS context stays valid while it is referenced. */
 void cert_workers_close(struct cert_workers *certs);
 
-/* Returns the context: TLS 1.2 or 1.3, ALPN h2. Both sides need a certificate of the CA.
- * Borrowed. */
+/* Returns a borrowed context: TLS 1.2 or 1.3, ALPN h2, both sides with a certificate of the CA. */
 struct tls_context *cert_workers_context(struct cert_workers *certs);
 /* Returns "Generated dev CA at <tls_dir>/ca.pem" if this open created the CA, else "". */
 const char *cert_workers_notice(const struct cert_workers *certs);

@@ -23,7 +23,7 @@ coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str
                              struct str owner);
 /* Makes a list for up to rows_max rows in any order; prim_holders_done sorts them by slot. */
 coord_holders *prim_holders_make(size_t rows_max);
-/* Returns false if out of memory or rows_max is reached. */
+/* Adds a row. Returns false if memory ran out or the list already has rows_max rows. */
 bool prim_holders_add(coord_holders *holders, const coord_holder *like, struct str owner,
                       struct str value);
 void prim_holders_done(coord_holders *holders);

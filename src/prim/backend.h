@@ -41,8 +41,8 @@ static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until
     return left_ns > 0 ? left_ns / PRIM_NS_PER_MS : 0;
 }
 int64_t prim_boottime_ns(void *unused);     /* CLOCK_BOOTTIME */
-uint64_t prim_wall_ms(void);                /* wall clock, for people only; never decides */
-bool prim_kernel_boot_id(coord_id *ret_id); /* id of this boot of this kernel; false: unknown */
+uint64_t prim_wall_ms(void);                /* wall clock for people; no decision uses it */
+bool prim_kernel_boot_id(coord_id *ret_id); /* id of the kernel's present boot; false: unknown */
 /* Identifies the CLOCK_BOOTTIME that this process sees: one boot of one kernel in one time
  * namespace. An unknown id is all zeros, and two unknown ids never count as equal. */
 coord_id prim_boot_id(void);
@@ -93,7 +93,7 @@ struct prim_create {
     struct str owner;               /* "" without a lease */
     int64_t ttl_ms;                 /* 0: no lease */
     coord_id lease_id;              /* random id for the new lease */
-    const struct prim_claim *under; /* not NULL: add the key to this claim's lease; no new lease */
+    const struct prim_claim *under; /* if set, the key joins this claim's lease, no new one */
 };
 struct prim_cas {
     struct str key, value;
@@ -112,7 +112,7 @@ struct prim_acquire {
     struct str group, owner, value;
     uint32_t slot_count, flags, prefer_slot;
     int64_t ttl_ms, cooldown_ms;
-    int64_t wait_ms; /* CAP_FIFO_WAIT only; otherwise 0 because prim waits */
+    int64_t wait_ms; /* set with CAP_FIFO_WAIT; otherwise 0, because prim waits */
     coord_id lease_id;
 };
 
@@ -160,12 +160,12 @@ struct prim_backend_ops {
     prim_holders_fn *holders;
     /* Renews the lease after checking that the claim still holds every key. */
     prim_renew_fn *renew;
-    /* Releases a key (NULL: all and the lease). With attempt > 0 an absent key is OK/already. */
+    /* Releases a key, or with key NULL the whole lease. With attempt > 0, absence is OK/already. */
     prim_release_fn *release;
     /* Takes over an imported lease: checks the lease as renew does, does not extend it, and
      * restores the backend's extra state. *ret_left_ms is the remaining time, or -1 if it is
      * unknown and prim must renew the lease. Returns EXPIRED/deadline if the lease cannot be shown
-     * to be alive. NULL if renew refuses leases that are over: prim then renews. */
+     * to be alive. NULL if renew refuses leases that are over, because prim then renews. */
     prim_adopt_fn *adopt;
 
     /* Fills `feed` from the backend's threads with a snapshot, then changes, until unwatch. After

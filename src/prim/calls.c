@@ -78,7 +78,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return prim_no_memory();
     }
-    /* A request id from the caller may have been granted any time ago. The store is asked for the
+    /* A request with the caller's own id may have been granted long ago. The store is asked for the
      * time left, because counting from now could exceed the lease. */
     if (result.reason == COORD_R_REPLAYED && !frame->own_id) {
         coord_result renewed = prim_renew_now(lease, frame);

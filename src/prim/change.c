@@ -133,7 +133,7 @@ static void change_grant(struct prim_change *c, coord_result *result, int64_t se
     c->grant.granted_ttl_ms = result->granted_ttl_ms = seen->ttl_ms;
 }
 
-/* Returns false if the result is final. */
+/* Runs one turn of the loop. Returns false if the result is final. */
 static bool change_turn(struct prim_change *c, coord_result *result)
 {
     const struct prim_ways *ways = c->backend->ops->ways;

@@ -59,7 +59,7 @@ enum prim_act {
 };
 struct prim_plan {
     enum prim_act act;
-    struct claim_envelope envelope; /* revision and token 0: the backend sets them by `act` */
+    struct claim_envelope envelope; /* with revision and token 0, which the backend sets by `act` */
     coord_result result;            /* returned after the write, or at once if nothing is written */
 };
 
@@ -72,12 +72,12 @@ struct prim_change {
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
     const void *in;                 /* input of the judge */
     void *out;                      /* output of the judge */
-    const struct prim_claim *claim; /* of the holder that renews or releases; otherwise NULL */
+    const struct prim_claim *claim; /* claim of the holder that renews or releases; else NULL */
     const struct prim_claim *held;  /* the lease that the caller claims to hold; NULL: none */
     const struct prim_claim *under; /* a new entry joins this lease; NULL: gets its own lease */
     const coord_id *lease_id;       /* id for a lease that the change may make; NULL: makes none */
     uint64_t expected;              /* the revision that the caller expects; 0: none */
-    struct prim_change *record;     /* record of the group that the change belongs to; or NULL */
+    struct prim_change *record;     /* for a slot: the change of its group's record; else NULL */
     const struct prim_seen *known;  /* the key's record from a list; replaces the first read */
     bool reads;                     /* read-only: no write can be in doubt */
     bool stale;                     /* with `reads`: the read may return older data */
@@ -110,7 +110,7 @@ struct prim_slots {
     struct prim_seen record;
     uint32_t count; /* 0: no such group */
     int64_t cooldown_ms;
-    uint32_t room; /* capacity of `at`; set before begin if slots above `count` are held */
+    uint32_t room; /* capacity of `at`; set before prim_slots_begin if higher slots are held */
     struct prim_seen *at;
     void *own; /* the backend's own data */
 };
@@ -133,8 +133,8 @@ struct prim_ways {
     /* Returns the result for a change of a FOREIGN or barred key. NULL: there are no such keys. */
     coord_result (*foreign)(const struct prim_change *c);
     /* Lists the group whose record is c->key: calls prim_slots_begin, then adds the slots. If
-     * `wanted` is not 0 and is not the group's slot count, it may leave out the slots. Uses c->own.
-     * list_end() is called after every list, also after an error, unless list_end is NULL. */
+     * `wanted` is not 0 and is not the group's slot count, the function may leave out the slots.
+     * Uses c->own. list_end(), if not NULL, is called after every list, also after an error. */
     coord_result (*list)(struct prim_change *c, struct str group, uint32_t wanted,
                          struct prim_slots *slots);
     void (*list_end)(struct prim_slots *slots);

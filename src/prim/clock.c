@@ -23,8 +23,7 @@ int64_t prim_boottime_ns(void *)
 uint64_t prim_wall_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now); /* coarse, because every change reads it and
-                                                         a few ms do not matter */
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now); /* cheap for every change; late by a few ms */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 

@@ -66,7 +66,7 @@ struct prim_feed {
     size_t dead_count;
 
     /* Fields of the reader. */
-    bool begun;                     /* the reader has got an event */
+    bool begun;                     /* the reader has received an event */
     bool in_on_room;                /* on_room is running */
     struct prim_snapshot *snapshot; /* the snapshot being read */
     struct event_item *current;     /* the last returned event points into this item */
@@ -461,7 +461,7 @@ static void feed_show(struct prim_feed *feed, struct event_item *own_event, coor
     if (seen != NULL) seen->delivered = max_u64(seen->delivered, own_event->revision);
 }
 
-/* Under the lock; an event must be queued. */
+/* Takes the next event. Under the lock; an event must be queued. */
 static void feed_take(struct prim_feed *feed, coord_event *ret_event)
 {
     struct list *node;
@@ -490,7 +490,7 @@ static void feed_take(struct prim_feed *feed, coord_event *ret_event)
     }
 }
 
-/* Under the lock. Returns false if no event came in time. */
+/* Waits for an event. Under the lock. Returns false if no event came in time. */
 static bool feed_wait(struct prim_feed *feed, int64_t wait_ms)
 {
     struct timespec until = prim_until_ms(wait_ms > 0 ? wait_ms : 0);

@@ -130,7 +130,7 @@ void prim_keeper_quiet(coord_lease *lease)
 {
     coord_store *store = lease->store;
     if (store->keeper != NULL && pthread_equal(store->keeper->timer_thread, pthread_self())) {
-        /* A pending on_lost of another lease is cancelled when called from inside an on_lost. */
+        /* Inside an on_lost, releasing another lease cancels the pending on_lost of that lease. */
         if (store->keeper->reporting != lease) {
             lease->unreported = false;
             list_remove(&lease->due);
@@ -151,7 +151,7 @@ void prim_keeper_quiet_if_running(coord_lease *lease)
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
-/* Called with the lock held; returns with the lock held. */
+/* Unpins the lease. Called with the lock held; returns with the lock held. */
 static void unpin(coord_store *store, coord_lease *lease)
 {
     if (!prim_lease_unpin(lease)) return;

@@ -39,7 +39,7 @@ struct coord_lease {
     bool gone;     /* the last caller reference was dropped */
     struct held_set *set;
     int64_t sent_ns;     /* when the newest answered renewal was sent; determines safe_until */
-    int over;            /* 0, or the reason why the lease is over; final */
+    int over;            /* reason why the lease is over, 0 while it lives; final once set */
     uint64_t over_token; /* token of the present holder, if the store named it */
     bool release_done;
     uint32_t changes; /* number of changes of the set; an older request may get EXPIRED */
@@ -65,7 +65,8 @@ coord_lease *prim_lease_make(coord_store *store, const struct prim_claim *claim,
 
 /* The keeper's reference to the memory, under store->lock. Dropping the caller's last reference
  * thus ends the keeping even if a renewal hangs. prim_lease_pin returns false if no caller
- * reference is left. unpin returns true if the caller must free the memory, without the lock. */
+ * reference is left. prim_lease_unpin returns true if the memory must be freed, without the
+ * lock. */
 bool prim_lease_pin(coord_lease *lease);
 bool prim_lease_unpin(coord_lease *lease);
 void prim_lease_free(coord_lease *lease);
@@ -89,11 +90,11 @@ int64_t prim_safe_until(int64_t sent_ns, int64_t ttl_ms);
 /* Adds or drops a key. Returns false without changes if out of memory. Under store->lock. */
 bool prim_lease_add_key(coord_lease *lease, const struct prim_held *like);
 void prim_lease_drop_key(coord_lease *lease, struct str key);
-/* Checks that a call on `store` can use this handle. INVALID/handle or /other_store, EXPIRED. */
+/* Checks that a call on `store` may use the handle, else INVALID/handle, /other_store, EXPIRED. */
 coord_result prim_lease_check_use(coord_store *store, coord_lease *lease);
 
 /* -- keeper.c -- */
-/* Keeps leases alive. One timer thread decides and calls on_lost; it does no I/O. Up to
+/* Keeps leases alive. One timer thread decides and calls on_lost, but does no I/O. Up to
  * KEEPER_WORKERS_MAX threads renew, so that a renewal that hangs does not delay other renewals.
  *
  * Functions marked "locked" are called under store->lock. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups over change.h: one key per slot, and a record "g/.group" with the slot count. A list shows
- * which slot to try, and the conditional write of that slot's key decides. So a slot never has two
- * holders. Where the record and the slots cannot be changed in one step, a group can only grow. */
+/* Groups of slots over change.h: one key per slot, and a record "g/.group" with the slot count. A
+ * list shows which slot to try, and the conditional write of that slot's key decides. So a slot
+ * never has two holders. Where the record and the slots cannot be changed in one step, a group can
+ * only grow. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -25,7 +26,7 @@ static coord_result group_absent(void)
 
 /* -- the record ------------------------------------------------------------------------------- */
 
-/* A slot_count of 0 means that there is no group. */
+/* Reads a group's record. A slot_count of 0 means that there is no group. */
 static coord_result group_record_read(const struct prim_seen *record,
                                       struct envelope_group *ret_group)
 {

@@ -349,7 +349,7 @@ static coord_result check_options(const coord_options *options)
     return prim_ok(COORD_R_NONE);
 }
 
-/* Without guards, only renewals detect the loss of a key. */
+/* Opens the guards, if possible. Without guards, only renewals detect the loss of a key. */
 static coord_result open_guards(coord_store *store)
 {
     const struct prim_backend_ops *ops = store->backend->ops;

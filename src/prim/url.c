@@ -23,7 +23,7 @@ static bool is_scheme(const char *text)
     return *text >= 'a' && *text <= 'z' && text[strspn(text, alphabet)] == '\0';
 }
 
-/* Checks a parameter name. Error texts repeat it, so it must not contain control characters. */
+/* Checks a parameter name. Error texts repeat the name, so it must have no control characters. */
 static bool is_name(const char *text)
 {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789_";

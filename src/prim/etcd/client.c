@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC thread to etcd and the headers of every request. With the header hasleader, a member
- * without majority refuses the call at once. If the URL has a user, the token of Authenticate is
- * added. */
+ * without majority refuses the call at once. For a URL with a user, it adds a token. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -91,8 +90,7 @@ static void authenticate(struct grpc_thread *grpc_thread)
                  grpc_now(grpc_thread) + AUTHENTICATE_MS * (int64_t)NS_PER_MS);
     request.name = c->user;
     request.password = c->password;
-    (void)message_write(&request.base, &op->request, NULL); /* without memory the request fails as
-                                                               one with an empty name */
+    (void)message_write(&request.base, &op->request, NULL); /* fails at etcd if memory ran out */
     op->bare = op->idempotent = true;
     op->done = token_done;
     grpc_op_begin(grpc_thread, op);

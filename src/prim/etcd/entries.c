@@ -2,9 +2,9 @@
 /* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3. Its
  * Else branch returns the entry that prevents the write, so no second read is needed.
  *
- * A lease is granted before the transaction that uses it, and kept for all attempts of a call. It
- * is revoked after a final answer that does not use it. If the outcome is in doubt, the lease is
- * not revoked, because a repeat uses it. */
+ * A lease is granted before the transaction that uses it, and kept for all attempts of a call. The
+ * lease is revoked after a final answer that does not use it. If the outcome is in doubt, the lease
+ * is not revoked, because a repeat uses it. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -157,7 +157,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
     etcd_range(txn, true, key, STR_EMPTY);
 }
 
-/* Completes a transaction that was applied. */
+/* Sets c->seen after the transaction was applied. */
 static void entries_applied(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
 {
     const struct prim_seen old = c->seen;

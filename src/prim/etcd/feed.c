@@ -434,7 +434,7 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
-    *f->chunks_end = chunk; /* before the first lease answer can arrive */
+    *f->chunks_end = chunk; /* appended before the first lease answer can arrive */
     f->chunks_end = &chunk->next;
     return true;
 }

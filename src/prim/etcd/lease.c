@@ -136,7 +136,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
         result = grant(b, call, lease, seconds);
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
-            /* An earlier attempt granted it, age unknown: renew the lease and learn its TTL. */
+            /* The lease is of an earlier attempt, age unknown: renew it and learn its TTL. */
             alive = etcd_keep_alive(b, lease, call->deadline_ns, ret_sent_ns);
             if (alive.code == COORD_EXPIRED) continue;
             if (alive.code != COORD_OK) return alive;

@@ -3,7 +3,7 @@
  *
  * A change holds the lock of its key from its first read to its last write. A call on a group holds
  * the bucket lock exclusively. So no write loses a race, except on a network file system without
- * locks: on it, the client that links the new name first wins.
+ * locks. There the client that links the new name first wins.
  *
  * Invariants: a lease record is written before the head that names it. Before another holder gets
  * an entry, the old lease is marked dead or its lost count is raised. Caller's thread. */
@@ -201,7 +201,7 @@ static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_wh
                                           : PRIM_WROTE_NOT; /* the lease is over by now */
 }
 
-/* Makes the holder of a lease that loses this entry check its heads at the next renewal. */
+/* Makes the holder that loses this entry check the heads of its lease at the next renewal. */
 static coord_result loss_raise(const struct prim_change *c)
 {
     const struct prim_seen *seen = &c->seen;
@@ -259,7 +259,7 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
         head.create_revision = file->head.create_revision;
         head.changes = file->head.changes + 1;
     }
-    if (plan->act == PRIM_ACT_BURY) { /* the holder can learn how its lease ended */
+    if (plan->act == PRIM_ACT_BURY) { /* the tombstone shows the holder how its lease ended */
         head.flags ^= HEAD_LIVE | HEAD_TOMBSTONE;
         if (c->seen.token != 0 && !store->settings.sync_always) head.flags ^= HEAD_DURABLE;
         head.lease_id = file->head.lease_id;

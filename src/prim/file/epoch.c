@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FORMAT, the epoch of this boot and the revision floor (store.h). Runs on the thread that opens
- * the store; the floor also on the collector's thread.
+/* The file FORMAT, the epoch of this boot and the revision floor (store.h). Runs on the thread that
+ * opens the store; the floor also on the collector's thread.
  *
  * Invariants: these files are replaced as a whole and durably. The epoch grows with each boot
  * before any head of that boot is written. The floor never decreases. */

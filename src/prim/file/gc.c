@@ -21,7 +21,7 @@
 enum {
     ROUND_MS = 60000,
     TEMP_OLD_S = 3600,
-    FLOOR_STEP = 4096, /* the floor is raised in steps, because each raise is a sync */
+    FLOOR_STEP = 4096, /* the floor is raised in steps, because each raise costs a sync */
     REFERENCES_MAX = 1 << 20,
 };
 

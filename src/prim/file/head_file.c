@@ -131,7 +131,7 @@ static int link_unnamed(int fd, int dir, const char *name)
     return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
 }
 
-/* A network file system has no rename that fails if the new name exists, so it gets a link. */
+/* A network file system cannot rename without replacing, so publishing uses a link there. */
 static int publish_new(struct bucket *bucket, struct temp *temp, const char *name, bool network)
 {
     if (!temp->named) return link_unnamed(temp->fd, bucket->heads, name);

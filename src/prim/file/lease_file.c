@@ -2,8 +2,8 @@
 /* Lease records (lease_file.h): the table of this process's leases, the decision whether a lease is
  * over, and renewals.
  *
- * Invariants: a record is read and written under its record lock only. A lease found over is marked
- * dead before its entries get another holder. Any thread; the table has a mutex. */
+ * Invariants: a record is read and written under its record lock only. A lease that is over is
+ * marked dead before its entries get another holder. Any thread; the table has a mutex. */
 #include "prim/file/lease_file.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* Lease records: the files s/<id>, overwritten in place. A renewal locks, reads, writes and unlocks
  * a record through a descriptor that is kept open. A renewal uses no directory and no sync.
  *
- * The kept descriptor also holds the liveness lock. A lease is valid without them: when descriptors
- * run short, or after an import, a renewal opens the record again. */
+ * The kept descriptor also holds the liveness lock. A lease is valid without the two: when
+ * descriptors run short, or after an import, a renewal opens the record again. */
 #ifndef PRIM_FILE_LEASE_FILE_H
 #define PRIM_FILE_LEASE_FILE_H
 #include "prim/file/store.h"
@@ -51,7 +51,7 @@ struct lease_verdict {
     bool released;       /* over because its holder released it */
     int64_t deadline_ns; /* if live, the end without renewal; if over, the end, or 0 if unknown */
 };
-/* Judges the lease and marks it dead if it is over. UNAVAILABLE/timeout, UNAVAILABLE/storage. */
+/* Judges the lease and marks it dead if it is over. Fails with UNAVAILABLE/timeout or /storage. */
 coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,
                    struct lease_verdict *ret_verdict);
 

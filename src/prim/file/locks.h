@@ -23,7 +23,7 @@ struct locked {
 };
 #define LOCKED_NONE ((struct locked){.bucket_fd = -1, .key_fd = -1})
 
-/* Locks a bucket. OK, UNAVAILABLE/timeout, UNAVAILABLE/storage. After any result call unlock(). */
+/* Locks a bucket: OK, UNAVAILABLE/timeout or /storage. After any result, call unlock(). */
 coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool alone,
                          int64_t until_ns, struct locked *locked);
 /* Locks a key. The bucket lock must be held. The text of a timeout names the holder's pid. */

@@ -95,7 +95,7 @@ struct floor_record {
 struct shape;
 extern const struct shape lease_shape, lock_shape, epoch_shape, floor_shape;
 size_t record_encode(const struct shape *shape, const void *record, char out[RECORD_MAX]);
-/* Returns ERR_CORRUPT for a damaged or another kind of record; *ret_record is then unchanged. */
+/* Returns ERR_CORRUPT if `bytes` is damaged or of another kind, and leaves *ret_record as is. */
 enum err record_decode(const struct shape *shape, struct str bytes, void *ret_record);
 
 /* The value of a group record. All slots that were ever used are below `slots_high`. */

@@ -15,7 +15,7 @@
 
 enum {
     FILE_TTL_MIN_MS = 100,
-    BUCKETS_KEPT_MAX = 64, /* with three open descriptors each; other buckets are opened again */
+    BUCKETS_KEPT_MAX = 64, /* kept with 3 descriptors each; other buckets are opened again */
     KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,

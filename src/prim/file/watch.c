@@ -276,10 +276,10 @@ static bool add_to_snapshot(const struct track *track, const struct head *head,
     return !live || prim_snapshot_add(snapshot, &entry);
 }
 
-/* Reads a head and reports news; adds a live entry to `snapshot` if given. Returns false if memory
- * or descriptors ran out; the head must then be read again. With `alone`, also returns false for an
- * unreadable head, because a single key must not be reported absent. One unreadable head does not
- * stop a bucket. */
+/* Reads a head and reports a change; adds a live entry to `snapshot` if given. Returns false if
+ * memory or descriptors ran out; the head must then be read again. With `alone`, also returns false
+ * for an unreadable head, because a single key must not be reported absent. One unreadable head
+ * does not stop a bucket. */
 static bool look(struct hub *hub, struct place *place, const char *name, bool alone,
                  struct prim_snapshot *snapshot)
 {
@@ -348,7 +348,7 @@ static bool scan_place(struct hub *hub, struct place *place, struct prim_snapsho
 static void send_snapshot(struct hub *hub, struct watch *watch)
 {
     struct prim_snapshot *snapshot = prim_snapshot_open(watch->feed);
-    if (snapshot == NULL) { return; } /* still due: tried again in the next turn */
+    if (snapshot == NULL) { return; } /* the snapshot is still due; the next turn tries again */
     bool good = watch->name[0] == '\0' ? scan_place(hub, watch->place, snapshot)
                                        : look(hub, watch->place, watch->name, true, snapshot);
     if (!good) {

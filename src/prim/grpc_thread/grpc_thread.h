@@ -26,7 +26,7 @@ struct grpc_scheme {     /* describes a store's URL, also for error texts */
     const char *secure;  /* the scheme that means TLS, or NULL */
     const char *tls;     /* how a URL requests TLS: "etcds:// or tls=1" */
 };
-/* Reads hosts, tls=, ca=, cert=, key=, and coord_options' certificates. INVALID/url with text. */
+/* Reads hosts, tls=, ca=, cert=, key= and coord_options' certificates, or returns INVALID/url. */
 coord_result grpc_servers_read(const struct prim_open *in, const struct grpc_scheme *words,
                                struct grpc_servers *ret_servers);
 
@@ -37,7 +37,7 @@ struct latch {
     bool open;
 };
 void latch_init(struct latch *latch);
-void latch_wait(struct latch *latch); /* only once; also destroys the latch */
+void latch_wait(struct latch *latch); /* call once; also destroys the latch */
 void latch_open(struct latch *latch);
 
 /* -- the thread -- */

@@ -24,7 +24,7 @@ struct grpc_thread_op {
     bool hurried;    /* fail when every address has failed; do not wait */
     bool waits;      /* the call waits at the server, so silence does not mean failure */
     bool bare;       /* a call of the store itself: sent without the headers of `prepare` */
-    void (*done)(struct grpc_thread_op *op); /* on the loop thread; NULL: grpc_op_run waits */
+    void (*done)(struct grpc_thread_op *op); /* runs on the loop thread; NULL: grpc_op_run waits */
     void *owner;
     /* The answer. */
     enum err err; /* as in struct rpc_outcome */
@@ -42,7 +42,7 @@ struct grpc_thread_op {
     uint64_t slice_ms;
     bool doubt; /* an attempt was sent and its outcome is unknown */
     bool again;
-    bool refused; /* `refused` has begun the call again once already */
+    bool refused; /* the `refused` hook has already begun the call again */
 };
 void grpc_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns,
                   size_t request_max, size_t response_max);

@@ -126,7 +126,7 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
         write.n = write.over->n + (plan->act != PRIM_ACT_RENEW);
         write.create_n = plan->act == PRIM_ACT_BURY ? write.n : write.over->create_n;
     } else if (write.over) {
-        /* Replacing a holder without a tombstone skips a number; watchers use it for the expiry. */
+        /* A change of holder without a tombstone skips a number, which watchers use for expiry. */
         write.n = write.create_n = write.over->n + (kube_lease_is_tombstone(write.over) ? 1 : 2);
     }
     if (plan->act == PRIM_ACT_UPDATE && plan->envelope.flags & ENVELOPE_LEASED)

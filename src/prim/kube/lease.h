@@ -23,7 +23,7 @@ enum {
     LEASE_BODY_MAX = 1 << 20,
 };
 
-/* The first 40 characters of the text's SHA-256 in lower-case base32. */
+/* Computes the first 40 characters of the text's SHA-256 in lower-case base32. */
 void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP]);
 void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" and the hash */
 

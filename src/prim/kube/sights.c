@@ -119,7 +119,7 @@ int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, 
 {
     const struct sight *sight = sights_find(sights, key);
 
-    /* Waits until a new object gets a later creation second than the deleted object had. */
+    /* Returns the wait until a new object gets a later creation second than the deleted one. */
     if (!sight || !sight->absent) return 0;
     int64_t since_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
     return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;

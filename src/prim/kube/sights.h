@@ -26,7 +26,7 @@ void kube_sights_deinit(struct sights *sights);
 
 /* Records the state from a read or an answered write. `sent_ns` is before the request was sent,
  * `got_ns` is after the answer arrived. An interval counts from the end of the first request to the
- * start of the last. Out of memory nothing is recorded, which is safe. */
+ * start of the last. If memory ran out, nothing is recorded, which is safe. */
 void kube_sights_note(struct sights *sights, struct str key, const struct kube_lease_view *view,
                       int64_t got_ns);
 /* Records that a read found no object. */

@@ -264,7 +264,7 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
-/* Writes a record. *ret_record is the key's record before the call, and after the call. */
+/* Writes a record. *ret_record is the key's old record before the call, and the new one after. */
 static enum prim_wrote records_put(struct memory_shared *s, const struct prim_change *c,
                                    const struct prim_plan *plan, struct memory_record **ret_record,
                                    coord_result *ret_why)

@@ -5,9 +5,9 @@
  *   memory.c    open and close, the step around each call, watches, the thread that ends leases
  *   records.c   records and leases in the form that prim/change.h needs
  *
- * The mutex is recursive. A call holds it from its first read to its last write, so each call is
- * atomic and the loop of prim/change.c runs once. Before its first read, a call ends every expired
- * lease, so no call finds an entry whose lease is over.
+ * The mutex is recursive. A call holds the mutex from its first read to its last write, so each
+ * call is atomic and the loop of prim/change.c runs once. Before its first read, a call ends every
+ * expired lease, so no call finds an entry whose lease is over.
  *
  * One counter numbers all changes of the store, so revisions of different keys can be compared. */
 #ifndef PRIM_MEMORY_SHARED_H
@@ -74,7 +74,7 @@ static inline struct memory_shared *memory_shared_of(struct prim_backend *backen
 /* -- memory.c -- */
 coord_result memory_open(const struct prim_open *in, const struct memory_limits *limits,
                          struct prim_backend **ret_backend);
-/* The step around a call; steps may be nested. */
+/* Begin and end the step around a call. Steps may be nested. */
 void memory_enter(struct memory_shared *shared);
 void memory_leave(struct memory_shared *shared);
 void memory_publish(struct memory_shared *shared, const struct prim_event *event);

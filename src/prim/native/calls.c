@@ -268,8 +268,8 @@ static uint64_t first_token(const struct prim_claim *claim)
     return claim->count ? claim->held[0].token : NO_TOKEN;
 }
 
-/* Any token of the lease identifies it. If another thread has just released the first key, the last
- * key's token decides. */
+/* Any token of a lease identifies the lease. If another thread has just released the first key, the
+ * last key's token decides. */
 static bool needs_last_token(const struct prim_claim *claim, const coord_result *result)
 {
     return claim->count > 1 && result->code == COORD_EXPIRED && result->reason == COORD_R_REVOKED;

@@ -98,8 +98,8 @@ coord_result native_other_store(struct native_backend *b);
 
 /* -- calls.c -- */
 extern const struct prim_backend_ops native_ops;
-/* Reads an entry. With OK, *ret_found is 1 (found) or 0 (absent). Any other result leaves this
- * open. The entry is in `arena`, which the caller must close. */
+/* Reads an entry. With OK, *ret_found is 1 (found) or 0 (absent). After any other result *ret_found
+ * is unknown. The entry is in `arena`, which the caller must close. */
 coord_result native_look(struct native_backend *b, const struct prim_call *call, struct str key,
                          bool stale, struct arena *arena, int *ret_found,
                          struct native_entry *ret_entry);

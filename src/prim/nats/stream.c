@@ -101,7 +101,7 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
 }
 
-/* A cluster that is forming does not answer, or reports no leader or no place yet. */
+/* A cluster that is forming does not answer, or reports no leader or no place for the stream. */
 static bool is_forming(const coord_result *result, const struct jet_error *error)
 {
     return (result->code == COORD_UNAVAILABLE && result->reason == COORD_R_TIMEOUT) ||

@@ -22,7 +22,7 @@ struct watch {
     atomic_bool stopped;
     char filter[JET_SUBJECT_CAP];
 
-    pthread_mutex_t lock; /* guards whether the run is open: unwatch interrupts its wait */
+    pthread_mutex_t lock; /* guards whether the run is open, because unwatch interrupts its wait */
     struct jet_run run;
     int64_t heard_ns;
     struct prim_snapshot *snapshot; /* snapshot being collected */
@@ -32,7 +32,7 @@ struct watch {
 
 /* -- keys ------------------------------------------------------------------------------------- */
 
-/* Returns false if the key was not live. */
+/* Forgets a live key. Returns false if the key was not live. */
 static bool forget(struct watch *watch, struct str key)
 {
     void *live = map_remove(&watch->live, key);
