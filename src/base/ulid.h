@@ -24,10 +24,10 @@ void ulid_text(const struct ulid *ulid, char text[ULID_TEXT_CAP]);
 int ulid_compare(const struct ulid *a, const struct ulid *b);
 wall_time ulid_time(const struct ulid *ulid);
 
-/* Makes ULIDs that grow. If two are made in one millisecond, or the clock goes back, the second
- * keeps the last time and increments the random part. The caller supplies the time and ten random
- * bytes. A time above 48 bits is capped. ERR_FULL means that the random part would overflow; a call
- * in the next millisecond succeeds. A zeroed maker is ready for use. */
+/* Makes ULIDs that grow. If two ULIDs are made in one millisecond, or the clock goes back, the
+ * second keeps the last time and increments the random part. The caller supplies the time and ten
+ * random bytes. A time above 48 bits is capped. ERR_FULL means that the random part would overflow;
+ * a call in the next millisecond succeeds. A zeroed maker is ready for use. */
 struct ulid_maker {
     struct ulid last;
     bool used;

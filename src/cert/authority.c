@@ -188,7 +188,7 @@ static enum err authority_check_options(const struct cert_ca_options *options, s
     return ERR_INVALID;
 }
 
-/* Checks that an existing authority is the requested one. The caller compares its lifetime. */
+/* Checks that an existing authority matches the request. The caller compares its lifetime. */
 static enum err authority_check_same(const struct cert_authority *authority,
                                      const struct cert_ca_options *options, struct note *note)
 {

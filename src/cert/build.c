@@ -27,7 +27,7 @@ struct recipe {
     const char *uri, *second_uri;
     const char *dns; /* always included, before the requested names */
     const char *use; /* extended key usage */
-    bool serves;     /* without requested names it gets localhost and its addresses */
+    bool serves;     /* without requested names, the names are localhost and its addresses */
     bool plain;      /* no basic constraints, as workers.md 17.1 specifies */
 };
 #define USE_BOTH "serverAuth,clientAuth" /* one certificate for all connections of a process */

@@ -35,7 +35,7 @@ enum cert_kind {
     CERT_KIND_COUNT
 };
 const char *cert_kind_name(enum cert_kind kind);     /* "replica" */
-const char *cert_kind_id_means(enum cert_kind kind); /* "replica id"; NULL: the kind has no id */
+const char *cert_kind_id_means(enum cert_kind kind); /* for example "replica id"; NULL if no id */
 /* Accepts `operator` for `cluster`. Returns ERR_NOT_FOUND for an unknown name. */
 enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind);
 

@@ -9,7 +9,7 @@
  *   backend   Does one atomic step at the authority. Recognises its own request id in stored data,
  *             answers OK/replayed, so that a retry with the same id is safe. After a lost reply,
  *             finds out the outcome within its deadline, else UNAVAILABLE + MAYBE_APPLIED.
- *   prim      Retries such a result with the same request id. Owns handles, safe_until, the keeper,
+ *   prim      Retries an unclear result with the same request id. Owns handles, safe_until, keeper,
  *             waiting for a slot (unless CAP_FIFO_WAIT), the bounded event queue of a watch,
  *             asynchronous calls, fork detection.
  * No state of a lease exists only in a backend's memory. A claim is plain data, so that it can be
@@ -50,7 +50,7 @@ coord_id prim_boot_id(void);
 /* What a backend may report to the store. Any backend thread may report at any time until close()
  * returns, also under a backend lock, because the store calls no backend under its own lock. */
 struct prim_host {
-    /* The authority reports that this lease or a key of it is gone. Reasons of EXPIRED only. */
+    /* The authority reports the loss of this lease or a key of it; `reason` is one of EXPIRED. */
     void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);
     /* The open store lost a capability (C4). All its leases are lost, and it grants no more. */
     void (*degraded)(struct prim_host *host, const char *why);
@@ -93,7 +93,7 @@ struct prim_create {
     struct str owner;               /* "" without a lease */
     int64_t ttl_ms;                 /* 0: no lease */
     coord_id lease_id;              /* random id for the new lease */
-    const struct prim_claim *under; /* if set, the key joins this claim's lease, no new one */
+    const struct prim_claim *under; /* the key joins this claim's lease; NULL: joins none */
 };
 struct prim_cas {
     struct str key, value;

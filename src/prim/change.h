@@ -31,8 +31,8 @@ struct prim_seen {
     struct claim_envelope envelope; /* set if LIVE or TOMBSTONE; owned by the backend */
     uint64_t revision, create_revision;
     uint64_t token;          /* token of the lease; 0: not leased */
-    int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased or unknown. If EXPIRED, left_ms
-                              * is the slot's remaining cool-down */
+    int64_t ttl_ms, left_ms; /* TTL and time left; left_ms -1: no lease, or unknown. If EXPIRED,
+                              * left_ms is the slot's remaining cool-down */
     uint64_t sequence;       /* the record's version in the backend, if it is a number */
     const void *record;      /* the backend's own form of the record */
 };
@@ -93,7 +93,7 @@ struct prim_change {
     bool doubt;              /* a write of this request may have been applied */
     int64_t doubt_sent_ns;   /* time before this call sent its first write in doubt; 0: none */
     int64_t sent_ns;         /* time before the last write was sent */
-    struct prim_grant grant; /* with OK: the entry after the change */
+    struct prim_grant grant; /* the entry after the change, if the result is OK */
     void *own;               /* the backend's own data */
 };
 /* The backend calls this if the write sent at sent_ns may have been applied. */

@@ -369,7 +369,7 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
     if (feed->ended) {
         prim_snapshot_close(own_snapshot);
     } else {
-        /* The snapshot was not requested, so the reader must get RESYNC before it. */
+        /* The snapshot was not requested, so the reader must get RESYNC first. */
         if (feed->need == NEED_NOTHING) feed_lose(feed, NEED_SNAPSHOT);
         if (seen_from(feed, own_snapshot)) {
             own_snapshot->as_of = feed->as_of = as_of;

@@ -35,8 +35,8 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     core->seen_ns = now_ns;
     if (event.ours) core->busy = false;
     if (core->over) return out;
-    /* Checked before the event: the holder may have acted on coord_check() returning EXPIRED, so an
-     * answer after safe_until must not revive the lease. */
+    /* Checks safe_until before the event, because the holder may have acted on coord_check()
+     * returning EXPIRED. An answer after safe_until must not revive the lease. */
     out.late = now_ns >= core->safe_until_ns;
     if (out.late || event.kind == KEEPER_REFUSED) {
         out.lost = true;

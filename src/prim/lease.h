@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A lease handle. It is reference counted, usable from many threads, and final once the lease is
- * over.
+/* A lease handle is reference counted, usable from many threads, and final once the lease is over.
  *
  * The keys of a lease are an immutable set that is replaced as a whole. A renewal under way thus
  * keeps its own view while another thread adds or drops a key. */

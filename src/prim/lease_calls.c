@@ -104,7 +104,7 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
     return result;
 }
 
-/* Begins a release. From here on the claim counts as given up, whatever the result. */
+/* Begins a release. The claim counts as given up from now on, whatever the result is. */
 static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
 {
     coord_store *store = lease->store;

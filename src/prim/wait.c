@@ -88,7 +88,7 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
         if (!prim_pause_ms(waiter->store, 0)) return false;
         if (waiter->view.ended) {
-            /* An ended watch would return at once forever. The next round opens a new watch. */
+            /* An ended watch would end every wait at once. The next round opens a new watch. */
             waiter_close(waiter);
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }

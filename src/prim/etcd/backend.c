@@ -2,7 +2,7 @@
 /* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities. Runs
  * on the caller's thread.
  *
- * Invariant: opening has got a cluster id and made a read that needs a leader and permissions. */
+ * Invariant: opening fails without a cluster id or a read that needs a leader and permissions. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -38,7 +38,7 @@ void etcd_client_close(struct etcd_client *client);
 bool etcd_client_forget_token(struct etcd_client *client);
 
 enum {
-    ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* twice the size of 1,024 slots of largest values */
+    ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* twice 1,024 slots with values of maximum size */
     ETCD_REQUEST_MAX = 4 * 1024 * 1024,
 };
 void etcd_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns);

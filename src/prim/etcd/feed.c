@@ -61,7 +61,7 @@ struct etcd_feed {
     struct etcd_key cursor;
     int64_t revision;
     struct timer again;
-    /* For the thread that opens the watch. */
+    /* The thread that opens the watch waits with these fields. */
     int64_t open_deadline_ns;
     struct latch *opening; /* opened after the first snapshot */
     coord_result opened;

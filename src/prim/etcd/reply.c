@@ -118,7 +118,7 @@ coord_result etcd_failure(const struct grpc_thread_op *op, bool writes)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
     result = prim_answer(COORD_UNAVAILABLE, reason, "etcd: %s",
                          op->text[0] ? op->text : err_text(op->err));
-    /* If this write reached the quota, the error is reported after the write was applied. */
+    /* If this write exceeds the quota, etcd reports the error after applying the write. */
     if (writes && (op->err == ERR_UNKNOWN || reason == COORD_R_QUOTA))
         result.flags |= COORD_F_MAYBE_APPLIED;
     return result;

@@ -106,7 +106,7 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
     lease_free(other);
 }
 
-/* Locks the liveness byte: the lock shows that the process lives while the descriptor is open. */
+/* Locks the liveness byte. While the descriptor is open, the lock shows that the process lives. */
 static void lock_liveness(struct lease *lease)
 {
     if (!lease->alive_locked)

@@ -37,7 +37,7 @@ int lock_byte(struct file_store *store, int fd, uint64_t byte, enum lock_kind ki
 /* Opens a lock file or record for writing, or creates it. Returns -1 with errno on failure. */
 int lock_open(const struct file_store *store, int dir, const char *name);
 
-/* Random pauses between 0.2 and 10 ms that grow each time. Returns false at the deadline. */
+/* Random pauses of 0.2 to 10 ms that grow each time. pause_until() is false at the deadline. */
 struct pause {
     int64_t longest_ns;
 };

@@ -73,7 +73,7 @@ struct collector;
 struct file_settings {
     bool sync_always, early_death, create_only;
     int64_t lock_timeout_ms, tombstone_keep_ms;
-    mode_t mode; /* of directories; files get the mode without execute bits */
+    mode_t mode; /* mode of directories; files get the mode without execute bits */
 };
 
 struct file_store {
@@ -197,7 +197,7 @@ struct medium {
     const char *known; /* "NFS", or NULL */
 };
 /* Identifies the file system by statfs and, if it lists the mount, the mount table. Both must
- * agree. OK, or UNSUPPORTED/file_system. */
+ * agree, else UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
 /* Probes, in store->meta, the system calls that the guarantees rely on. For create-only, probes
  * that link() does not replace a file. UNSUPPORTED/file_system names the probe. Sets store->poll if
@@ -215,7 +215,7 @@ coord_result admission_clock(void);
  * directories and `damaged`. A create-only store has neither that lock nor epochs. UNAVAILABLE,
  * INVALID/url, UNSUPPORTED. */
 coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns);
-/* Reads the highest revision ever collected, or 0. Returns 0 or errno (EBADMSG: damaged). */
+/* Reads the floor, the highest removed revision, or 0. Returns 0 or errno (EBADMSG: damaged). */
 int floor_read(struct file_store *store, uint64_t *ret_floor);
 /* Raises the floor durably and never lowers it. meta/recover.lk allows one process at a time. */
 int floor_raise(struct file_store *store, uint64_t floor);

@@ -46,8 +46,8 @@ struct grpc_thread_op;
 struct grpc_hooks { /* functions of a store; all run on the loop thread */
     const char *thread_name;
     uint32_t attempts_max; /* attempts of a call within one slice */
-    /* Adds a store's headers to a call. Returns false if they are not available yet; the store then
-     * keeps the call and begins it later. May be NULL. */
+    /* Adds a store's headers to a call. Returns false if the headers are not available yet; the
+     * store then begins the call later. May be NULL. */
     bool (*prepare)(struct grpc_thread_op *op, struct rpc_call_options *options);
     /* Returns true if the store handled the error and will begin the call again. May be NULL. */
     bool (*refused)(struct grpc_thread_op *op, const struct rpc_outcome *outcome);

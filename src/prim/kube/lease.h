@@ -44,7 +44,7 @@ struct kube_lease_view {
     struct str acquired;       /* acquireTime unchanged; borrowed from the object */
     struct str key;            /* from the annotation; borrowed */
 };
-/* Fails with ERR_CORRUPT (damaged, or not of this library) or ERR_NOMEM. `prefix`: of labels. */
+/* Fails with ERR_CORRUPT (damaged or foreign) or ERR_NOMEM. `prefix` is the labels' prefix. */
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct kube_lease_view *ret_view, struct note *note);
 void kube_lease_view_deinit(struct kube_lease_view *view); /* accepts a zeroed or deinited view */

@@ -50,7 +50,7 @@ static void kube_close_store(struct prim_backend *backend)
 static const struct prim_backend_ops ops = {
     .name = "k8s",
     .renewals_max = 20,
-    .guards_max = 64, /* each watch is a connection and a thread */
+    .guards_max = 64, /* limited, because each watch is a connection and a thread */
     .capabilities = kube_caps,
     PRIM_CHANGE_OPS,
     .create = prim_change_create,

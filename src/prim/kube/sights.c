@@ -129,7 +129,7 @@ void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc
 {
     struct sight *sight = sights_touch(sights, key);
 
-    if (sight) { /* without a sight the next renewal reads first */
+    if (sight) { /* without a sight the next renewal must first read the object */
         kube_doc_deinit(&sight->kept);
         sight->kept = *own_doc;
         *own_doc = (struct doc){0};

@@ -20,7 +20,7 @@ struct kube_store {
     char *namespace_;
     char prefix[LEASE_PREFIX_MAX + 1];
     char id_text[PRIM_ID_TEXT_CAP];
-    char boot[PRIM_ID_TEXT_CAP]; /* boot id of that clock; "": unknown */
+    char boot[PRIM_ID_TEXT_CAP]; /* boot id of this process's clock; "": unknown */
     bool can_watch;
 
     pthread_mutex_t lock; /* of the fields below */

@@ -5,12 +5,12 @@
  *   reply.c     decoding of answers                  calls.c     entries, leases and slots
  *   feed.c      resumable watches, also for prim/guard.c
  *
- * One thread talks to the coordinators (prim/grpc_thread), over a channel that follows the
- * leader. Every call may be repeated: the server recognises repeated writes by their request,
- * and repeated reads and renewals are harmless. So a replica that is cut off, stopped or slow
- * costs a call only a slice of its time. After a slice without an answer the channel switches to
- * the next server. The streams and the calls that wait for a slot follow, and the server keeps
- * their place in the queue. */
+ * One thread talks to the coordinators (prim/grpc_thread), over a channel that follows the leader.
+ * Every call may be repeated: the server recognises repeated writes by their request, and repeated
+ * reads and renewals are harmless. So a replica that is cut off, stopped or slow costs a call only
+ * a slice of its time. After a slice without an answer the channel switches to the next server. The
+ * streams and the calls that wait for a slot switch, too, and the server keeps their place in the
+ * queue. */
 #ifndef PRIM_NATIVE_INTERNAL_H
 #define PRIM_NATIVE_INTERNAL_H
 #include "prim/grpc_thread/stream.h"

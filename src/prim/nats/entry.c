@@ -212,8 +212,8 @@ const struct prim_ways jet_ways = {.begin = entry_begin,
 /* -- claims ----------------------------------------------------------------------------------- */
 
 /* Imports a claim. The server ends a claim some time after its TTL and would accept a renewal until
- * then. Both times come from the server's clock. The server time is read first, so that a message
- * stored meanwhile only gets more time. */
+ * then. The message's time and the present time come from the server. The present time is read
+ * first, so that a message stored meanwhile only gets more time. */
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {
