@@ -10,7 +10,7 @@
 /* -- build.c: keys and certificates as OpenSSL objects; no files, no clock -- */
 
 #define CERT_DAY_S 86400
-/* Seconds since 1970. A rollout root is valid from long before to long after any leaf. */
+/* Times in seconds since 1970. A rollout root is valid long before and long after any leaf. */
 struct cert_validity {
     int64_t from_s, until_s;
 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guards of kept claims (guard.h).
  *
- * A separate thread opens and ends the watches, because both may wait for a server. add and drop
- * only change the lists and wake the thread. Events arrive on the backend's threads.
+ * A separate thread opens and ends the watches, because both may wait for a server. prim_guards_add
+ * and prim_guards_drop only change lists and wake the thread. Events arrive on the backend's
+ * threads.
  *
  * Invariants: the lock is not held during backend calls. The host is called under the lock and does
  * not call back. A scope without keys is in `empty` and gets no more keys. Only the thread opens,

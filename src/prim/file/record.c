@@ -17,7 +17,7 @@
 #include "prim/answer.h"
 
 struct field {
-    uint16_t at, offset, size; /* position in bytes and struct; size 4, 8: numbers, 16: bytes */
+    uint16_t at, offset, size; /* position in bytes and in struct; 4 or 8 bytes are a number */
 };
 struct shape {
     const char *magic;

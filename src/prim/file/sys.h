@@ -20,7 +20,7 @@ int sys_eventfd(void);
 int sys_pidfd(uint32_t pid);
 void sys_close(int fd);                         /* -1 is allowed */
 int sys_open_dir(int parent, const char *name); /* a real directory, no symbolic link */
-int sys_make_dir(int parent, const char *name, mode_t mode); /* 0, also if it exists, or errno */
+int sys_make_dir(int parent, const char *name, mode_t mode); /* 0 (also if it exists) or errno */
 
 enum lock_kind { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
 /* Tries to lock a byte: returns 0, EAGAIN (refused) or another errno. LOCK_NONE unlocks it. */

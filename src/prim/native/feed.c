@@ -19,7 +19,7 @@ struct native_feed {
     bool waits_for_room;
     struct post room;
     _Atomic bool room_posted;
-    /* For the thread that opens the watch. */
+    /* The thread that opens the watch waits with these fields. */
     int64_t deadline_ns;
     struct timer late;
     struct latch *opening; /* opened after the first snapshot */

@@ -31,7 +31,7 @@ struct jet_store {
     bool durable_asserted;
 
     pthread_mutex_t lock;
-    coord_caps caps; /* under the lock, because bits can be lost */
+    coord_caps caps; /* guarded by the lock, because bits can be lost */
 
     pthread_t checker;
     natsSubscription *edits; /* server reports about edits of the stream; NULL: no checks */

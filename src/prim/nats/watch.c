@@ -51,7 +51,7 @@ static void run_close(struct watch *watch)
     watch->snapshot = NULL;
 }
 
-/* Guards get the newest sequence, because the replica may not have their keys yet. */
+/* Guards get the newest sequence, because the replica that was read may lack their keys. */
 static void snapshot_end(struct watch *watch)
 {
     prim_feed_snapshot(watch->feed, watch->snapshot,
