@@ -202,7 +202,7 @@ struct prim_open {
     struct prim_host *host;
     int64_t deadline_ns;
 };
-/* An opener calls this first and sets `id` afterwards. */
+/* An opener calls this function first and then sets `id`. */
 static inline void prim_backend_init(struct prim_backend *backend,
                                      const struct prim_backend_ops *ops, const struct prim_open *in,
                                      coord_limits limits)

@@ -23,7 +23,7 @@ int64_t prim_boottime_ns(void *)
 uint64_t prim_wall_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now); /* cheap for every change; late by a few ms */
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now); /* cheap; an error of a few ms does no harm */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 

@@ -9,7 +9,7 @@
 enum { PRIM_URL_MAX = 4096, PRIM_URL_HOSTS_MAX = 16, PRIM_URL_PARAMS_MAX = 32 };
 
 struct prim_url {
-    char *memory; /* the fields below point into it */
+    char *memory; /* the fields below point into this memory */
     size_t memory_len;
     const char *scheme;
     const char *user, *password;               /* or NULL; never printed */

@@ -40,7 +40,7 @@ struct chunk { /* a watch response that waits for the state of leases */
     struct etcd_feed *feed;
     const Etcdserverpb__WatchResponse *response; /* in `arena` */
     struct arena arena;
-    size_t len; /* bytes of the arena; 0: do not deliver */
+    size_t len; /* bytes of `arena`; 0: the response is not delivered */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };

@@ -24,7 +24,7 @@ enum {
 struct etcd_revokes { /* lease.c: used on the loop thread */
     struct list waiting;
     size_t count;  /* waiting revocations and those being sent */
-    bool draining; /* the store is closing and waits for the last revocation: */
+    bool draining; /* the closing store waits with `drained` for the last revocation */
     struct latch drained;
 };
 

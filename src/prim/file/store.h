@@ -54,7 +54,7 @@ struct bucket {
     struct list node; /* in store->buckets, ordered by last use */
     char name[LAYOUT_NAME_CAP];
     unsigned refs;
-    bool stale; /* its directory was removed; bucket_get no longer returns this bucket */
+    bool stale; /* the bucket's directory was removed; bucket_get no longer returns it */
     int heads, locks, temps;
     atomic_bool durable;  /* the directories were synced */
     struct rwlock rwlock; /* the bucket lock between threads of this process */

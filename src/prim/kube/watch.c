@@ -260,7 +260,7 @@ static enum end follow(struct watch *w, struct kube_watch *stream)
         kube_event_deinit(&event);
         if (unread) return END_BROKEN;
         if (err && err != ERR_TIMEOUT) {
-            if (err == ERR_CANCELLED) return END_FULL; /* set by on_room or by unwatch */
+            if (err == ERR_CANCELLED) return END_FULL; /* on_room or unwatch cancelled the stream */
             if (err == ERR_PRECONDITION || err == ERR_PARSE || err == ERR_TOO_LARGE ||
                 err == ERR_NOMEM)
                 return END_BROKEN;
