@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arenas: a list of blocks of growing size. The first block serves the next allocation. */
+/* An arena is a list of blocks of growing size. Its first block serves the next allocation. */
 #include "base/arena.h"
 
 #include <stdalign.h>
@@ -16,8 +16,8 @@
 #endif
 #endif
 #ifdef ARENA_POISONS
-/* Declared without `const`: gcc assumes that a const pointer is read, and warns that fresh memory
- * is read before it is written. */
+/* The pointers are not const, because gcc assumes that a const pointer is read. gcc would then warn
+ * that fresh memory is read before it is written. */
 void __asan_poison_memory_region(volatile void *at, size_t len);
 void __asan_unpoison_memory_region(volatile void *at, size_t len);
 #define POISON(at, len)   __asan_poison_memory_region((at), (len))
@@ -29,12 +29,12 @@ void __asan_unpoison_memory_region(volatile void *at, size_t len);
 
 enum {
     BLOCK_FIRST = 4096, /* size of the first block, including its header; each next block doubles */
-    BLOCK_MOST = 256 * 1024, /* largest size; a larger request gets a block of its own size */
+    BLOCK_MOST = 256 * 1024, /* limit of block sizes; a larger request gets its own larger block */
 };
 
 struct arena_block {
     struct arena_block *next;
-    size_t size, used; /* bytes in data[], and bytes handed out */
+    size_t size, used; /* size: bytes in data[]; used: bytes allocated from data[] */
     alignas(max_align_t) char data[];
 };
 
@@ -88,8 +88,8 @@ void arena_reset(struct arena *a)
     POISON(keep->data, keep->size);
 }
 
-/* Adds a block with room for `size` bytes. Its size is the next in the series, or just sufficient
- * if the limit allows no more. */
+/* Adds a block with room for `size` bytes. Block sizes double, unless the arena's limit allows only
+ * the necessary size. */
 static struct arena_block *block_add(struct arena *a, size_t size)
 {
     size_t need = sizeof(struct arena_block) + size;

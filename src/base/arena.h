@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for many small objects that are freed together: allocation moves a pointer, one reset
- * frees all.
+/* Memory for many small objects that are freed together: an allocation moves a pointer, and one
+ * reset frees all objects.
  *
- * Bounded: above `max` bytes (including block headers) an allocation returns NULL; earlier
- * allocations stay valid. One owner, one thread. */
+ * An allocation that would exceed `max` bytes (with block headers) returns NULL; earlier
+ * allocations stay valid. An arena has one owner and is used by one thread. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 #include "base/str.h"
@@ -15,10 +15,11 @@ struct arena {
 };
 
 void arena_init(struct arena *a, size_t max); /* allocates nothing */
-void arena_deinit(struct arena *a);           /* allowed on a zeroed arena, and twice */
+void arena_deinit(struct arena *a);           /* may be called on a zeroed arena, and repeatedly */
 /* Frees all allocations but keeps one block, so that a loop of small jobs does not use the heap. */
 void arena_reset(struct arena *a);
-/* Aligned for any type; not zeroed. NULL above the limit or without memory. size 0 is valid. */
+/* Returns memory that is aligned for any type and not zeroed. Returns NULL above the limit or if
+ * memory ran out. A size of 0 is valid. */
 void *arena_alloc(struct arena *a, size_t size);
 void *arena_calloc(struct arena *a, size_t count, size_t size); /* zeroed; NULL on overflow */
 char *arena_dup(struct arena *a, struct str s);                 /* adds a closing NUL */

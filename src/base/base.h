@@ -38,7 +38,7 @@ static inline size_t max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Saturates at the maximum: a deadline of "never" stays "never". */
+/* Saturates at UINT64_MAX, so that a deadline of "never" (UINT64_MAX) stays "never". */
 static inline uint64_t add_sat_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;

@@ -47,7 +47,7 @@ static enum err buf_grow_now(struct buf *b, size_t len)
     return ERR_OK;
 }
 
-/* Makes cap - len at least `len`. Usually it is. */
+/* Makes room for `len` more bytes. Usually the buffer has this room already. */
 static inline enum err buf_grow(struct buf *b, size_t len)
 {
     assert(b->len <= b->cap && b->cap <= b->max);
@@ -59,7 +59,7 @@ enum err buf_append(struct buf *b, struct str bytes)
     enum err err;
 
     if (bytes.len == 0) return ERR_OK;
-    /* A view of this buffer would become invalid when the buffer grows. */
+    /* `bytes` must not point into this buffer, because growing the buffer moves its memory. */
     assert(!b->data || (uintptr_t)bytes.at >= (uintptr_t)b->data + b->cap ||
            (uintptr_t)bytes.at + bytes.len <= (uintptr_t)b->data);
     err = buf_grow(b, bytes.len);
@@ -91,7 +91,7 @@ enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     enum err err = ERR_OK;
 
     va_copy(again, args);
-    /* Tries the available room first, so that the text is mostly formatted only once. */
+    /* Tries the available room first, so that most texts are formatted only once. */
     wrote = vsnprintf(room > 0 ? b->data + b->len : NULL, room, format, args);
     if (wrote < 0) err = ERR_INVALID;
     if (!err && (size_t)wrote >= room && wrote > 0) {

@@ -15,7 +15,7 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t max); /* allocates nothing */
-void buf_deinit(struct buf *b);           /* allowed on a zeroed buffer, and twice */
+void buf_deinit(struct buf *b);           /* may be called on a zeroed buffer, and repeatedly */
 void buf_clear(struct buf *b);            /* empties the buffer, keeps the memory */
 struct str buf_peek(const struct buf *b);
 enum err buf_append(struct buf *b, struct str bytes);
@@ -28,7 +28,7 @@ enum err buf_vappendf(struct buf *b, const char *format, va_list args)
  * of bytes written. *ret_room is NULL only if `len` is 0 and the buffer has no memory yet. */
 enum err buf_reserve(struct buf *b, size_t len, char **ret_room);
 void buf_commit(struct buf *b, size_t len);
-/* Removes bytes from the front; the rest moves to the front. */
+/* Removes `len` bytes at the start and moves the remaining bytes to the start. */
 void buf_consume(struct buf *b, size_t len);
 /* Passes the content to the caller as a NUL-terminated heap string and empties the buffer. */
 enum err buf_detach(struct buf *b, char **ret_text);

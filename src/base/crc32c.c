@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32C with tables, and with the processor's instruction if it has one. Pure. */
+/* Computes CRC-32C with tables, or with the processor's CRC instruction. No I/O, no state. */
 #include "base/crc32c.h"
 
 #include "base/bytes.h"
@@ -66,11 +66,11 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* The crc instruction accepts a new word every cycle, but its result takes three. So three runs of
- * LANE bytes are processed in parallel and joined. With LANE above 256, large blocks gain little
- * (27 instead of 25 GB/s) and blocks of a page lose (19 instead of 23). */
+/* The crc instruction accepts a new word every cycle, but needs three cycles for its result.
+ * Therefore three runs of LANE bytes are processed in parallel and joined. A larger LANE speeds up
+ * large blocks a little (27, not 25 GB/s) but slows down pages (19, not 23 GB/s). */
 #define LANE ((size_t)256)
-/* x^(8 * n - 33) mod P for n = LANE and 2 * LANE; see shift(). */
+/* x^(8 * n - 33) modulo the CRC polynomial, for n = LANE and n = 2 * LANE bytes; see shift(). */
 static const uint32_t shift_by_1_lane = 0xB9E02B86u, shift_by_2_lanes = 0xDD7E3B0Cu;
 
 /* Returns the register after a number of zero bytes, which `power` encodes. A carry-less product of
@@ -103,7 +103,7 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t crc_sse42(uint32_t star
     return ~(uint32_t)crc;
 }
 
-/* Reads a word that the compiler's runtime initialised at start-up, before any thread. */
+/* Reads the processor's features, which the compiler's runtime stored before any thread started. */
 static bool has_sse42(void)
 {
     return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");

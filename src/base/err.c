@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of error codes. Pure. */
+/* The tables of error codes and gRPC status codes. No I/O, no state. */
 #include "base/err.h"
 
 static const struct {

@@ -49,8 +49,8 @@ enum err {
 /* clang-format on */
 
 /* clang-format off */
-/* The gRPC status codes: the protocol's number, the error it means if nothing was done, and whether
- * the status alone leaves open if something was done (doubtful). */
+/* The gRPC status codes. `number` is the protocol's number. `error` is the muster error if nothing
+ * was done. `doubtful` is true if the status leaves open whether something was done. */
 /*    name                 number  error            doubtful */
 #define GRPC_STATUS_MAP(X)                                   \
     X(OK,                  0,      OK,              false)   \

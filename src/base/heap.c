@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 enum {
-    ARITY = 4, /* children per node: half the levels of a binary heap at the same cost of pops */
+    ARITY = 4, /* children per node: half the levels of a binary heap, and a pop costs the same */
     HEAP_CAP_FIRST = 16,
 };
 

@@ -19,11 +19,11 @@ struct heap {
 
 void heap_init(struct heap *h, size_t max); /* allocates nothing */
 void heap_deinit(struct heap *h);           /* detaches the remaining nodes */
-/* Reserves memory for `count` nodes, so that heap_put() of up to `count` nodes cannot fail.
- * ERR_FULL, ERR_NOMEM. */
+/* Reserves memory for `count` nodes, so that heap_put() of up to `count` nodes cannot fail. Fails
+ * with ERR_FULL or ERR_NOMEM. */
 enum err heap_reserve(struct heap *h, size_t count);
-/* Inserts the node. A node that is already in the heap moves behind other nodes of the same due
- * time; this cannot fail. ERR_FULL, ERR_NOMEM: the node is not inserted and nothing changes. */
+/* Inserts the node, or fails with ERR_FULL or ERR_NOMEM and changes nothing. A node that is already
+ * in the heap moves behind other nodes of the same due time; such a move cannot fail. */
 enum err heap_put(struct heap *h, struct heap_node *node, uint64_t due);
 void heap_remove(struct heap *h, struct heap_node *node); /* a detached node is allowed */
 struct heap_node *heap_peek(const struct heap *h);        /* the earliest node, or NULL */

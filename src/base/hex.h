@@ -4,7 +4,7 @@
 #define BASE_HEX_H
 #include "base/str.h"
 
-/* Accepts upper and lower case. Returns -1 if the character is not a digit. */
+/* Returns the value of a digit in upper or lower case, or -1 for any other character. */
 static inline int hex_value(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -12,12 +12,12 @@ static inline int hex_value(char c)
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
 }
-/* Accepts lower case only, for text that we write ourselves: each number has exactly one text. */
+/* Accepts lower case only, so that each number has one text. Used for text that muster wrote. */
 static inline int hex_value_lower(char c)
 {
     return c >= 'A' && c <= 'F' ? -1 : hex_value(c);
 }
-/* Reads all of `digits`: 1 to 16 lower-case digits. */
+/* Reads a number of 1 to 16 lower-case digits. Returns false for any other text. */
 static inline bool hex_read(struct str digits, uint64_t *ret_value)
 {
     uint64_t value = 0;

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* There are two arrays. `entries` contains the entries in order of insertion. Removing leaves a
- * hole (value NULL). `slots` is an open-addressing index over `entries` with linear probing. The
- * slot of a hole stays, so that probes continue past it. There are SLOTS_PER_ENTRY slots per entry,
- * so at least half of the slots are empty and every probe ends.
+/* There are two arrays. `entries` contains the entries in order of insertion. Removing an entry
+ * leaves a hole (value NULL). `slots` is an open-addressing index over `entries` with linear
+ * probing. The slot of a hole stays, so that probes continue past the hole. There are
+ * SLOTS_PER_ENTRY slots per entry, so at least half of the slots are empty and every probe ends.
  *
- * When `entries` is full, the holes are removed in place if they are more than half; otherwise both
- * arrays double. Either costs a constant per insertion on average, even for a full map whose keys
- * come and go. Therefore `cap` may exceed `max`. */
+ * When `entries` is full and more than half of the entries are holes, the holes are removed in
+ * place. Otherwise both arrays double. Therefore an insertion takes constant time on average, even
+ * if the map is full and keys are often replaced. For the same reason `cap` may exceed `max`. */
 enum {
     SLOTS_PER_ENTRY = 2,
     MAP_CAP_FIRST = 8,

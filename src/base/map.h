@@ -15,7 +15,7 @@ struct map_entry {
 };
 struct map {
     struct map_entry *entries; /* in order of insertion, with holes until the next rebuild */
-    uint32_t *slots;           /* index into entries + 1; 0: empty */
+    uint32_t *slots;           /* index into entries plus 1; 0: an empty slot */
     size_t count, used, cap, slot_count, max;
     uint64_t seed;
 };
@@ -25,11 +25,12 @@ struct map {
 void map_init(struct map *m, size_t max, uint64_t seed);
 void map_deinit(struct map *m);                     /* frees no keys and no values */
 void *map_get(const struct map *m, struct str key); /* NULL when absent */
-/* value must not be NULL. ERR_EXISTS keeps the old value; ERR_FULL at max; ERR_NOMEM. */
+/* Adds a value, which must not be NULL. Returns ERR_EXISTS and keeps the old value if the key
+ * exists, ERR_FULL if the map is full, or ERR_NOMEM. */
 enum err map_put(struct map *m, struct str key, void *value);
-/* Returns the value under `key`, or adds a new one: `size` zeroed bytes followed by a copy of the
- * key. NULL: no memory, or the map is full. Free a value with free() after map_remove(), or all
- * values with map_free(). */
+/* Returns the value under `key`, or adds a new value: `size` zeroed bytes and a copy of the key.
+ * Returns NULL if memory ran out or the map is full. Free a value with free() after map_remove(),
+ * or all values with map_free(). */
 void *map_make(struct map *m, struct str key, size_t size);
 void map_free(struct map *m);                    /* map_deinit(), and free() of every value */
 void *map_remove(struct map *m, struct str key); /* returns the value, or NULL */

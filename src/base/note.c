@@ -8,7 +8,7 @@
 
 static const char cut_mark[] = "...";
 
-/* Ends a text that was cut with the mark, after a complete UTF-8 character. */
+/* Replaces the end of a text that was cut by "...", and keeps the last UTF-8 character complete. */
 static void mark_cut(char text[NOTE_CAP])
 {
     size_t end = NOTE_CAP - sizeof cut_mark;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of an error, in the form of a path: "join replica-2: dial 10.0.0.7:7001: refused".
  *
- * The error code says what to do, the note says where it happened. Callers that do not need the
- * note pass NULL. A note has a fixed size; longer text is cut and ends in "...". Notes are in lower
- * case without a full stop. */
+ * The error code says what to do, and the note says where the error happened. Callers that do not
+ * need the note pass NULL. A note has a fixed size; longer text is cut and ends in "...". Notes are
+ * in lower case without a full stop. */
 #ifndef BASE_NOTE_H
 #define BASE_NOTE_H
 #include "base/base.h"

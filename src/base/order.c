@@ -6,14 +6,14 @@
  * into one child per level. The nodes of a level are linked.
  *
  * Invariants:
- * 1. every node but the root has at least one entry, an inner root at least two
+ * 1. every node except the root has at least one entry, and an inner root has at least two
  * 2. rows[i] of an inner node is the first row under child[i]
  * 3. all leaves are at the same depth, and their links give them in order
  * 4. weight[i] is the number of rows under child[i], so that order_rank() descends only once
- * 5. the rows of a node have the first `skip` bytes of one text in common: of `first`, or, if
- *    `by_second` is set, of `second` (then `first` is equal in all rows). hint[i] contains the
- *    following bytes of row i. With hints a search reads one or two rows instead of five, and
- *    reading rows is most of the cost of a search, because rows are far apart in memory
+ * 5. all rows of a node have the first `skip` bytes of one key text in common. This text is
+ *    `second` if `by_second` is set, because then all rows have an equal `first`; otherwise it is
+ *    `first`. hint[i] contains the bytes of row i after the common bytes. With hints a search reads
+ *    one or two rows instead of five. Reading a row is costly
  *
  * Inserting splits full nodes on the way down. The tree is valid after each split, so if memory
  * runs out, only the new row is missing. A split behind the last entry leaves the old node full, so
@@ -40,7 +40,7 @@ struct order_node {
     uint32_t hint[FANOUT];
     struct order_node *next, *before; /* on the same level */
     void *rows[FANOUT];
-    struct order_node *child[FANOUT]; /* of an inner node; a leaf is allocated only up to here */
+    struct order_node *child[FANOUT]; /* only in inner nodes; the memory of a leaf ends here */
     uint32_t weight[FANOUT];
 };
 
@@ -97,7 +97,7 @@ static struct str hinted(const struct order_node *node, struct order_key key)
     return node->by_second ? key.second : key.first;
 }
 
-/* Compared as numbers, hints have the order of the texts. Equal hints decide nothing. */
+/* Returns a number that compares like the key's text. Equal numbers do not show the order. */
 static uint32_t hint_of(const struct order_node *node, struct order_key key)
 {
     struct str rest = str_tail(hinted(node, key), node->skip);
@@ -109,8 +109,8 @@ static uint32_t hint_of(const struct order_node *node, struct order_key key)
     return hint;
 }
 
-/* Compares the common bytes of the node's rows with the key. <0: all rows are before the key; >0:
- * all rows are behind it; 0: the hints decide. */
+/* Compares the node's common bytes with the key. Returns a negative number if all rows are before
+ * the key, a positive number if all rows are behind the key, or 0 if the hints decide. */
 static int common_compare(const struct order_node *node, struct order_key row, struct order_key key)
 {
     struct str ours = hinted(node, row), text = hinted(node, key);
@@ -376,7 +376,7 @@ enum err order_insert(struct order *order, void *row)
     node->rows[slot] = row;
     slot_hint(order, node, slot);
     order->count++;
-    /* While the new row is the first row of a subtree, it becomes the parent's row for it. */
+    /* If the new row is the first row of a subtree, the parent's entry for the subtree changes. */
     for (bool first = slot == 0; depth-- > 0;) {
         way[depth]->weight[taken[depth]]++;
         if (first) {
@@ -400,7 +400,7 @@ static void child_merge(struct order *order, struct order_node *parent, uint32_t
     node_close_slot(parent, left + 1);
 }
 
-/* Runs after an entry of child `slot` was removed: updates its first row, merges sparse nodes. */
+/* Updates the first row of child `slot` after a removal in the child. Merges sparse nodes. */
 static void child_tend(struct order *order, struct order_node *parent, uint32_t slot)
 {
     struct order_node *child = parent->child[slot];

@@ -9,16 +9,16 @@
  *
  * No lost history can reach the floor, because each of these numbers starts at 0 or at such a floor
  * and grows by less than 1,024 per millisecond. (One log entry raises each number by one, or, for
- * grants, by one per partition; an election takes longer than a millisecond.) So a history that
+ * grants, by one per partition. An election takes longer than a millisecond.) So a history that
  * ends at a given time is below the floor of that time, whichever copy the recovery starts from.
  * For the same reason two recoveries from the same copy get different, growing floors.
  *
- * If the wall clock is far behind, the floor is useless. Then the number grows by RECOVERY_STEP,
+ * If the wall clock is far behind, the floor is too low. Then the number grows by RECOVERY_STEP,
  * which is sufficient for one recovery from each copy. A wall clock that is ahead only skips
  * numbers.
  *
- * Overflow is impossible: floors stay below 2^53 until the year 2248, later times count as a broken
- * clock, and 2^63 is eight million steps away. */
+ * Overflow is impossible. Floors stay below 2^53 until the year 2248, and a later time counts as a
+ * broken clock. From there, 2^63 is eight million steps of RECOVERY_STEP away. */
 #ifndef BASE_RECOVERY_H
 #define BASE_RECOVERY_H
 #include "base/base.h"

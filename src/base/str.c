@@ -29,7 +29,7 @@ bool str_equal_nocase(struct str a, struct str b)
 int str_compare(struct str a, struct str b)
 {
     size_t common = min_size(a.len, b.len);
-    /* Skips the comparison if both are at the same address, as interned texts are. */
+    /* Skips memcmp() if both texts are at the same address, as interned texts are. */
     int order = common > 0 && a.at != b.at ? memcmp(a.at, b.at, common) : 0;
 
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
@@ -142,7 +142,7 @@ bool str_is_utf8(struct str s)
     for (size_t left = s.len; left > 0;) {
         bool ascii = left >= 8 && (load_le64(at) & 0x8080808080808080u) == 0;
         size_t len;
-        /* Tests the rest of a longer text as one word that overlaps bytes already tested. */
+        /* Tests the last bytes as one 8-byte word, which overlaps bytes already tested. */
         if (left < 8 && s.len >= 8 && (load_le64(at + left - 8) & 0x8080808080808080u) == 0)
             return true;
         len = ascii ? 8 : utf8_step(at, left);

@@ -41,7 +41,7 @@ static inline bool str_ends(struct str s, struct str suffix)
 {
     return s.len >= suffix.len && str_equal(str_tail(s, s.len - suffix.len), suffix);
 }
-/* Copies the bytes to *at and moves *at behind the copy. For texts behind a struct in one block. */
+/* Copies the bytes to *at and moves *at behind the copy. Used to put texts behind their struct. */
 static inline struct str str_put(char **at, struct str s)
 {
     struct str copy = {*at, s.len};
@@ -58,14 +58,14 @@ bool str_has(struct str s, char c);
 bool str_split(struct str *rest, char separator, struct str *ret_part);
 /* Reads a decimal integer without sign or blanks. ERR_PARSE, or ERR_TOO_LARGE above 64 bits. */
 enum err str_to_u64(struct str s, uint64_t *ret_value);
-/* The same with an optional '-'. */
+/* Reads a decimal integer like str_to_u64(), with an optional '-'. */
 enum err str_to_i64(struct str s, int64_t *ret_value);
 /* Returns a NUL-terminated heap copy, which the caller frees; NULL if memory ran out. */
 char *str_dup(struct str s);
 /* True for well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool str_is_utf8(struct str s);
-/* Returns the length of the well-formed sequence that starts at at[0], 1..4; 0 if there is none.
- * `left`, the number of bytes, must be above 0. */
+/* Returns the length, 1 to 4, of the well-formed sequence that starts at at[0], or 0 if there is
+ * none. `left` is the number of bytes at `at` and must be above 0. */
 size_t utf8_step(const char *at, size_t left);
 /* SipHash-1-3 with a key derived from the seed: the same on every machine and in every run. Strings
  * that collide cannot be constructed without knowing the seed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A separate type for each clock, so that mixing wall time and monotonic time does not compile. No
- * function here reads a clock: pure code gets the time as an argument, drivers get it from io/. */
+ * function here reads a clock: pure code gets the time as an argument, other code from io/. */
 #ifndef BASE_TIME_H
 #define BASE_TIME_H
 #include "base/base.h"

@@ -17,17 +17,17 @@ struct ulid {
 };
 
 struct note;
-/* ERR_PARSE with a note: "not a valid ulid: invalid length", "...: invalid character" or, if the
- * first character is above '7', "...: out of range". */
+/* Parses a ULID. ERR_PARSE has one of three notes: "not a valid ulid: invalid length", "...:
+ * invalid character" or, if the first character is above '7', "...: out of range". */
 enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note);
 void ulid_text(const struct ulid *ulid, char text[ULID_TEXT_CAP]);
 int ulid_compare(const struct ulid *a, const struct ulid *b);
 wall_time ulid_time(const struct ulid *ulid);
 
-/* Makes ULIDs that grow, even within a millisecond or when the clock goes back: then the last time
- * is kept and the random part is incremented. The caller supplies the time and ten random bytes. A
- * time above 48 bits is capped. ERR_FULL if the random part would overflow; the next millisecond
- * succeeds. A zeroed maker is ready for use. */
+/* Makes ULIDs that grow. If two ULIDs are made in one millisecond, or the clock goes back, the
+ * second keeps the last time and increments the random part. The caller supplies the time and ten
+ * random bytes. A time above 48 bits is capped. ERR_FULL means that the random part would overflow;
+ * a call in the next millisecond succeeds. A zeroed maker is ready for use. */
 struct ulid_maker {
     struct ulid last;
     bool used;

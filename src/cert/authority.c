@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The root: created once, rotated while old roots are kept, old roots retired at last.
+/* The root certificates of an authority: creation, rotation, and the removal of old roots.
  *
- * Order of writing, in case of a crash. A new authority writes its key first, so that no
- * certificate exists without its key. A mark file around both steps distinguishes the half of an
- * interrupted creation from a later loss of a file. A rotation writes ca.pem first: the old key
- * still matches its root in it, so signing continues; cert_ca_retire drops the root whose key was
- * lost. Every change is made under the directory's lock. Calls block; any thread. */
+ * The files are written in an order that survives a crash. A new authority writes its key first, so
+ * that no certificate exists without its key. A mark file exists during both steps, so that an
+ * interrupted creation differs from a later loss of a file. A rotation writes ca.pem first. After a
+ * crash the old key still matches its root, so signing continues, and cert_ca_retire drops the root
+ * without key. Every change is made under the directory's lock. Calls block; any thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,8 +15,8 @@
 
 #define DEFAULT_NAME "muster-dev-ca"
 #define ROLLOUT_NAME "rollout-dev-ca"
-#define MAKING       ".ca.making" /* exists during a creation, and after a crash */
-/* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
+#define MAKING       ".ca.making" /* exists during a creation, and after a crash in a creation */
+/* The validity of the development CA (workers.md 17.1): 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
 
 /* -- reading ----------------------------------------------------------------------------------- */
@@ -34,7 +34,7 @@ static enum err authority_files_of(const char *dir, struct authority_files *file
     return err ? err : fs_path(dir, MAKING, files->mark, note);
 }
 
-/* ERR_OK: both files or neither exist. Otherwise the reason to stop. */
+/* Returns ERR_OK if both files or neither file exists, else the error that the caller returns. */
 static enum err authority_look(struct fs *fs, const char *cert_file, const char *key_file,
                                uint32_t *ret_mode, struct note *note)
 {
@@ -149,7 +149,7 @@ size_t cert_signed_by(X509 *certificate, const struct cert_authority *authority)
 
     for (size_t i = 0; i < authority->root_count && found == CERT_ROOTS_MAX; i++)
         if (X509_verify(certificate, X509_get0_pubkey(authority->roots[i])) == 1) found = i;
-    ERR_clear_error(); /* roots that did not sign left errors in the queue */
+    ERR_clear_error(); /* roots that did not sign left errors in OpenSSL's queue */
     return found;
 }
 
@@ -188,7 +188,7 @@ static enum err authority_check_options(const struct cert_ca_options *options, s
     return ERR_INVALID;
 }
 
-/* Checks that an existing authority is the requested one. The caller compares its lifetime. */
+/* Checks that an existing authority matches the request. The caller compares its lifetime. */
 static enum err authority_check_same(const struct cert_authority *authority,
                                      const struct cert_ca_options *options, struct note *note)
 {
@@ -238,7 +238,7 @@ static enum err authority_report(const struct cert_authority *authority, enum ce
     return ERR_OK;
 }
 
-/* Makes a new key and its root; writes nothing. */
+/* Makes a new key and its root certificate; writes nothing. */
 static enum err authority_make_root(const struct cert_ca_options *options, wall_time now,
                                     EVP_PKEY **ret_key, X509 **ret_root, struct note *note)
 {
@@ -267,7 +267,7 @@ static enum err authority_make_root(const struct cert_ca_options *options, wall_
     return ERR_OK;
 }
 
-/* Creates both files. Call under the lock when neither exists. */
+/* Creates both files of the authority. Call under the lock, and only if neither file exists. */
 static enum err authority_create(struct fs *fs, const struct cert_ca_options *options,
                                  const struct authority_files *files, wall_time now,
                                  struct cert_authority *ret_authority, struct note *note)
@@ -281,8 +281,8 @@ static enum err authority_create(struct fs *fs, const struct cert_ca_options *op
     if (!err) err = cert_publish_key(fs, files->key, made.key, note);
     if (!err) err = cert_publish_list(fs, files->cert, made.roots, 1, note);
     if (err) {
-        /* Nothing is removed: after ERR_UNKNOWN ca.pem may exist, and then its key must. The mark
-         * lets the next call complete or remove what is left. */
+        /* Removes nothing, because after ERR_UNKNOWN ca.pem may exist and needs its key. The mark
+         * file lets the next call complete the creation or remove its files. */
         cert_authority_deinit(&made);
         return err;
     }
@@ -290,8 +290,8 @@ static enum err authority_create(struct fs *fs, const struct cert_ca_options *op
     return ERR_OK;
 }
 
-/* Call under the lock. One file with the mark is an interrupted creation, whose certificate cannot
- * be trusted anywhere yet. */
+/* Call under the lock. If only one file exists with the mark file, a creation was interrupted, and
+ * nobody can trust its certificate yet. */
 static enum err authority_find_or_create(struct fs *fs, const struct cert_ca_options *options,
                                          const struct authority_files *files, wall_time now,
                                          enum cert_result *ret_result,
@@ -321,14 +321,14 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
     if (err) return err;
     err = cert_authority_load(fs, options->dir, &authority, note);
     if (err == ERR_NOT_FOUND || err == ERR_CONFLICT) {
-        /* Another process may be creating the authority, so one missing file says nothing yet. */
+        /* Another process may be creating the authority, so one missing file is no error yet. */
         err = fs_make_dirs(fs, options->dir, CERT_MODE_DIR);
         if (err) note_set(note, "make %s: %s", options->dir, err_text(err));
         if (!err) err = cert_lock(fs, options->dir, &lock, note);
         if (!err)
             err = authority_find_or_create(fs, options, &files, now, &result, &authority, note);
     }
-    /* The authority is complete: remove the mark, or a later loss would look like a crash. */
+    /* The authority is complete. With the mark file, a later loss would look like a crash. */
     if (!err) (void)fs_remove(fs, files.mark);
     fs_unlock(fs, lock);
     if (!err && result == CERT_KEPT) err = authority_check_same(&authority, options, note);
@@ -337,9 +337,9 @@ enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wa
     return err;
 }
 
-/* Locks and loads the authority for a change. Checks before locking, so that a directory without an
- * authority gets no lock file, and again after. The caller releases the lock also after an error,
- * unless it is NULL. */
+/* Locks and loads the authority for a change. Checks before locking that the authority exists, so
+ * that another directory gets no lock file, and checks again under the lock. The caller must
+ * release *ret_lock, also after an error, unless it is NULL. */
 static enum err authority_lock_and_load(struct fs *fs, const struct cert_ca_options *options,
                                         struct authority_files *ret_files,
                                         struct fs_lock **ret_lock,
@@ -392,7 +392,7 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
 
 /* -- retiring ---------------------------------------------------------------------------------- */
 
-/* True if the file contains a leaf that would lose its root. */
+/* Returns an error if the file contains a leaf certificate that an old root signed. */
 static enum err authority_check_leaf(struct fs *fs, const char *path,
                                      const struct cert_authority *authority, struct note *note)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Certificates as OpenSSL objects: the content of each kind of certificate, and signing.
  *
- * Every certificate, also a root, is a template that is then signed. Alternative names are built
- * from bytes, never through OpenSSL's configuration text, where a comma in a name would start
- * another name. No files, no clock; any thread. */
+ * Every certificate, also a root, starts as an unsigned template. Alternative names are built from
+ * bytes, never through OpenSSL's configuration text, where a comma in a name would start another
+ * name. Uses no files and no clock. Any thread. */
 #include "cert/internal.h"
 
 #include <string.h>
@@ -22,12 +22,12 @@ enum { SERIAL_OCTETS = 20 }; /* RFC 5280's maximum; 158 bits are random */
 
 /* The content of a kind of certificate. "<id>" is replaced by the request's id. */
 struct recipe {
-    const char *name, *id_means; /* for command lines; no id_means: the kind has no id */
+    const char *name, *id_means; /* for command lines; id_means is NULL if the kind has no id */
     const char *common_name;
     const char *uri, *second_uri;
     const char *dns; /* always included, before the requested names */
     const char *use; /* extended key usage */
-    bool serves;     /* without requested names: localhost and its addresses */
+    bool serves;     /* without requested names, the names are localhost and its addresses */
     bool plain;      /* no basic constraints, as workers.md 17.1 specifies */
 };
 #define USE_BOTH "serverAuth,clientAuth" /* one certificate for all connections of a process */
@@ -148,8 +148,7 @@ static bool add_host(GENERAL_NAMES *names, struct str name)
     return add_name(names, GEN_DNS, name.at, name.len);
 }
 
-/* Replaces "<id>", which is at the end of every pattern that contains it. The request was checked,
- * so the result fits. */
+/* Replaces "<id>" at the end of `pattern`. The request was checked, so the result fits. */
 static struct str fill(const char *pattern, struct str id, char room[128])
 {
     const char *hole = strstr(pattern, "<id>");
@@ -186,7 +185,7 @@ static bool add_recipe_names(GENERAL_NAMES *names, const struct recipe *recipe,
 
 /* -- templates --------------------------------------------------------------------------------- */
 
-/* The values of the extensions; NULL: omitted. */
+/* The values of a certificate's extensions. An extension that is NULL is omitted. */
 struct content {
     struct str common_name;
     const char *constraints, *key_usage, *use;
@@ -255,7 +254,7 @@ enum err cert_template_new(const struct cert_request *request, X509 **ret_templa
     return template_make(&content, ret_template);
 }
 
-/* The extensions that name holder and use; the others follow from key and issuer. */
+/* The extensions that describe holder and use. All others follow from the key and the issuer. */
 static const int template_extensions[] = {NID_basic_constraints, NID_key_usage, NID_ext_key_usage,
                                           NID_subject_alt_name};
 
@@ -321,8 +320,8 @@ enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *ro
            X509_set_pubkey(made, key);
     if (good) {
         X509V3_set_ctx(&context, root ? root : made, made, NULL, NULL, 0);
-        /* During a rotation the key identifiers distinguish two roots of the same name. A foreign
-         * root may have none. */
+        /* During a rotation the key identifiers distinguish two roots of the same name. A root that
+         * muster did not make may have no key identifier. */
         bool named = root && extension_of(root, NID_subject_key_identifier) != NULL;
         good = add_extension(made, &context, NID_subject_key_identifier, "hash") &&
                (!named || add_extension(made, &context, NID_authority_key_identifier, "keyid")) &&

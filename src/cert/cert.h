@@ -11,8 +11,8 @@
  * because only one file is replaced. With `new_key` a reader may briefly see the new key with the
  * old certificate; a TLS context keeps its old pair meanwhile.
  *
- * Calls block (files and a key generation, about a millisecond). Time is a parameter; keys and
- * serial numbers come from OpenSSL's generator. */
+ * A call blocks for file access and a key generation, about a millisecond. Time is a parameter;
+ * keys and serial numbers come from OpenSSL's generator. */
 #ifndef CERT_CERT_H
 #define CERT_CERT_H
 #include "base/note.h"
@@ -28,15 +28,15 @@ enum cert_kind {
     CERT_SHARD,          /* URI bigfleet://shard/<id> */
     CERT_CLUSTER,        /* URI bigfleet://cluster/<id>: the operator of a cluster */
     CERT_PROVIDER,       /* no URI, because a provider only accepts connections; CN provider-<id> */
-    CERT_WORKER,         /* CN and DNS worker-<id>, id a ULID; client use only */
+    CERT_WORKER,         /* CN and DNS name worker-<id>, where <id> is a ULID; client use only */
     CERT_WORKER_SERVICE, /* CN localhost; the server that rollout workers dial; server use only */
     CERT_STORE,          /* CN <id>: a store client, mapped to key prefixes */
     CERT_SERVER,         /* CN and DNS names, addresses; no URI */
     CERT_KIND_COUNT
 };
 const char *cert_kind_name(enum cert_kind kind);     /* "replica" */
-const char *cert_kind_id_means(enum cert_kind kind); /* "replica id"; NULL: the kind has no id */
-/* `operator` is accepted for `cluster`. ERR_NOT_FOUND. */
+const char *cert_kind_id_means(enum cert_kind kind); /* for example "replica id"; NULL if no id */
+/* Accepts `operator` for `cluster`. Returns ERR_NOT_FOUND for an unknown name. */
 enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind);
 
 enum {
@@ -63,8 +63,7 @@ struct cert_report {
     bool key_exposed;                /* other users can read the key: print a warning */
     bool key_made;                   /* the leaf has a new key */
     size_t roots;                    /* roots in ca.pem: several during a rotation; 0 for a leaf */
-    struct note renew_soon;          /* not empty if a third of the root's lifetime or less is
-                                        left */
+    struct note renew_soon;          /* warning if at most a third of the root's lifetime is left */
 };
 
 /* -- the authority -- */
@@ -78,29 +77,29 @@ struct cert_ca_options {
     bool strict_permissions; /* ERR_DENIED, not a warning, if other users can read the key */
 };
 /* Creates the authority or opens an existing one. Two processes may call this at once: one creates
- * the authority, both open it. Nothing is ever overwritten. ERR_CONFLICT: one of the two files is
- * missing, the key belongs to none of the roots, a certificate among the roots may not sign, or the
- * authority is not the rollout authority or does not have the requested common name. A different
- * `days` is no conflict: compare the report. ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM,
- * ERR_BUSY and file errors. */
+ * the authority, both open it. Nothing is ever overwritten. Returns ERR_CONFLICT if one of the two
+ * files is missing, the key belongs to no root, or a certificate among the roots may not sign. Also
+ * returns ERR_CONFLICT if the existing authority is not the requested rollout authority or has
+ * another common name. A different `days` is no conflict. Other errors: ERR_DENIED, ERR_PARSE,
+ * ERR_INVALID, ERR_NOMEM, ERR_BUSY and file errors. */
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                         struct cert_report *ret_report, struct note *note);
 /* Adds a new root that signs from now on. The old roots stay in ca.pem and stay trusted. ERR_FULL
  * at CERT_ROOTS_MAX; ERR_NOT_FOUND if there is no authority. */
 enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wall_time now,
                         struct cert_report *ret_report, struct note *note);
-/* Drops every root except the signing root. ERR_PRECONDITION, naming the file, if a certificate in
- * `dir` is signed by an old root, unless `force` is set. CERT_KEPT: there is no old root. */
+/* Drops all roots except the signing root. Without `force`, fails with ERR_PRECONDITION and names
+ * the file if an old root signed a leaf in `dir`. Reports CERT_KEPT if there is no old root. */
 enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bool force,
                         wall_time now, struct cert_report *ret_report, struct note *note);
-/* True if ca.pem is missing. The note then shows how to create the authority. */
+/* Returns true if ca.pem is missing. The note then shows how to create the authority. */
 bool cert_ca_is_absent(struct fs *fs, const char *dir, struct note *note);
 
 /* -- leaves -- */
 struct cert_request {
     enum cert_kind kind;
-    struct str id;                    /* set for kinds with an id; A-Z a-z 0-9 - . _ ~ */
-    struct str names[CERT_NAMES_MAX]; /* DNS names and IP addresses; the text decides which */
+    struct str id;                    /* set for kinds with an id; characters A-Z a-z 0-9 - . _ ~ */
+    struct str names[CERT_NAMES_MAX]; /* DNS names and IP addresses, distinguished by their form */
     size_t name_count;                /* 0: localhost, 127.0.0.1, ::1 for kinds with server use */
     uint32_t days;                    /* 0: CERT_LEAF_DAYS; limited to the root's lifetime */
 };
@@ -110,17 +109,17 @@ struct cert_leaf_options {
     bool force;                       /* renew although the leaf is still valid */
     bool new_key;                     /* renew with a new key */
 };
-/* ERR_INVALID with a note that names the bad id or name. */
+/* Returns ERR_INVALID if an id or a name is malformed. The note shows the malformed text. */
 enum err cert_request_check(const struct cert_request *request, struct note *note);
-/* Ensures a valid leaf. An existing leaf is kept if it has the same names and use, is signed by the
- * signing root, matches its key and has more than a third of its lifetime left. Otherwise the leaf
- * is made or renewed. Without a request: renews the existing leaf with its names and use;
- * ERR_NOT_FOUND if there is none.
+/* Ensures that a valid leaf exists. An existing leaf is kept if it has the same names and use, is
+ * signed by the signing root, matches its key and has more than a third of its lifetime left.
+ * Otherwise the leaf is made or renewed. Without a request, renews the existing leaf with its names
+ * and use, or returns ERR_NOT_FOUND if there is no leaf.
  *
- * ERR_CONFLICT, and nothing is changed: the certificate on disk was issued by another authority, or
- * the key file contains no key. ERR_CONFLICT also for files of an authority: a file called ca.pem
- * or ca.key.pem in any directory, a file with an authority's certificate, a root's key.
- * ERR_NOT_FOUND: no authority in ca_dir. */
+ * Returns ERR_CONFLICT and changes nothing if another authority issued the certificate on disk, or
+ * the key file contains no key. Also returns ERR_CONFLICT for files of an authority: a file called
+ * ca.pem or ca.key.pem in any directory, an authority's certificate, or a root's key. Returns
+ * ERR_NOT_FOUND if ca_dir contains no authority. */
 enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options,
                           const struct cert_request *request, wall_time now,
                           struct cert_report *ret_report, struct note *note);
@@ -130,7 +129,7 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
                         struct note *note);
 
 /* Returns the paths of possible leaves in a directory, sorted by name: every NAME.pem except ca.pem
- * and NAME.key.pem. One block, for free(). ERR_TOO_LARGE, ERR_NOMEM and file errors. */
+ * and NAME.key.pem. The result is one block for free(). ERR_TOO_LARGE, ERR_NOMEM, file errors. */
 enum { CERT_LEAVES_BYTES_MAX = 4 * 1024 * 1024 };
 enum err cert_list_leaves(struct fs *fs, const char *dir, const char ***ret_paths,
                           size_t *ret_count, struct note *note);

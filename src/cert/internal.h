@@ -10,7 +10,7 @@
 /* -- build.c: keys and certificates as OpenSSL objects; no files, no clock -- */
 
 #define CERT_DAY_S 86400
-/* Seconds since 1970. A rollout root is valid from long before to long after any leaf. */
+/* Times in seconds since 1970. A rollout root is valid long before and long after any leaf. */
 struct cert_validity {
     int64_t from_s, until_s;
 };
@@ -20,12 +20,12 @@ enum err cert_template_root(struct str common_name, bool name_as_san, X509 **ret
 enum err cert_template_new(const struct cert_request *request, X509 **ret_template);
 enum err cert_template_from(const X509 *certificate, X509 **ret_template);
 bool cert_template_matches(const X509 *template, const X509 *certificate);
-/* Issues a certificate for `key`, signed by `root`. Without a root it is self-signed. */
+/* Issues a certificate for `key`, signed by `root`. If `root` is NULL, the key signs itself. */
 enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *root_key,
                    struct cert_validity validity, X509 **ret_certificate);
 
-/* Returns X509_check_ca: 1 for CA:TRUE with compatible key usage; above 1 for certificates that
- * only old implementations accept as an authority. */
+/* Returns the result of X509_check_ca(): 1 for CA:TRUE with compatible key usage, above 1 for a
+ * certificate that only old implementations accept as an authority. */
 int cert_is_authority(X509 *certificate);
 static inline wall_time cert_not_before(const X509 *certificate)
 {
@@ -46,8 +46,8 @@ struct cert_authority {
     EVP_PKEY *key;
     bool key_exposed;
 };
-/* ERR_NOT_FOUND: neither file exists. ERR_CONFLICT: one file is missing, the key belongs to no
- * root, or a certificate among the roots may not sign. */
+/* Returns ERR_NOT_FOUND if neither file exists. Returns ERR_CONFLICT if one file is missing, the
+ * key belongs to no root, or a certificate among the roots may not sign. */
 enum err cert_authority_load(struct fs *fs, const char *dir, struct cert_authority *ret_authority,
                              struct note *note);
 void cert_authority_deinit(struct cert_authority *authority); /* accepts a zeroed struct */
@@ -64,6 +64,6 @@ enum err cert_publish(struct fs *fs, const char *path, struct str content, uint3
 enum err cert_publish_key(struct fs *fs, const char *path, const EVP_PKEY *key, struct note *note);
 enum err cert_publish_list(struct fs *fs, const char *path, X509 *const *list, size_t count,
                            struct note *note);
-/* Waits a few seconds for another process to unlock, then ERR_BUSY. */
+/* Waits a few seconds for another process to unlock, then returns ERR_BUSY. */
 enum err cert_lock(struct fs *fs, const char *dir, struct fs_lock **ret_lock, struct note *note);
 #endif

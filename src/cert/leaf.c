@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leaves: decides which existing leaves to keep, and makes or renews the others.
  *
- * A leaf's key is written before its certificate. After a crash in between, the next call makes a
- * certificate for the key. Files of any authority are never changed. Calls block; any thread. */
+ * A leaf's key is written before its certificate. After a crash between the two writes, the next
+ * call makes a certificate for the key. No authority file is changed. Calls block; any thread. */
 #include <stdio.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static enum err check_id(const struct cert_request *request, struct note *note)
     return ERR_OK;
 }
 
-/* No top-level domain is a number, so a name that ends in one is a mistyped address. */
+/* No top-level domain is a number, so a name that ends in a number is a mistyped IP address. */
 static bool ends_in_number(struct str name)
 {
     size_t from;
@@ -281,7 +281,7 @@ static enum err state_load(struct fs *fs, const struct cert_leaf_options *option
     return err;
 }
 
-/* The reason to replace the leaf on disk; NULL: the leaf is good. */
+/* Returns the reason to replace the leaf on disk, or NULL if the leaf stays. */
 static const char *fault_of(const struct leaf_state *state, const X509 *template, bool force,
                             wall_time now)
 {
@@ -311,7 +311,7 @@ static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *opti
     if (!err) err = fs_make_parent(fs, options->cert_file, CERT_MODE_DIR, note);
     if (!err && new_key) {
         err = cert_publish_key(fs, options->key_file, new_key, note);
-        /* The key is visible, maybe not durable, and still needs its certificate. */
+        /* After ERR_UNKNOWN the key is visible, maybe not durable, and needs its certificate. */
         if (err == ERR_UNKNOWN) key_err = err, err = ERR_OK;
     }
     if (err) return err;
@@ -350,7 +350,7 @@ static enum err leaf_issue(struct fs *fs, const struct cert_leaf_options *option
     return err;
 }
 
-/* Checks the leaf. Issues a new one if `may_write`, else *ret_must_write says if one is needed. */
+/* Checks the leaf. If a new leaf is needed, issues it if `may_write`, else sets *ret_must_write. */
 static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options,
                           const struct cert_request *request, bool may_write, wall_time now,
                           bool *ret_must_write, struct cert_report *ret_report, struct note *note)
@@ -380,7 +380,7 @@ static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options
         (void)snprintf(report.why, sizeof report.why, "%s", fault ? fault : "");
     }
     if (!err && !request) {
-        /* The old leaf's lifetime; the usual one if the old leaf expired with its root. */
+        /* Keeps the old leaf's lifetime, or the usual one if the old leaf ended with its root. */
         wall_time root_until = cert_not_after(state.authority.roots[state.signer]);
         life_s = report.not_after.ms == root_until.ms
                      ? (int64_t)CERT_LEAF_DAYS * CERT_DAY_S

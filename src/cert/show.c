@@ -35,7 +35,7 @@ static enum err put_name(struct buf *into, const X509_NAME *name)
     long len;
     enum err err = ERR_NOMEM;
 
-    /* In the order of the certificate, with control bytes escaped: "CN=replica-1". */
+    /* Prints fields in the certificate's order, with control bytes escaped: "CN=replica-1". */
     if (bio && X509_NAME_print_ex(bio, name, 0, XN_FLAG_ONELINE & ~XN_FLAG_SPC_EQ) >= 0) {
         len = BIO_get_mem_data(bio, &bytes);
         err = put_visible(into, str_of(bytes, (size_t)len));
@@ -137,7 +137,7 @@ static enum err all_names(const X509 *certificate, struct buf *text,
 
 static enum err describe(X509 *certificate, wall_time now, struct cert_description *description)
 {
-    /* All bits if the certificate has no extended key usage. */
+    /* `use` has all bits if the certificate has no extended key usage. */
     uint32_t use = X509_get_extended_key_usage(certificate);
     const ASN1_INTEGER *serial = X509_get0_serialNumber(certificate);
     struct buf text;
@@ -188,7 +188,7 @@ void cert_descriptions_free(struct cert_description *list, size_t count)
 
 static bool holds_key(struct str pem)
 {
-    /* End of the first line of every kind of private key. */
+    /* The first line of every kind of PEM private key ends with this mark. */
     const struct str mark = STR("PRIVATE KEY-----");
     return pem.len > 0 && memmem(pem.at, pem.len, mark.at, mark.len);
 }

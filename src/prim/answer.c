@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pure, for use by pure libraries; the random functions are in clock.c. */
+/* Makes results without I/O or randomness. The random functions of answer.h are in clock.c. */
 #include "prim/answer.h"
 
 #include <stdarg.h>
@@ -87,7 +87,7 @@ void coord_entry_free(coord_entry *entry)
     free(entry);
 }
 
-/* The rows behind the public struct, with their capacity. */
+/* A coord_holders with the memory and the capacity of its rows. */
 struct holders {
     coord_holders public;
     size_t rows_max;

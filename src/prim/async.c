@@ -2,7 +2,7 @@
 /* Asynchronous calls: library threads make the blocking call, and the caller's own loop dispatches
  * the results.
  *
- * Invariants: at most `max` calls are started and not dispatched. done() runs on the thread that
+ * Invariants: at most `max` started calls are not dispatched yet. done() runs on the thread that
  * dispatches, never on a library thread. */
 #include <inttypes.h>
 #include <stdlib.h>

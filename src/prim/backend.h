@@ -9,7 +9,7 @@
  *   backend   Does one atomic step at the authority. Recognises its own request id in stored data,
  *             answers OK/replayed, so that a retry with the same id is safe. After a lost reply,
  *             finds out the outcome within its deadline, else UNAVAILABLE + MAYBE_APPLIED.
- *   prim      Retries such a result with the same request id. Owns handles, safe_until, the keeper,
+ *   prim      Retries an unclear result with the same request id. Owns handles, safe_until, keeper,
  *             waiting for a slot (unless CAP_FIFO_WAIT), the bounded event queue of a watch,
  *             asynchronous calls, fork detection.
  * No state of a lease exists only in a backend's memory. A claim is plain data, so that it can be
@@ -25,7 +25,7 @@
 
 struct prim_backend;
 
-/* Elapsed time in ns: CLOCK_BOOTTIME, or the clock that a test of mem: provides. */
+/* Elapsed time in ns: CLOCK_BOOTTIME, or the clock that a test passes to a mem: store. */
 struct prim_clock {
     int64_t (*now)(void *arg);
     void *arg;
@@ -41,18 +41,18 @@ static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until
     return left_ns > 0 ? left_ns / PRIM_NS_PER_MS : 0;
 }
 int64_t prim_boottime_ns(void *unused);     /* CLOCK_BOOTTIME */
-uint64_t prim_wall_ms(void);                /* wall clock, for people only; never decides */
-bool prim_kernel_boot_id(coord_id *ret_id); /* id of this boot of this kernel; false: unknown */
+uint64_t prim_wall_ms(void);                /* wall clock for people; no decision uses it */
+bool prim_kernel_boot_id(coord_id *ret_id); /* id of the kernel's present boot; false: unknown */
 /* Identifies the CLOCK_BOOTTIME that this process sees: one boot of one kernel in one time
- * namespace. Zeros: unknown; two unknown ids never count as equal. */
+ * namespace. An unknown id is all zeros, and two unknown ids never count as equal. */
 coord_id prim_boot_id(void);
 
 /* What a backend may report to the store. Any backend thread may report at any time until close()
  * returns, also under a backend lock, because the store calls no backend under its own lock. */
 struct prim_host {
-    /* The authority reports that this lease, or one of its keys, is gone: EXPIRED reasons only. */
+    /* The authority reports the loss of this lease or a key of it; `reason` is one of EXPIRED. */
     void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);
-    /* C4: a capability was lost while open. Every lease is reported lost and grants are refused. */
+    /* The open store lost a capability (C4). All its leases are lost, and it grants no more. */
     void (*degraded)(struct prim_host *host, const char *why);
 };
 
@@ -62,7 +62,7 @@ struct prim_call {
     uint32_t attempt;    /* > 0: an earlier attempt with this id may have been applied */
 };
 
-/* One key of a lease. `create_revision` is the entry's at the time of the grant. */
+/* One key of a lease. `create_revision` is the entry's create revision when it was granted. */
 struct prim_held {
     char *key;
     uint64_t token, create_revision;
@@ -75,7 +75,7 @@ struct prim_claim {
     const struct prim_held *held;
     size_t count;
 };
-/* Returns the key as the claim holds it. NULL if the claim is NULL or does not hold the key. */
+/* Returns the claim's record of the key. NULL if the claim is NULL or does not hold the key. */
 const struct prim_held *prim_held_of(const struct prim_claim *claim, struct str key);
 
 /* What a successful create, cas or acquire granted. Zeroed before the call. The backend must also
@@ -85,7 +85,7 @@ struct prim_grant {
     uint64_t token, create_revision;
     uint32_t slot;          /* acquire */
     int64_t granted_ttl_ms; /* 0: no lease was made */
-    int64_t sent_ns;        /* before the granting request was sent; 0: when the call began */
+    int64_t sent_ns;        /* time before the granting request was sent; 0: start of the call */
 };
 
 struct prim_create {
@@ -93,13 +93,13 @@ struct prim_create {
     struct str owner;               /* "" without a lease */
     int64_t ttl_ms;                 /* 0: no lease */
     coord_id lease_id;              /* random id for the new lease */
-    const struct prim_claim *under; /* not NULL: add the key to this claim's lease; no new lease */
+    const struct prim_claim *under; /* the key joins this claim's lease; NULL: joins none */
 };
 struct prim_cas {
     struct str key, value;
     uint64_t expected;              /* 0: the entry must be absent */
     int64_t ttl_ms;                 /* COORD_TTL_KEEP, 0, or the TTL of a new lease */
-    struct str owner;               /* of a new lease; with `claim` set, the claim's owner */
+    struct str owner;               /* owner of a new lease, or of `claim` if `claim` is set */
     coord_id lease_id;              /* for a new lease */
     const struct prim_claim *claim; /* the lease that the caller claims to hold, or NULL */
 };
@@ -112,7 +112,7 @@ struct prim_acquire {
     struct str group, owner, value;
     uint32_t slot_count, flags, prefer_slot;
     int64_t ttl_ms, cooldown_ms;
-    int64_t wait_ms; /* CAP_FIFO_WAIT only; otherwise 0 because prim waits */
+    int64_t wait_ms; /* set with CAP_FIFO_WAIT; otherwise 0, because prim waits */
     coord_id lease_id;
 };
 
@@ -142,8 +142,8 @@ typedef coord_result prim_watch_fn(struct prim_backend *backend, const struct pr
 
 struct prim_backend_ops {
     const char *name;      /* "file" */
-    uint32_t renewals_max; /* renewals a second that the authority handles well, also named in the
-                              capabilities' note; 0: no limit */
+    uint32_t renewals_max; /* renewals per second that the authority handles well, also named in the
+                            * capabilities' note; 0: no limit */
     uint32_t guards_max;   /* keys of kept claims that may be watched (prim/guard.h); 0: none */
     uint32_t guards_alone; /* keys of a bucket that get their own watches; with one more key the
                               whole bucket is watched. 0: every key has its own watch */
@@ -152,20 +152,20 @@ struct prim_backend_ops {
     prim_create_fn *create;
     prim_cas_fn *cas;
     prim_remove_fn *remove;
-    /* Makes *ret_entry with prim_entry_make, only with OK. */
+    /* If the result is OK, makes *ret_entry with prim_entry_make. */
     prim_get_fn *get;
     prim_acquire_fn *acquire;
     prim_resize_fn *resize;
-    /* Makes *ret_holders with prim_holders_make, in any row order, only with OK. */
+    /* If the result is OK, makes *ret_holders with prim_holders_make, with rows in any order. */
     prim_holders_fn *holders;
     /* Renews the lease after checking that the claim still holds every key. */
     prim_renew_fn *renew;
-    /* Releases a key; key NULL: all keys and the lease. With attempt > 0, absence is OK/already. */
+    /* Releases a key, or with key NULL the whole lease. With attempt > 0, absence is OK/already. */
     prim_release_fn *release;
-    /* Takes over an imported lease: checks it as renew does, does not extend it, and restores the
-     * backend's extra state. *ret_left_ms is the remaining time; -1 means alive with unknown
-     * remaining time, so prim renews the lease. EXPIRED/deadline if the lease cannot be shown to be
-     * alive. NULL is allowed if renew refuses leases that are over: then prim renews. */
+    /* Takes over an imported lease: checks the lease as renew does, does not extend it, and
+     * restores the backend's extra state. *ret_left_ms is the remaining time, or -1 if it is
+     * unknown and prim must renew the lease. Returns EXPIRED/deadline if the lease cannot be shown
+     * to be alive. NULL if renew refuses leases that are over, because prim then renews. */
     prim_adopt_fn *adopt;
 
     /* Fills `feed` from the backend's threads with a snapshot, then changes, until unwatch. After
@@ -173,14 +173,14 @@ struct prim_backend_ops {
     prim_watch_fn *watch;
     void (*unwatch)(struct prim_backend *backend, void *watch);
 
-    /* Optional. Called before the store closes: acquire() calls that wait at the authority end with
-     * UNAVAILABLE/closed, and later calls do not wait. */
+    /* Optional. Called before the store closes. acquire() calls that wait at the authority then
+     * return UNAVAILABLE/closed, and later calls do not wait. */
     void (*wake)(struct prim_backend *backend);
 
     /* Ends all threads. Called when no call runs and no watch is open. */
     void (*close)(struct prim_backend *backend);
 
-    const struct prim_ways *ways; /* change.h; NULL: no function above uses it */
+    const struct prim_ways *ways; /* for change.h; NULL if no function above uses it */
 };
 
 /* The first member of every backend's own struct. */
@@ -202,7 +202,7 @@ struct prim_open {
     struct prim_host *host;
     int64_t deadline_ns;
 };
-/* An opener calls this first and sets `id` afterwards. */
+/* An opener calls this function first and then sets `id`. */
 static inline void prim_backend_init(struct prim_backend *backend,
                                      const struct prim_backend_ops *ops, const struct prim_open *in,
                                      coord_limits limits)

@@ -82,7 +82,7 @@ enum err blob_decode(struct str bytes, struct blob *ret_blob)
     if (count < 1 || count > PRIM_KEYS_PER_LEASE_MAX || owner_len > PRIM_OWNER_MAX ||
         rest.len < owner_len || ttl_ms < 1 || ttl_ms > PRIM_TTL_MAX_MS)
         return ERR_CORRUPT;
-    /* The records, then all texts with their NULs; the texts are at most as long as the blob. */
+    /* One block for the records and all texts with NULs. The blob is longer than all texts. */
     struct prim_held *held = calloc(1, count * sizeof *held + owner_len + bytes.len + count + 1);
     if (held == NULL) return ERR_NOMEM;
     char *owner = (char *)(held + count), *text = owner + owner_len + 1;

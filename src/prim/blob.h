@@ -28,6 +28,6 @@ struct blob {
     struct prim_claim claim; /* points into `memory` */
     void *memory;            /* the caller must free() it */
 };
-/* ERR_CORRUPT: not such a blob, damaged, or outside the limits. ERR_NOMEM. */
+/* Fails with ERR_CORRUPT if the bytes are no blob, are damaged or break a limit, or ERR_NOMEM. */
 enum err blob_decode(struct str bytes, struct blob *ret_blob);
 #endif

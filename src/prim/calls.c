@@ -44,8 +44,8 @@ static void granted_init(struct granted *granted, const struct prim_grant *grant
                                          &granted->held, 1};
 }
 
-/* Releases a grant that gets no handle; if that fails, the grant expires. `key` not NULL: releases
- * only that key, because it joined an existing lease. */
+/* Releases a grant that gets no handle. If the release fails, the grant expires. If `key` is not
+ * NULL, releases only this key, because the key joined an existing lease. */
 static void give_back(coord_store *store, struct prim_frame *frame, const struct prim_claim *claim,
                       const char *key)
 {
@@ -54,7 +54,7 @@ static void give_back(coord_store *store, struct prim_frame *frame, const struct
     (void)store->backend->ops->release(store->backend, &call, claim, key);
 }
 
-/* Makes a grant's handle or returns a refusal. Uses up or returns the store's lease reservation. */
+/* Makes the grant's handle or returns a refusal. Uses or cancels the store's lease reservation. */
 static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord_result result,
                              const struct prim_grant *grant, struct str owner, struct str key,
                              coord_lease **ret_lease)
@@ -63,7 +63,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return result;
     }
-    if (grant->granted_ttl_ms <= 0) { /* a replay of another call that made no lease */
+    if (grant->granted_ttl_ms <= 0) { /* a replay of another call, which made no lease */
         prim_lease_unreserve(store);
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "this request id made an entry without a lease: each call its own id");
@@ -78,7 +78,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return prim_no_memory();
     }
-    /* A request id from the caller may have been granted any time ago. The store is asked for the
+    /* A request with the caller's own id may have been granted long ago. The store is asked for the
      * time left, because counting from now could exceed the lease. */
     if (result.reason == COORD_R_REPLAYED && !frame->own_id) {
         coord_result renewed = prim_renew_now(lease, frame);
@@ -91,7 +91,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
     return result;
 }
 
-/* Enters the call and, if the call may grant a lease, reserves a lease of the store's limit. */
+/* Begins a call. If the call can grant a lease, first reserves one of the store's leases. */
 static coord_result enter(coord_store *store, const coord_call *call, int64_t extra_ms, bool leased,
                           struct prim_frame *ret_frame)
 {

@@ -3,9 +3,9 @@
  * get the record that was read and return what to write. Slots are in slots.c. Runs on the caller's
  * thread.
  *
- * Invariants: a write is conditional on what the judge saw. The loop ends by the deadline of the
- * call or after TURNS_MAX turns. No result is a refusal while a write of this request is in doubt
- * and the store does not know it. */
+ * Invariants: a write is conditional on the record that the judge saw. The loop ends by the
+ * deadline of the call or after TURNS_MAX turns. The loop returns no refusal while a write of this
+ * request may still have been applied without a trace in the record. */
 #include "prim/change.h"
 
 #include "prim/answer.h"
@@ -120,7 +120,7 @@ static coord_result change_look(struct prim_change *c)
     return ways->read(c);
 }
 
-/* The key holds what this request wrote: fills in the grant. */
+/* Fills in the grant after the key was found to hold the entry that this request wrote. */
 static void change_grant(struct prim_change *c, coord_result *result, int64_t sent_ns)
 {
     const struct prim_seen *seen = &c->seen;
@@ -133,7 +133,7 @@ static void change_grant(struct prim_change *c, coord_result *result, int64_t se
     c->grant.granted_ttl_ms = result->granted_ttl_ms = seen->ttl_ms;
 }
 
-/* Returns false if the result is final. */
+/* Runs one turn of the loop. Returns false if the result is final. */
 static bool change_turn(struct prim_change *c, coord_result *result)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
@@ -215,8 +215,8 @@ static void plan_renewal(const struct prim_change *c, struct prim_plan *plan)
     plan->envelope = c->seen.envelope; /* including the request id of the last logical change */
 }
 
-/* Plans a replay: the request was applied before. The send time of the write that granted a lease
- * is known only if this call made the write. Otherwise the lease is renewed once, so that its
+/* Plans a replay, because the request was applied before. The send time of the write that granted a
+ * lease is known only if this call made the write. Otherwise the lease is renewed once, so that its
  * holder counts from an earlier time than contenders do. */
 static void plan_replay(const struct prim_change *c, struct prim_plan *plan, bool granted_lease)
 {
@@ -225,8 +225,8 @@ static void plan_replay(const struct prim_change *c, struct prim_plan *plan, boo
     plan->result = prim_ok(COORD_R_REPLAYED);
 }
 
-/* With a write in doubt and a revision more than one step from the expected one, the write may have
- * been applied and then replaced. The result is neither success nor refusal. */
+/* If a write is in doubt and the revision is not the one after the expected revision, the write may
+ * have been applied and then replaced. The result is then neither success nor refusal. */
 static bool may_have_passed(const struct prim_change *c, uint64_t expected, coord_result *result)
 {
     if (!c->backend->ops->ways->dense || !c->doubt || c->seen.kind == PRIM_SEEN_NOTHING ||
@@ -379,7 +379,7 @@ coord_result prim_change_remove(struct prim_backend *backend, const struct prim_
     return prim_change_run(&c);
 }
 
-/* Copies the entry here, while the strings of the backend are valid. */
+/* Copies the entry now, because the backend's strings are valid only during the change. */
 static void judge_get(struct prim_change *c, struct prim_plan *plan)
 {
     const struct prim_seen *seen = &c->seen;

@@ -26,14 +26,14 @@ enum prim_seen_kind {
 };
 struct prim_seen {
     enum prim_seen_kind kind;
-    bool over;                      /* LIVE, but the holder counts as gone: may be taken */
+    bool over;                      /* LIVE, but its holder counts as gone, so it can be taken */
     bool barred;                    /* LIVE or TOMBSTONE, but another program uses this record */
-    struct claim_envelope envelope; /* LIVE and TOMBSTONE, else zero; owned by the backend */
+    struct claim_envelope envelope; /* set if LIVE or TOMBSTONE; owned by the backend */
     uint64_t revision, create_revision;
     uint64_t token;          /* token of the lease; 0: not leased */
-    int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased or unknown. EXPIRED: time for
-                                which the slot must not be taken */
-    uint64_t sequence;       /* the backend's version of the record as a number, or */
+    int64_t ttl_ms, left_ms; /* TTL and time left; left_ms -1: no lease, or unknown. If EXPIRED,
+                              * left_ms is the slot's remaining cool-down */
+    uint64_t sequence;       /* the record's version in the backend, if it is a number */
     const void *record;      /* the backend's own form of the record */
 };
 static inline bool prim_seen_is_live(const struct prim_seen *seen)
@@ -59,8 +59,8 @@ enum prim_act {
 };
 struct prim_plan {
     enum prim_act act;
-    struct claim_envelope envelope; /* revision and token 0: the backend sets them by `act` */
-    coord_result result;            /* after the write, or at once without a write */
+    struct claim_envelope envelope; /* with revision and token 0, which the backend sets by `act` */
+    coord_result result;            /* returned after the write, or at once if nothing is written */
 };
 
 struct prim_change {
@@ -72,49 +72,49 @@ struct prim_change {
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
     const void *in;                 /* input of the judge */
     void *out;                      /* output of the judge */
-    const struct prim_claim *claim; /* of the holder that renews or releases; otherwise NULL */
+    const struct prim_claim *claim; /* claim of the holder that renews or releases; else NULL */
     const struct prim_claim *held;  /* the lease that the caller claims to hold; NULL: none */
     const struct prim_claim *under; /* a new entry joins this lease; NULL: gets its own lease */
-    const coord_id *lease_id;       /* of a lease that the change may make; NULL: makes none */
+    const coord_id *lease_id;       /* id for a lease that the change may make; NULL: makes none */
     uint64_t expected;              /* the revision that the caller expects; 0: none */
-    struct prim_change *record;     /* record of the group that the change belongs to; or NULL */
-    const struct prim_seen *known;  /* record from a list; saves the first read */
+    struct prim_change *record;     /* for a slot: the change of its group's record; else NULL */
+    const struct prim_seen *known;  /* the key's record from a list; replaces the first read */
     bool reads;                     /* read-only: no write can be in doubt */
-    bool stale;                     /* and the read may return older data */
+    bool stale;                     /* with `reads`: the read may return older data */
     bool guesses;                   /* the backend may guess the record instead of reading it */
     bool makes;                     /* the key may be new: the backend may prepare storage */
-    bool once;                      /* CONFLICT/revision at once if another writer was faster */
+    bool once;                      /* no retry: CONFLICT/revision if another writer was faster */
 
     /* State of the loop. The backend writes `seen`, too. */
     struct prim_seen seen;
-    bool fresh;        /* `seen` made the last write fail; do not read again */
+    bool fresh;        /* the failed write returned `seen`, so no read is needed */
     enum prim_act act; /* plan of the last write */
     uint32_t turns;
     bool doubt;              /* a write of this request may have been applied */
-    int64_t doubt_sent_ns;   /* time before the first such write of this call was sent; 0: none */
+    int64_t doubt_sent_ns;   /* time before this call sent its first write in doubt; 0: none */
     int64_t sent_ns;         /* time before the last write was sent */
-    struct prim_grant grant; /* with OK: the entry after the change */
+    struct prim_grant grant; /* the entry after the change, if the result is OK */
     void *own;               /* the backend's own data */
 };
-/* For the backend: the write sent at sent_ns may have been applied. */
+/* The backend calls this if the write sent at sent_ns may have been applied. */
 void prim_change_doubt(struct prim_change *c, int64_t sent_ns);
 coord_result prim_change_run(struct prim_change *c);
 
 enum prim_wrote {
     PRIM_WROTE,      /* c->seen is the record just written */
-    PRIM_WROTE_RACE, /* another writer was faster, or in doubt: read and judge again */
+    PRIM_WROTE_RACE, /* another write was first, or this write is in doubt: read and judge again */
     PRIM_WROTE_NOT,  /* *ret_why has the reason; final */
 };
-/* The slots of a group from a single list. */
+/* The slots of a group, read with a single list request. */
 struct prim_slots {
     struct prim_seen record;
     uint32_t count; /* 0: no such group */
     int64_t cooldown_ms;
-    uint32_t room; /* capacity of `at`; set before begin if slots above `count` are held */
+    uint32_t room; /* capacity of `at`; set before prim_slots_begin if higher slots are held */
     struct prim_seen *at;
     void *own; /* the backend's own data */
 };
-/* Reads the group record and allocates its slots. UNAVAILABLE/corrupt: not a group record. */
+/* Reads the group record and allocates its slots. UNAVAILABLE/corrupt if it is no group record. */
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record);
 
 struct prim_ways {
@@ -122,7 +122,7 @@ struct prim_ways {
     bool traceless; /* a deleted key leaves no tombstone */
     bool expects;   /* guess() also assumes that c->expected and c->held are correct */
 
-    /* Allocates c->own, freed by end(). NULL: out of memory. */
+    /* Returns c->own, which end() frees, or NULL if memory ran out. */
     void *(*begin)(struct prim_change *c);
     void (*end)(struct prim_change *c, const coord_result *result);
     /* Guesses c->seen. Returns false if the key must be read. May be NULL. */
@@ -130,11 +130,11 @@ struct prim_ways {
     coord_result (*read)(struct prim_change *c); /* sets c->seen */
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
-    /* Returns the result for a change of a FOREIGN or barred key. NULL: no such keys. */
+    /* Returns the result for a change of a FOREIGN or barred key. NULL: there are no such keys. */
     coord_result (*foreign)(const struct prim_change *c);
-    /* Lists the group whose record is c->key, with c->own: calls prim_slots_begin, then adds the
-     * slots. The slots may be left out if the group's count differs from `wanted` (0: any).
-     * list_end() is called in any case, unless it is NULL. */
+    /* Lists the group whose record is c->key: calls prim_slots_begin, then adds the slots. If
+     * `wanted` is not 0 and is not the group's slot count, the function may leave out the slots.
+     * Uses c->own. list_end(), if not NULL, is called after every list, also after an error. */
     coord_result (*list)(struct prim_change *c, struct str group, uint32_t wanted,
                          struct prim_slots *slots);
     void (*list_end)(struct prim_slots *slots);
@@ -168,11 +168,11 @@ struct prim_make {
     int64_t ttl_ms; /* 0: no lease */
     coord_id lease_id;
     uint32_t flags;          /* of the envelope */
-    int made, code, present; /* made: reason of success; code and reason if an entry is present */
+    int made, code, present; /* made: reason of success; code, present: result if the key exists */
     bool takeover;
 };
 void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan);
 bool prim_change_is_replay(const struct prim_change *c);
-/* Pauses before each turn but the first. False: turns or time are used up, UNAVAILABLE. */
+/* Pauses before each turn but the first. False with UNAVAILABLE if turns or time are used up. */
 bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why);
 #endif

@@ -23,8 +23,7 @@ int64_t prim_boottime_ns(void *)
 uint64_t prim_wall_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now); /* coarse, because every change reads it and
-                                                         a few ms do not matter */
+    (void)clock_gettime(CLOCK_REALTIME_COARSE, &now); /* cheap; an error of a few ms does no harm */
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
@@ -34,7 +33,7 @@ bool prim_kernel_boot_id(coord_id *ret_id)
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text);
     if (fd >= 0) (void)close(fd);
-    /* must end with a line end */
+    /* the file must end with a line end */
     return len > 1 && text[len - 1] == '\n' &&
            hex_read_id(str_of(text, (size_t)len - 1), ret_id->b);
 }
@@ -44,7 +43,7 @@ coord_id prim_boot_id(void)
     coord_id id = {{0}};
     struct stat space;
     if (!prim_kernel_boot_id(&id)) return id;
-    /* Two containers of one host may have different time offsets. */
+    /* Containers of one host can have different clock offsets, so the id includes the namespace. */
     if (stat("/proc/self/ns/time", &space) == 0)
         store_le64(id.b, load_le64(id.b) ^ (uint64_t)space.st_ino);
     return id;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes envelopes and group records (envelope.h). Pure: no clock, no I/O, any thread.
  *
- * Invariant: an envelope with unknown flag, wrong length or checksum is corrupt, no value. */
+ * Invariant: an envelope with an unknown flag, a wrong length or checksum is never read as a
+ * value. */
 #include "prim/envelope.h"
 
 #include "base/bytes.h"

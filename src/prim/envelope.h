@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stored form of an entry in etcd, Kubernetes and NATS: the caller's value with owner, lease,
- * request id and revision. With all in one value, checks of ownership and of the own request need
- * no second key. Layout: docs/formats/envelope.md (little endian, CRC-32C, magic CRD1). */
+ * request id and revision. Because all are in one value, a check of the owner or of the request id
+ * needs no second key. Layout: docs/formats/envelope.md (little endian, CRC-32C, magic CRD1). */
 #ifndef PRIM_ENVELOPE_H
 #define PRIM_ENVELOPE_H
 #include <muster/coord.h>
@@ -28,14 +28,14 @@ struct claim_envelope {
 };
 enum err envelope_encode(const struct claim_envelope *envelope,
                          struct buf *out); /* appends; ERR_NOMEM */
-/* ERR_CORRUPT: not an envelope, or damaged. The strings point into `bytes`. */
+/* Returns ERR_CORRUPT if `bytes` is damaged or no envelope. The strings point into `bytes`. */
 enum err envelope_decode(struct str bytes, struct claim_envelope *ret_envelope);
 struct envelope_group { /* the value of a group record */
     uint32_t slot_count;
     int64_t cooldown_ms;
 };
 void envelope_group_value(const struct envelope_group *group, char value[ENVELOPE_GROUP_VALUE]);
-/* ERR_CORRUPT: the entry is not a group record. */
+/* Returns ERR_CORRUPT if the entry is not a group record. */
 enum err envelope_group_read(const struct claim_envelope *envelope,
                              struct envelope_group *ret_group);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of a watch (feed.h). Producers run on any thread, the reader on one. The lock guards
- * everything but the fields that are set when the feed is opened.
+/* The queue of a watch (feed.h). Any thread may add events, and one thread reads them. The lock
+ * guards everything except the fields that are set when the feed is opened.
  *
  * Invariants: the descriptor is readable exactly while the reader has an event to read. The reader
  * gets, in this order: the rest of the current snapshot, RESYNC, the next snapshot, events, CLOSED.
@@ -30,14 +30,14 @@ struct prim_snapshot {
     uint64_t as_of;
 };
 
-/* W2, per key. A queued event can still be dropped; a delivered event cannot be taken back. */
+/* The newest revisions of one key (W2). A queued event can be dropped, a delivered event cannot. */
 struct seen {
     struct list node; /* in feed->dead while the key is absent */
     uint64_t queued, delivered;
     bool dead;
     struct str key; /* stored behind the struct */
 };
-/* Revisions of absent keys are kept for as many keys as there are live keys, at least this many. */
+/* Revisions are kept for as many absent keys as there are live keys, but at least this many. */
 enum { DEAD_KEPT_MIN = 4096 };
 
 enum need {
@@ -66,14 +66,14 @@ struct prim_feed {
     size_t dead_count;
 
     /* Fields of the reader. */
-    bool begun;                     /* the reader has got an event */
+    bool begun;                     /* the reader has received an event */
     bool in_on_room;                /* on_room is running */
     struct prim_snapshot *snapshot; /* the snapshot being read */
     struct event_item *current;     /* the last returned event points into this item */
     void (*on_room)(void *owner);
     void *on_room_owner;
 
-    prim_feed_event_fn *on_event; /* not NULL: no queue and no descriptor */
+    prim_feed_event_fn *on_event; /* if set, the feed has no queue and no descriptor */
     void *event_owner;
     uint64_t since;
     bool bucket;
@@ -212,7 +212,6 @@ static void feed_lose(struct prim_feed *feed, enum need need)
     feed_signal(feed);
 }
 
-/* Returns false if out of memory. */
 static bool queue_event(struct prim_feed *feed, const struct prim_event *like)
 {
     struct event_item *event = event_make(like);
@@ -370,7 +369,7 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
     if (feed->ended) {
         prim_snapshot_close(own_snapshot);
     } else {
-        /* The snapshot was not requested, so the reader must get RESYNC before it. */
+        /* The snapshot was not requested, so the reader must get RESYNC first. */
         if (feed->need == NEED_NOTHING) feed_lose(feed, NEED_SNAPSHOT);
         if (seen_from(feed, own_snapshot)) {
             own_snapshot->as_of = feed->as_of = as_of;
@@ -462,7 +461,7 @@ static void feed_show(struct prim_feed *feed, struct event_item *own_event, coor
     if (seen != NULL) seen->delivered = max_u64(seen->delivered, own_event->revision);
 }
 
-/* Under the lock; an event must be queued. */
+/* Takes the next event. Under the lock; an event must be queued. */
 static void feed_take(struct prim_feed *feed, coord_event *ret_event)
 {
     struct list *node;
@@ -491,7 +490,7 @@ static void feed_take(struct prim_feed *feed, coord_event *ret_event)
     }
 }
 
-/* Under the lock. Returns false if no event came in time. */
+/* Waits for an event. Under the lock. Returns false if no event came in time. */
 static bool feed_wait(struct prim_feed *feed, int64_t wait_ms)
 {
     struct timespec until = prim_until_ms(wait_ms > 0 ? wait_ms : 0);

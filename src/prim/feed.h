@@ -35,21 +35,21 @@ struct prim_scope prim_feed_scope(const struct prim_feed *feed); /* valid as lon
 bool prim_feed_covers(const struct prim_feed *feed, struct str key);
 /* Adds an event. Returns false if it was dropped and a snapshot is needed (now or at on_room). */
 bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event);
-/* Sets the function that is called when the reader has read RESYNC and waits for a snapshot. It
- * runs on the reader's thread without a lock of the feed. Set it before the first event. After a
- * call with NULL returns, on_room is not running and will not be called. */
+/* Sets the function that is called when the reader has read RESYNC and waits for a snapshot.
+ * on_room runs on the reader's thread without a lock of the feed. Set on_room before the first
+ * event. After a call with NULL returns, on_room is not running and will not be called. */
 void prim_feed_on_room(struct prim_feed *feed, void (*on_room)(void *owner), void *owner);
 bool prim_feed_wants_snapshot(struct prim_feed *feed);
-/* The stream broke (compaction, reconnect): the reader gets RESYNC, then the next snapshot. */
+/* Reports a broken stream (compaction, reconnect). The reader gets RESYNC and a new snapshot. */
 void prim_feed_resync(struct prim_feed *feed);
-/* Ends the feed; no event follows. `reason` is one of UNAVAILABLE, or COORD_R_NONE if orderly. */
+/* Ends the feed. `reason` is a reason of UNAVAILABLE, or COORD_R_NONE for an orderly end. */
 void prim_feed_end(struct prim_feed *feed, int reason);
 
 struct prim_snapshot *prim_snapshot_open(const struct prim_feed *feed); /* NULL: out of memory */
 void prim_snapshot_close(struct prim_snapshot *snapshot);               /* NULL is allowed */
 bool prim_snapshot_add(struct prim_snapshot *snapshot,
                        const struct prim_event *entry); /* false: no memory */
-/* Queues the snapshot. `revision` is the store's revision, or 0 if the store has none. */
+/* Queues the snapshot. `as_of` is the store's revision, or 0 if the store has no revision. */
 void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapshot, uint64_t as_of);
 
 /* -- reader: one thread -- */
@@ -67,7 +67,7 @@ int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_eve
 typedef void prim_feed_event_fn(void *owner, const struct prim_event *event);
 struct prim_feed *prim_feed_open_direct(struct prim_scope scope, uint64_t since,
                                         prim_feed_event_fn *on_event, void *owner);
-/* For a producer: the revision where the wanted changes begin, or 0. */
+/* Returns the revision where the changes that a producer must deliver begin, or 0. */
 uint64_t prim_feed_since(const struct prim_feed *feed);
 /* The token of an entry that another program wrote. Only guards get such entries. */
 #define PRIM_TOKEN_UNKNOWN UINT64_MAX

@@ -17,7 +17,7 @@ enum prim_group_choice {
     PRIM_GROUP_ABSENT,   /* no group, and COORD_NO_CREATE is set */
     PRIM_GROUP_CONFLICT, /* the group has another slot count */
     PRIM_GROUP_ALREADY,  /* this owner already holds a slot */
-    PRIM_GROUP_TAKEOVER, /* the same, and COORD_TAKEOVER_SAME_OWNER is set */
+    PRIM_GROUP_TAKEOVER, /* as ALREADY, but COORD_TAKEOVER_SAME_OWNER is set */
     PRIM_GROUP_FULL,
     PRIM_GROUP_TAKE, /* the slot is free */
 };
@@ -26,15 +26,15 @@ struct prim_group {
     const struct prim_acquire *in;
     uint32_t slot_count;   /* 0: no group */
     uint32_t live;         /* held slots, including those above slot_count */
-    uint32_t replay, same; /* slot of this request, slot of this owner; or COORD_NO_SLOT */
-    bool left_over;        /* after a shrink a higher slot is still held: no grants */
-    int64_t next_ms;       /* until the first slot may become free; -1: unknown */
+    uint32_t replay, same; /* slot of this request, slot of this owner; COORD_NO_SLOT: none */
+    bool left_over;        /* after a shrink a higher slot is still held, so no slot is granted */
+    int64_t next_ms;       /* time until the first slot can become free; -1: unknown */
     uint64_t taken[PRIM_SLOTS_MAX / 64]; /* a bit per slot that is not free */
 };
 /* `call` and `in` are borrowed. */
 void prim_group_begin(struct prim_group *group, const struct prim_call *call,
                       const struct prim_acquire *in, uint32_t slot_count);
-/* Marks a slot as held. `left_ms`: until the slot may become free; -1: unknown. */
+/* Marks a slot as held. `left_ms` is the time until the slot can become free; -1: unknown. */
 void prim_group_held(struct prim_group *group, uint32_t slot, const coord_id *request_id,
                      struct str owner, int64_t left_ms);
 /* Marks a slot as neither held nor free: it cools down, or another client took it meanwhile. */

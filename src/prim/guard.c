@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Guards of kept claims (guard.h).
  *
- * A separate thread opens and ends the watches, because both may wait for a server. add and drop
- * only change the lists and wake the thread. Events arrive on the backend's threads.
+ * A separate thread opens and ends the watches, because both may wait for a server. prim_guards_add
+ * and prim_guards_drop only change lists and wake the thread. Events arrive on the backend's
+ * threads.
  *
  * Invariants: the lock is not held during backend calls. The host is called under the lock and does
  * not call back. A scope without keys is in `empty` and gets no more keys. Only the thread opens,
@@ -27,7 +28,7 @@ struct guard_scope { /* one watch and its keys */
     struct prim_feed *feed;
     void *watch;   /* NULL: the watch could not be opened */
     bool ended;    /* no event will follow */
-    uint64_t seen; /* the watch has passed this revision */
+    uint64_t seen; /* all changes up to this revision have been received */
 };
 struct guard_key {
     struct list in_claim, in_scope; /* in_scope: in `fresh` until the thread has handled the key */
@@ -65,7 +66,7 @@ static struct str key_name(const struct guard_key *key)
 static int key_take(struct guard_key *key, const struct prim_event *event)
 {
     if (event->type == COORD_SNAPSHOT_BEGIN) key->here = false;
-    /* A snapshot older than the grant proves nothing. One without revision is the latest. */
+    /* A snapshot older than the grant proves nothing. A snapshot without revision is the latest. */
     if (event->type == COORD_SNAPSHOT_END)
         return !key->here && (event->revision == 0 || event->revision >= key->token)
                    ? COORD_R_REVOKED
@@ -86,7 +87,7 @@ static void guard_on_event(void *owner, const struct prim_event *event)
 
     pthread_mutex_lock(&scope->guards->lock);
     if (event->type == COORD_CLOSED) scope->ended = true;
-    /* No key may join during a snapshot, because its entry may already have passed. */
+    /* No key may join during a snapshot, because the key's entry may have been sent already. */
     if (event->type == COORD_SNAPSHOT_BEGIN) scope->seen = UINT64_MAX;
     if (event->type == COORD_SNAPSHOT_END) scope->seen = event->revision;
     if (scope->seen < event->revision) scope->seen = event->revision;
@@ -207,7 +208,7 @@ static void *guard_run(void *arg)
     return NULL;
 }
 
-/* -- called from outside: under the lock -- */
+/* -- functions for other files: under the lock -- */
 
 static void key_free(struct prim_guards *guards, struct guard_key *key)
 {

@@ -5,22 +5,22 @@
  * Works with the watch of any backend. A guard that cannot be opened (no memory, no permission, too
  * many keys) does not reduce safety, because every renewal checks the store.
  *
- * Each key has its own watch. Where watches are expensive, at most `guards_alone` keys of a bucket
- * have their own. One more key opens a watch of the whole bucket, and later keys join that watch as
- * long as it has not passed the revision of their grant. */
+ * Each key has its own watch. If watches are expensive, only `guards_alone` keys of a bucket have
+ * their own watch. One more key opens a watch of the whole bucket. Later keys join the bucket's
+ * watch if it has not passed the revision of their grant. */
 #ifndef PRIM_GUARD_H
 #define PRIM_GUARD_H
 #include "prim/backend.h"
 
 struct prim_guards;
 struct prim_guard; /* the guard of one lease handle */
-/* Opens the guards. The backend must have watch and unwatch, which may block. Keys beyond its
- * guards_max are checked by renewals only. NULL: out of memory. */
+/* Opens the guards. The backend must have watch and unwatch, which may block. Only renewals check
+ * keys beyond the backend's guards_max. Returns NULL if memory ran out. */
 struct prim_guards *prim_guards_open(struct prim_backend *backend);
 void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends all guards */
-/* Replaces the keys of *guard; NULL: none yet. Never blocks, like prim_guards_drop. Any thread. */
+/* Replaces the keys of *guard, or makes *guard if it is NULL. Never blocks. Any thread. */
 void prim_guards_add(struct prim_guards *guards, struct prim_guard **guard,
                      const struct prim_claim *claim);
-/* Stops guarding: later changes of those keys do not count as a loss. Sets *guard to NULL. */
+/* Stops guarding: later changes of the keys are no loss. Sets *guard to NULL. Never blocks. */
 void prim_guards_drop(struct prim_guards *guards, struct prim_guard **guard);
 #endif

@@ -44,7 +44,7 @@ static void *run_worker(void *arg);
 
 static void queue_job(struct prim_keeper *keeper, coord_lease *lease)
 {
-    assert(!lease->job_queued); /* the core has at most one renewal under way */
+    assert(!lease->job_queued); /* keeper_core.c starts one renewal at a time */
     lease->job_queued = true;
     list_append(&keeper->jobs, &lease->due);
     keeper->job_count++;
@@ -106,7 +106,7 @@ void prim_keeper_hear(coord_lease *lease, struct keeper_event event)
     if (lease->kept && lease->over == 0) keeper_step(lease->store->keeper, lease, event, 0, 0);
 }
 
-/* The store may already be closing, which ends its guards. */
+/* Returns true if the caller must drop the guard. A closing store ends its guards itself. */
 static bool take_guard(coord_lease *lease)
 {
     bool guarded = lease->guarded && !lease->store->closing;
@@ -130,7 +130,7 @@ void prim_keeper_quiet(coord_lease *lease)
 {
     coord_store *store = lease->store;
     if (store->keeper != NULL && pthread_equal(store->keeper->timer_thread, pthread_self())) {
-        /* A pending on_lost of another lease is cancelled when called from inside an on_lost. */
+        /* Inside an on_lost, releasing another lease cancels the pending on_lost of that lease. */
         if (store->keeper->reporting != lease) {
             lease->unreported = false;
             list_remove(&lease->due);
@@ -151,7 +151,7 @@ void prim_keeper_quiet_if_running(coord_lease *lease)
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
-/* Called with the lock held; returns with the lock held. */
+/* Unpins the lease. Called with the lock held; returns with the lock held. */
 static void unpin(coord_store *store, coord_lease *lease)
 {
     if (!prim_lease_unpin(lease)) return;
@@ -171,7 +171,7 @@ static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
     prim_lease_view_locked(lease, &view);
     (void)pthread_mutex_unlock(&store->lock);
     int64_t sent_ns = prim_clock_now(&store->clock), answered_ns = 0;
-    /* All workers may have hung until now. Nothing is sent after safe_until. */
+    /* The workers may have hung until safe_until, and nothing may be sent after safe_until. */
     if (sent_ns < call.deadline_ns)
         result = store->backend->ops->renew(store->backend, &call, &view.claim, &answered_ns);
     (void)pthread_mutex_lock(&store->lock);
@@ -224,7 +224,7 @@ static void report_one(struct prim_keeper *keeper, coord_lease *lease)
     unpin(store, lease);
 }
 
-/* Sleeps until the first timer, or without limit. CLOCK_BOOTTIME fires after a suspend, too. */
+/* Sleeps until the first timer, or without limit. CLOCK_BOOTTIME also counts suspended time. */
 static void sleep_until(struct prim_keeper *keeper, const struct heap_node *first)
 {
     struct itimerspec at = {.it_value = {0, 0}};
@@ -328,8 +328,8 @@ void prim_keeper_stop(coord_store *store)
         lease->kept = false;
     }
     store->keeper = NULL;
-    /* A loss found by a worker after the timer thread ended is not reported. Wake the callers that
-     * wait for its on_lost. */
+    /* A loss found by a worker after the timer thread ended is not reported. This wakes the callers
+     * that wait for the on_lost of such a loss. */
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
     keeper_free(keeper);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decisions of the keeper (keeper_core.h). Pure: state, event and time in, effects out.
+/* The decisions of the keeper (keeper_core.h). Pure: takes state, event and time, returns effects.
  *
  * Invariants: time never decreases. No renewal at or after safe_until. A lost lease stays lost. */
 #include "prim/keeper_core.h"
@@ -35,8 +35,8 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     core->seen_ns = now_ns;
     if (event.ours) core->busy = false;
     if (core->over) return out;
-    /* Checked before the event: the holder may have acted on coord_check() returning EXPIRED, so an
-     * answer after safe_until must not revive the lease. */
+    /* Checks safe_until before the event, because the holder may have acted on coord_check()
+     * returning EXPIRED. An answer after safe_until must not revive the lease. */
     out.late = now_ns >= core->safe_until_ns;
     if (out.late || event.kind == KEEPER_REFUSED) {
         out.lost = true;
@@ -75,6 +75,6 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     }
     out.wake_ns = core->busy || core->safe_until_ns < core->renew_at_ns ? core->safe_until_ns
                                                                         : core->renew_at_ns;
-    assert(out.wake_ns > now_ns); /* a step never asks to be called at once */
+    assert(out.wake_ns > now_ns); /* a step never asks for another step at once */
     return out;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides when to renew a lease and when it is lost. Pure core: state, event and time in, effects
- * out. No clock, no lock, no I/O (T7, T8).
+/* Decides when to renew a lease and when a lease is lost. Pure: no clock, lock or I/O (T7, T8).
  *
- *   renew      ttl/3 after the newest answered request was sent; after a failure every
+ *   renew      ttl/3 after the newest answered renewal was sent; after a failure every
  *              max(50 ms, ttl/20), +-20 %; never at or after safe_until; one at a time
- *   lost       at safe_until, or when the store refuses; reported once and final */
+ *   lost       at safe_until, or when the store refuses a renewal; reported once and final */
 #ifndef PRIM_KEEPER_CORE_H
 #define PRIM_KEEPER_CORE_H
 #include "base/prng.h"
@@ -25,20 +24,20 @@ struct keeper_core {
 };
 enum keeper_kind {
     KEEPER_TICK,
-    KEEPER_RENEWED, /* sent_ns is set; by the keeper's renewal or another caller's */
+    KEEPER_RENEWED, /* a renewal of the keeper or of another caller was answered; sent_ns is set */
     KEEPER_FAILED,  /* no answer to the renewal under way */
     KEEPER_REFUSED, /* the store reports that the lease is over */
     KEEPER_ASK,     /* the lease may have changed: renew as soon as possible */
 };
 struct keeper_event {
     enum keeper_kind kind;
-    bool ours; /* RENEWED, REFUSED: answers the renewal under way */
+    bool ours; /* for RENEWED, REFUSED: the event answers the renewal under way */
     int64_t sent_ns;
 };
 struct keeper_effects {
     bool renew, lost, late;   /* late: lost because safe_until passed, not by a refusal */
     int64_t attempt_until_ns; /* deadline of the attempt, set with renew */
-    int64_t wake_ns;          /* next time to call the core; INT64_MAX: never */
+    int64_t wake_ns;          /* time of the next step; INT64_MAX: never */
 };
 void keeper_core_init(struct keeper_core *core, int64_t ttl_ns, int64_t sent_ns,
                       int64_t safe_until_ns, uint64_t seed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lease handles (lease.h) and the calls on them that need no store. Any thread.
  *
- * Invariants: a set of keys never changes once a view has it. A lease that is over stays over with
- * the first reason. coord_check reads atomics only and takes no lock. */
+ * Invariants: a set of keys never changes once a view uses the set. A lease that is over stays over
+ * with the first reason. coord_check reads atomics only and takes no lock. */
 #include "prim/lease.h"
 
 #include <inttypes.h>
@@ -180,8 +180,8 @@ void prim_lease_drop_key(coord_lease *lease, struct str key)
 {
     lease->changes++;
     struct held_set *set = set_copy(lease->set->held, lease->set->count, key, 0);
-    /* Out of memory the key stays in the set. The next renewal finds the key gone and the lease is
-     * reported lost, which is safe. */
+    /* If memory ran out, the key stays in the set. The next renewal finds the key gone and the
+     * lease is reported lost, which is safe. */
     if (set == NULL) return;
     set_unref(lease->set);
     lease->set = set;
@@ -197,7 +197,7 @@ coord_lease *coord_lease_ref(coord_lease *lease)
 
 bool prim_lease_pin(coord_lease *lease)
 {
-    /* No reference is left: the thread that dropped the last one waits for the lock. */
+    /* No reference is left. The thread that dropped the last reference waits for the lock. */
     if (atomic_load_explicit(&lease->refs, memory_order_acquire) == 0) return false;
     lease->pins++;
     return true;
@@ -229,8 +229,8 @@ void coord_lease_unref(coord_lease *lease)
     prim_lease_unreserve(store);
     lease->gone = true;
     lease->pins++;
-    /* The caller may free the argument of on_lost once this returns. Does not wait for a renewal
-     * under way: it may hang, and its result is not reported any more. */
+    /* The caller may free the argument of on_lost after this call. The call does not wait for a
+     * renewal under way, because the renewal may hang and its result is not reported any more. */
     prim_keeper_quiet_if_running(lease);
     if (unguard) { store->inside++; } /* the guards must exist until the drop has returned */
     (void)pthread_mutex_unlock(&store->lock);
@@ -288,7 +288,7 @@ int coord_fence_admit(coord_fence *fence, uint64_t token)
 {
     if (token == 0) { return 0; } /* no grant has token 0 */
     uint64_t highest = __atomic_load_n(&fence->highest, __ATOMIC_ACQUIRE);
-    while (token > highest) /* each round means that another caller raised it */
+    while (token > highest) /* repeats only if another caller raised `highest` */
         if (__atomic_compare_exchange_n(&fence->highest, &highest, token, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE))
             return 1;

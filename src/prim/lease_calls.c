@@ -41,7 +41,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
 {
     coord_store *store = lease->store;
     coord_result result;
-    for (int round = 0;; round++) { /* again only if keys left meanwhile; three rounds at most */
+    for (int round = 0;; round++) { /* repeats if keys have left meanwhile; three rounds at most */
         struct held_lease_view view;
         prim_lease_view(lease, &view);
         struct prim_frame renewal = *frame;
@@ -104,7 +104,7 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
     return result;
 }
 
-/* Begins a release. From here on the claim counts as given up, whatever the result. */
+/* Begins a release. The claim counts as given up from now on, whatever the result is. */
 static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
 {
     coord_store *store = lease->store;
@@ -121,7 +121,7 @@ static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
         *ret_attempt = 1; /* the server may have received an earlier release */
     } else if (lease->over != COORD_R_LOCAL) {
         result = prim_lease_expired(lease->over, lease->over_token);
-    } /* LOCAL: over here, but perhaps not in the store; a release helps waiting contenders */
+    } /* LOCAL: the lease is over here, perhaps not in the store; a release helps contenders */
     prim_keeper_quiet(lease);
     (void)pthread_mutex_unlock(&store->lock);
     if (guarded) prim_guards_drop(store->guards, &lease->guard);
@@ -186,7 +186,7 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
         prim_lease_will_drop(lease);
         struct prim_try try = {.op = COORD_OP_RELEASE, .in.lease = {&view.claim, held->key}};
         result = prim_attempts(store, &frame, &try);
-        /* EXPIRED: this key is gone, too. The other keys stay until the store refuses them. */
+        /* After EXPIRED the key is gone, too. The other keys stay until the store refuses them. */
         if (result.code == COORD_OK || result.code == COORD_EXPIRED)
             prim_lease_dropped(lease, prim_str(key));
         prim_leave(store);

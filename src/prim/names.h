@@ -38,7 +38,7 @@ coord_result prim_check_ttl(int64_t ttl_ms, const coord_limits *limits);
 /* Default limits of every backend; the backend passes value_max and the TTL limits. */
 coord_limits prim_limits(int64_t ttl_min_ms, int64_t ttl_step_ms, uint64_t value_max);
 
-struct str prim_bucket_of(struct str key); /* the part before the last '/'; "" at the top */
+struct str prim_bucket_of(struct str key); /* the part before the last '/', or "" without '/' */
 struct str prim_leaf_of(struct str key);
 #define PRIM_SLOT_KEY_CAP (PRIM_KEY_MAX + 1)
 void prim_slot_key(struct str group, uint32_t slot,
@@ -49,6 +49,6 @@ bool prim_slot_number(struct str leaf, uint32_t *ret_slot);         /* of "slot-
  * and never ".group". */
 bool prim_in_scope(struct str key, struct str scope, bool bucket);
 
-/* T3: time before the end of a lease at which its holder must stop. */
+/* Returns how long before the end of a lease its holder must stop (T3). */
 int64_t prim_margin_ms(int64_t ttl_ms);
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups over change.h: one key per slot, and a record "g/.group" with the slot count. A list shows
- * which slot to try, and the conditional write of that slot's key decides. So a slot never has two
- * holders. Where the record and the slots cannot be changed in one step, a group can only grow. */
+/* Groups of slots over change.h: one key per slot, and a record "g/.group" with the slot count. A
+ * list shows which slot to try, and the conditional write of that slot's key decides. So a slot
+ * never has two holders. Where the record and the slots cannot be changed in one step, a group can
+ * only grow. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -10,10 +11,10 @@
 
 /* The state of one call on a group. */
 struct group_call {
-    struct prim_change record; /* of "g/.group", for the list and its deadline */
+    struct prim_change record; /* change of "g/.group", used for the list and its deadline */
     struct prim_slots slots;
     const struct prim_seen *next; /* the holder whose lease ends first; NULL: unknown */
-    coord_id taken_from;          /* lease against which a takeover lost a race; or zero */
+    coord_id taken_from;          /* lease that won a race against a takeover; or zero */
     bool changed;                 /* a free slot could not be taken: the list is outdated */
     char key[PRIM_SLOT_KEY_CAP];
 };
@@ -25,7 +26,7 @@ static coord_result group_absent(void)
 
 /* -- the record ------------------------------------------------------------------------------- */
 
-/* A slot_count of 0 means that there is no group. */
+/* Reads a group's record. A slot_count of 0 means that there is no group. */
 static coord_result group_record_read(const struct prim_seen *record,
                                       struct envelope_group *ret_group)
 {
@@ -236,7 +237,7 @@ static void group_describe(struct group_call *g, const struct prim_acquire *in,
     }
 }
 
-/* Takes a slot. CONFLICT/revision: another client was faster. */
+/* Takes a slot. Returns CONFLICT/revision if another client was faster. */
 static coord_result slot_enter(struct group_call *g, const struct prim_acquire *in, uint32_t slot,
                                enum prim_group_choice choice, struct prim_grant *ret_grant)
 {
@@ -290,7 +291,7 @@ static coord_result group_full(const struct group_call *g, const struct prim_gro
     return result;
 }
 
-/* Lists the group once and acts on the list. *ret_again: another client was faster, list again. */
+/* Lists the group once and acts on the list. Sets *ret_again if another client was faster. */
 static coord_result group_acquire(struct group_call *g, const struct prim_acquire *in,
                                   struct prim_grant *ret_grant, bool *ret_again)
 {
@@ -343,8 +344,8 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
                                  const struct prim_acquire *in, struct prim_grant *ret_grant)
 {
     const struct prim_ways *ways = backend->ops->ways;
-    /* For a first attempt a different slot count decides the call. A later attempt may already have
-     * a slot, whatever the count is now. */
+    /* A first attempt fails if the group has a different slot count. A later attempt may already
+     * have a slot, so the count does not matter. */
     uint32_t wanted = call->attempt == 0 ? in->slot_count : 0;
     struct group_call g;
     coord_result result =

@@ -105,7 +105,7 @@ coord_result prim_need_grant(coord_store *store, uint32_t bits)
     return refusal.code == COORD_OK ? prim_need(store, bits) : refusal;
 }
 
-/* Renewals of the kept leases, in thousandths per second; under the lock. */
+/* Returns the renewals per second of all kept leases, in thousandths. Under the lock. */
 static int64_t renewals_expected(const coord_store *store)
 {
     int64_t milli = 0;
@@ -117,7 +117,7 @@ static int64_t renewals_expected(const coord_store *store)
     return milli;
 }
 
-/* The urgent part comes first because the rest may be truncated. */
+/* Puts the load first, because the end of a long note is truncated. */
 static void note_load(coord_caps *caps, int64_t milli, uint32_t most)
 {
     char note[sizeof caps->note];
@@ -349,7 +349,7 @@ static coord_result check_options(const coord_options *options)
     return prim_ok(COORD_R_NONE);
 }
 
-/* Without guards, renewals detect what happens to a key. */
+/* Opens the guards, if possible. Without guards, only renewals detect the loss of a key. */
 static coord_result open_guards(coord_store *store)
 {
     const struct prim_backend_ops *ops = store->backend->ops;
@@ -434,7 +434,7 @@ static void release_all(coord_store *store)
 
 void coord_close(coord_store *store)
 {
-    /* A forked child has no such threads, and locks may be held forever. The copy is left alone. */
+    /* A forked child lacks the threads, and locks may be held forever. Its copy is left alone. */
     if (prim_usable(store).code != COORD_OK) return;
     (void)pthread_mutex_lock(&store->lock);
     assert(!store->closing);

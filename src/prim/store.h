@@ -2,8 +2,8 @@
 /* An open store: checks before any I/O, the number of calls under way, retries, closing, fork
  * detection.
  *
- * One mutex guards all state that a store and its leases share. No backend call is made under it.
- * coord_check reads only atomic fields and needs no lock. */
+ * One mutex guards all state that a store and its leases share. No backend call is made under this
+ * mutex. coord_check reads only atomic fields and needs no lock. */
 #ifndef PRIM_STORE_H
 #define PRIM_STORE_H
 #include <stdatomic.h>
@@ -20,7 +20,7 @@ enum {
     PRIM_WAIT_MAX_MS = PRIM_TIMEOUT_MAX_MS * 144, /* one day, like the longest TTL */
     PRIM_RETRY_FIRST_MS = 50,
     PRIM_RETRY_MAX_MS = 1000,
-    PRIM_CLOSE_RELEASE_MS = 5000, /* for all releases of a coord_close together */
+    PRIM_CLOSE_RELEASE_MS = 5000, /* time limit for all releases of a coord_close() together */
     PRIM_ASYNC_THREADS_MAX = 64,
     PRIM_ASYNC_MAX = 1000000,
 };
@@ -64,9 +64,9 @@ struct prim_frame {
     int64_t real_deadline_ns; /* on CLOCK_BOOTTIME, because a store's clock may stop in a test */
     bool own_id;              /* the library generated the request id, so the id is new */
 };
-/* Returns INVALID/handle without a store or after fork. */
+/* Returns INVALID/handle if `store` is NULL or was copied by a fork. */
 coord_result prim_usable(const coord_store *store);
-/* Enters a call; after OK the caller must leave it. The deadline has `extra_ms` added. */
+/* Begins a call, with `extra_ms` added to its deadline. After OK call prim_leave(). */
 coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);
@@ -97,19 +97,19 @@ struct prim_try {
     struct prim_grant grant; /* create, cas, acquire */
     coord_entry *entry;
     coord_holders *holders;
-    int64_t sent_ns, left_ms; /* renew; adopt: left_ms -1 is unknown */
+    int64_t sent_ns, left_ms; /* for renew and adopt; left_ms -1: unknown */
     void *watch;
 };
-/* Makes the call. Repeats it with the same request id until the deadline while the outcome is
- * unclear or the connection fails. */
+/* Makes a backend call. Repeats the call with the same request id until the deadline while the
+ * outcome is unclear or the connection fails. */
 coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try);
-/* Returns false if the store is closing. */
+/* Pauses the caller. Returns false if the store is closing. */
 bool prim_pause_ms(coord_store *store, int64_t ms);
 int64_t prim_random_below(int64_t bound);
 
 /* Returns UNSUPPORTED/capability, naming the first of `bits` that this store lacks. */
 coord_result prim_need(coord_store *store, uint32_t bits);
-/* As prim_need, for calls that grant a claim: a degraded store refuses them. */
+/* Like prim_need, for calls that grant a claim. A degraded store refuses such calls. */
 coord_result prim_need_grant(coord_store *store, uint32_t bits);
 
 coord_store *prim_store_ref(coord_store *store);
@@ -126,7 +126,7 @@ void prim_async_close(coord_store *store);
 /* Sends COORD_CLOSED/closed to every reader. The readers keep their handles. */
 void prim_watch_end_all(coord_store *store);
 
-/* Incremented in every forked child. A store with another number was copied by fork(). */
+/* Incremented in every forked child. A store with another generation was copied by fork(). */
 extern atomic_uint prim_fork_generation;
 
 static inline struct str prim_str(coord_str s)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Starts a thread with all signals blocked: the program's handlers run on its own threads. */
+/* Starts a thread with all signals blocked, so that no handler of the host program runs on it. */
 bool prim_thread_start(pthread_t *ret_thread, void *(*run)(void *arg), void *arg);
 /* Initialises a condition whose timeouts are on CLOCK_MONOTONIC. */
 void prim_cond_init(pthread_cond_t *cond);

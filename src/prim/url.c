@@ -23,14 +23,14 @@ static bool is_scheme(const char *text)
     return *text >= 'a' && *text <= 'z' && text[strspn(text, alphabet)] == '\0';
 }
 
-/* Checks a parameter name. Error texts repeat it, so it must not contain control characters. */
+/* Checks a parameter name. Error texts repeat the name, so it must have no control characters. */
 static bool is_name(const char *text)
 {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     return text[0] != '\0' && text[strspn(text, alphabet)] == '\0';
 }
 
-/* Decodes in place; the text only gets shorter. False: '%' without two digits, or a NUL. */
+/* Decodes percent escapes in place. Returns false for '%' without two digits, or for a NUL. */
 static bool decode(char *text)
 {
     char *to = text;
@@ -106,7 +106,7 @@ static const char *parse_rest(struct prim_url *url, char *rest, char *spare)
     if (rest[0] == '\0') { return NULL; } /* the URL is "mem:" */
     if (strncmp(rest, "//", 2) != 0) return "after the scheme comes '//' or nothing";
     rest += 2;
-    /* The path keeps its '/', but the host needs a NUL there. So the path moves to `spare`. */
+    /* The host must end with a NUL where the path has its '/', so the path moves to `spare`. */
     char *slash = strchr(rest, '/');
     if (slash != NULL) {
         memcpy(spare, slash, strlen(slash) + 1);
@@ -161,7 +161,7 @@ coord_result prim_url_parse(const char *text, struct prim_url *ret_url)
 void prim_url_deinit(struct prim_url *url)
 {
     if (url->memory != NULL) {
-        /* Cleared because a password in it would otherwise appear in a core file. */
+        /* Clears the memory, because a password in it could appear in a core file. */
         explicit_bzero(url->memory, url->memory_len);
         free(url->memory);
     }

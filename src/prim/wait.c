@@ -62,7 +62,7 @@ static void waiter_close(struct waiter *waiter)
     waiter->view = (struct wait_view){.known = false};
 }
 
-/* Reads the queued events; waits up to ms for the first. */
+/* Reads the queued events. Waits up to `ms` milliseconds for the first event. */
 static void read_events(struct waiter *waiter, int64_t ms)
 {
     coord_event event;
@@ -77,7 +77,7 @@ static bool seems_free(const struct waiter *waiter, uint32_t slot_count)
     return waiter->view.known && waiter->view.live < slot_count;
 }
 
-/* Returns when another try may succeed, after `look_ms` at the latest. False: store is closing. */
+/* Waits until a try may succeed, at most `look_ms`. Returns false if the store is closing. */
 static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t look_ms)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + look_ms * PRIM_NS_PER_MS;
@@ -88,12 +88,12 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
         if (!prim_pause_ms(waiter->store, 0)) return false;
         if (waiter->view.ended) {
-            /* An ended watch would return at once forever. The next round opens a new watch. */
+            /* An ended watch would end every wait at once. The next round opens a new watch. */
             waiter_close(waiter);
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }
         if (!seems_free(waiter, slot_count)) continue;
-        /* All waiters see the free slot. Each waits a random time, then gives up if it is taken. */
+        /* All waiters see the free slot. Each waits a random time, then checks it again. */
         if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) return false;
         read_events(waiter, 0);
         if (seems_free(waiter, slot_count)) return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches of a store. Each has one queue (prim/feed.h) that the backend fills from its own threads.
- * The reader may close its watch at any time, also while the store is closing. */
+/* Watches of a store. Each watch has one queue (prim/feed.h) that the backend fills from its own
+ * threads. The reader may close its watch at any time, also while the store is closing. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -71,7 +71,7 @@ int coord_watch_fd(coord_watch *watch)
     return prim_feed_fd(watch->feed);
 }
 
-/* The reader may be inside on_room, which uses the backend's part of the watch. */
+/* First removes on_room, because the reader may be inside on_room and use the backend. */
 static void watch_end(coord_watch *watch)
 {
     struct prim_backend *backend = watch->store->backend;
@@ -87,7 +87,7 @@ void prim_watch_end_all(coord_store *store)
         coord_watch *watch = CONTAINER_OF(node, coord_watch, node);
         bool open = watch->open;
         watch->open = false;
-        store->ending++; /* its reader waits for this before it frees the watch */
+        store->ending++; /* the reader waits until this is 0 before it frees the watch */
         (void)pthread_mutex_unlock(&store->lock);
         if (open) watch_end(watch);
         prim_feed_end(watch->feed, COORD_R_CLOSED);
@@ -95,7 +95,7 @@ void prim_watch_end_all(coord_store *store)
         store->ending--;
         (void)pthread_cond_broadcast(&store->changed);
     }
-    /* A reader that was faster ends its own watch, and the backend is closed only afterwards. */
+    /* A reader may be ending its own watch, and the backend must be closed afterwards. */
     while (store->inside > 0) (void)pthread_cond_wait(&store->changed, &store->lock);
     (void)pthread_mutex_unlock(&store->lock);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities.
- * Runs on the caller's thread.
+/* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities. Runs
+ * on the caller's thread.
  *
- * Invariant: an open store has seen a cluster id and a read that needed leader and permissions. */
+ * Invariant: opening fails without a cluster id or a read that needs a leader and permissions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 enum {
     PREFIX_MAX = 200,
     VERSION_MAJOR = 3,
-    VERSION_MINOR = 4, /* LEASE compares, watch ids chosen by the client */
+    VERSION_MINOR = 4, /* the first with LEASE compares and client-chosen watch ids */
 };
 
 /* -- capabilities -- */
@@ -85,7 +85,7 @@ static coord_result etcd_backend_probe_status(struct etcd_backend *b, int64_t de
     return result;
 }
 
-/* Counts the voting members. C3: 0 if unknown, so COORD_CAP_HA is not set. */
+/* Counts the voting members. Returns 0 if unknown, so that COORD_CAP_HA is not set (C3). */
 static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
 {
     Etcdserverpb__MemberListRequest request = ETCDSERVERPB__MEMBER_LIST_REQUEST__INIT;

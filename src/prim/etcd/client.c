@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gRPC thread to etcd and the headers of every request. With `hasleader`, a member without a
- * majority refuses the call at once. The token of Authenticate is added if the URL has a user. */
+/* The gRPC thread to etcd and the headers of every request. With the header hasleader, a member
+ * without majority refuses the call at once. If the URL has a user, requests carry a token. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -90,8 +90,7 @@ static void authenticate(struct grpc_thread *grpc_thread)
                  grpc_now(grpc_thread) + AUTHENTICATE_MS * (int64_t)NS_PER_MS);
     request.name = c->user;
     request.password = c->password;
-    (void)message_write(&request.base, &op->request, NULL); /* without memory the request fails as
-                                                               one with an empty name */
+    (void)message_write(&request.base, &op->request, NULL); /* fails at etcd if memory ran out */
     op->bare = op->idempotent = true;
     op->done = token_done;
     grpc_op_begin(grpc_thread, op);
@@ -108,7 +107,7 @@ static void authenticate_for(struct grpc_thread_op *op)
     authenticate(op->grpc_thread);
 }
 
-/* True if the server forgot the token, or users changed since. The call was not applied then. */
+/* True if the server forgot the token or users have changed. Then the call was not applied. */
 static bool token_is_stale(const struct rpc_outcome *outcome)
 {
     char text[128];

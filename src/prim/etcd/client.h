@@ -31,14 +31,14 @@ struct etcd_client_options {
 /* Opens the client. ERR_INVALID, ERR_NOMEM, ERR_IO and certificate errors, with a note. */
 enum err etcd_client_open(struct etcd_client *client, const struct etcd_client_options *options,
                           struct note *note);
-/* Ends every call and stream (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
+/* Ends every call and stream with ERR_CANCELLED or ERR_UNKNOWN, then ends the thread. */
 void etcd_client_close(struct etcd_client *client);
 /* Discards the token after the server rejected it; the next request fetches a new token. Returns
  * false if there is no token. */
 bool etcd_client_forget_token(struct etcd_client *client);
 
 enum {
-    ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* twice the size of 1,024 slots of largest values */
+    ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* twice 1,024 slots with values of maximum size */
     ETCD_REQUEST_MAX = 4 * 1024 * 1024,
 };
 void etcd_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns);

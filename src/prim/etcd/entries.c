@@ -2,9 +2,9 @@
 /* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3. Its
  * Else branch returns the entry that prevents the write, so no second read is needed.
  *
- * A lease is granted before the transaction that uses it, and kept for all attempts of a call. It
- * is revoked after a final answer that does not use it. If the outcome is in doubt, the lease is
- * not revoked, because a repeat uses it. */
+ * A lease is granted before the transaction that uses it, and kept for all attempts of a call. The
+ * lease is revoked after a final answer that does not use it. If the outcome is in doubt, the lease
+ * is not revoked, because a repeat uses it. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -16,7 +16,7 @@ enum { VALUE_MAX = 2 * 1024 * 1024 };
 struct own {
     struct arena arena; /* c->seen borrows from it */
     bool leased;        /* the lease has been granted */
-    bool used;          /* by a transaction that was or may have been applied */
+    bool used;          /* a transaction that was or may have been applied uses it */
     int64_t lease, ttl_ms, sent_ns;
 };
 
@@ -78,7 +78,7 @@ static coord_result etcd_entries_read_key(struct prim_change *c)
     return result;
 }
 
-/* Guesses the entry that the caller expects. Without such, the key is read before a lease is
+/* Guesses the entry that the caller expects. Without a guess, the key is read before a lease is
  * granted, because a held key must not cost a grant and a revocation. */
 static bool etcd_entries_guess(struct prim_change *c)
 {
@@ -142,7 +142,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
 
     if (seen->kind == PRIM_SEEN_LIVE) {
         etcd_if(txn, key, ETCD_MODIFIED, (int64_t)seen->revision);
-        /* The caller's claim may be wrong, so it is compared, too. */
+        /* The caller's claim may be wrong, so the transaction compares its revision, too. */
         if (c->held && seen->token) etcd_if(txn, key, ETCD_CREATED, (int64_t)seen->create_revision);
         etcd_if(txn, key, ETCD_LEASED, (int64_t)seen->sequence);
     } else {
@@ -157,7 +157,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
     etcd_range(txn, true, key, STR_EMPTY);
 }
 
-/* Completes a transaction that was applied. */
+/* Sets c->seen after the transaction was applied. */
 static void entries_applied(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
 {
     const struct prim_seen old = c->seen;
@@ -188,8 +188,8 @@ static enum prim_wrote entries_refused(struct prim_change *c,
     return PRIM_WROTE_RACE;
 }
 
-/* The transaction may have been applied; a read shows the outcome. If nothing has changed, it may
- * still arrive. A quota that this write used up is reported after the write was applied. */
+/* Reads whether the transaction was applied. If the key has not changed, the transaction may still
+ * arrive. etcd reports a quota that this write used up only after applying the write. */
 static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_seen before = c->seen;
@@ -244,7 +244,7 @@ static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struc
     }
     etcd_txn_init(&txn);
     if (c->record && c->lease_id && c->seen.kind == PRIM_SEEN_NOTHING) {
-        /* A slot: a concurrent resize must be detected. */
+        /* The key is a slot, so a concurrent resize of its group must be detected. */
         etcd_key_make(&b->space, c->record->key, &record);
         etcd_if(&txn, etcd_key_str(&record), ETCD_MODIFIED, (int64_t)c->record->seen.revision);
     }

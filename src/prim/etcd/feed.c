@@ -35,12 +35,12 @@ struct chunk_lease {
     struct chunk *chunk;
     struct grpc_thread_op op;
 };
-struct chunk { /* an answer that waits for the state of leases */
+struct chunk { /* a watch response that waits for the state of leases */
     struct chunk *next;
     struct etcd_feed *feed;
     const Etcdserverpb__WatchResponse *response; /* in `arena` */
     struct arena arena;
-    size_t len; /* bytes of the arena; 0: do not deliver */
+    size_t len; /* bytes of `arena`; 0: the response is not delivered */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };
@@ -61,11 +61,11 @@ struct etcd_feed {
     struct etcd_key cursor;
     int64_t revision;
     struct timer again;
-    /* For the thread that opens the watch. */
+    /* The thread that opens the watch waits with these fields. */
     int64_t open_deadline_ns;
     struct latch *opening; /* opened after the first snapshot */
     coord_result opened;
-    /* Answers that wait for the state of leases. */
+    /* Watch responses that wait for the state of leases. */
     struct chunk *chunks, **chunks_end;
     size_t chunk_bytes, asking;
     struct post room;
@@ -110,7 +110,7 @@ static void etcd_feed_opened(struct etcd_feed *f, coord_result result)
 
 /* -- snapshot -- */
 
-/* Returns false if the entry is not to be reported. */
+/* Returns false if the entry must not be reported. */
 static bool etcd_feed_to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
                                struct prim_event *event)
 {
@@ -322,7 +322,7 @@ static bool feed_notify(struct etcd_feed *f, const Mvccpb__Event *event, const s
     return prim_feed_put(f->feed, &change);
 }
 
-/* Delivers an answer. When the queue is full, later changes are left to the next snapshot. */
+/* Delivers a watch response. If the queue is full, the next snapshot has the later changes. */
 static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                     const struct chunk *chunk)
 {
@@ -409,7 +409,7 @@ static bool asked_already(const struct chunk *chunk, int64_t lease)
     return false;
 }
 
-/* Takes the arena that holds the response. Returns false if out of memory. */
+/* Keeps a response, and the arena that holds it, for later. Returns false if memory ran out. */
 static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                       struct arena *arena, size_t leases)
 {
@@ -434,7 +434,7 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
-    *f->chunks_end = chunk; /* before the first lease answer can arrive */
+    *f->chunks_end = chunk; /* appended before the first lease answer can arrive */
     f->chunks_end = &chunk->next;
     return true;
 }

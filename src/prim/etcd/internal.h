@@ -18,13 +18,13 @@
 enum {
     ETCD_TTL_MIN_MS = 2000, /* 1.5 election timeouts, which are 1 s unless configured */
     ETCD_REVOKE_AFTER_MS = 1000,
-    ETCD_REVOKES_MAX = 8192, /* with more waiting, a lease is left to its deadline */
+    ETCD_REVOKES_MAX = 8192, /* if more are waiting, a lease is left to expire */
 };
 
 struct etcd_revokes { /* lease.c: used on the loop thread */
     struct list waiting;
     size_t count;  /* waiting revocations and those being sent */
-    bool draining; /* the store is closing and waits for the last revocation: */
+    bool draining; /* the closing store waits with `drained` for the last revocation */
     struct latch drained;
 };
 
@@ -61,12 +61,12 @@ enum etcd_target {
     ETCD_MODIFIED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD,
     ETCD_LEASED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE,
 };
-/* Compares the revision or lease with `number`; 0: absent, not leased. */
+/* Adds a compare of a revision or lease with `number`. 0 means absent or not leased. */
 void etcd_if(struct etcd_txn *txn, struct str key, enum etcd_target target, int64_t number);
 enum { ETCD_SAME_LEASE = -1 };
 void etcd_put(struct etcd_txn *txn, struct str key, struct str value, int64_t lease);
 void etcd_delete(struct etcd_txn *txn, struct str key);
-/* Adds a range. `end` empty: a single key. `otherwise`: only if a compare fails. */
+/* Adds a range; an empty `end` means one key. With `otherwise`, only if a compare fails. */
 void etcd_range(struct etcd_txn *txn, bool otherwise, struct str from, struct str end);
 
 struct etcd_ask {
@@ -74,7 +74,7 @@ struct etcd_ask {
     const ProtobufCMessage *request; /* or: */
     const struct etcd_txn *txn;
     const ProtobufCMessageDescriptor *type; /* message type of the answer */
-    bool writes;                            /* a repeat would do harm; a lost answer means doubt */
+    bool writes;                            /* a repeat does harm, so a lost answer is in doubt */
     bool hurried;
 };
 /* Makes a call and waits. On OK *ret_message is in `arena`. The caller always closes `arena`. */
@@ -84,17 +84,18 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
                           const struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response);
-/* Reads one key linearizably: LIVE or NOTHING. */
+/* Reads one key, linearizably unless `stale` is set. *ret_seen is LIVE or NOTHING. */
 coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
                        bool stale, struct arena *arena, struct prim_seen *ret_seen);
 bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header);
 
 /* -- lease.c -- */
-/* Grants a lease with `ttl_ms` rounded up to seconds, or finds that of an earlier attempt. */
+/* Grants a lease with `ttl_ms` rounded up to seconds, or finds the lease of an earlier attempt. */
 coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *call,
                                const coord_id *lease_id, int64_t ttl_ms, int64_t *ret_ttl_ms,
                                int64_t *ret_sent_ns);
-/* OK with granted_ttl_ms, EXPIRED/deadline, UNAVAILABLE. *ret_sent_ns: time before sending. */
+/* Renews a lease. Returns OK with granted_ttl_ms, EXPIRED/deadline or UNAVAILABLE. *ret_sent_ns is
+ * the time before the request was sent. */
 coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t deadline_ns,
                              int64_t *ret_sent_ns);
 /* Revokes the lease after one second. In this second a watch can distinguish a release from an

@@ -2,9 +2,9 @@
 /* Leases: granted under an id chosen by the client, kept alive, released, imported, revoked.
  *
  * A keep-alive is a stream with one request and one answer, handled like a call with its own send
- * time. It is sent once; the caller repeats it after a pause while the lease is safe. A renewal is
- * a keep-alive and, in parallel, a read of every key: the lease may be alive although an entry was
- * deleted or taken over, and then the claim is over. */
+ * time. The caller repeats a keep-alive after a pause while the lease is safe. A renewal is a
+ * keep-alive and, in parallel, a read of every key. If an entry was deleted or taken over, the
+ * claim is over although the lease may be alive. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -94,7 +94,7 @@ coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t dead
 
 /* -- grant -- */
 
-/* Grants a lease. EXISTS: an earlier attempt granted it. */
+/* Grants a lease. Returns EXISTS if an earlier attempt granted the lease. */
 static coord_result grant(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                           int64_t seconds)
 {
@@ -136,7 +136,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
         result = grant(b, call, lease, seconds);
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
-            /* Granted by an earlier attempt, age unknown: renew the lease and learn its TTL. */
+            /* The lease is of an earlier attempt, age unknown: renew it and learn its TTL. */
             alive = etcd_keep_alive(b, lease, call->deadline_ns, ret_sent_ns);
             if (alive.code == COORD_EXPIRED) continue;
             if (alive.code != COORD_OK) return alive;
@@ -155,7 +155,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
                        "etcd: the lease ended while it was being granted");
 }
 
-/* OK: *ret_left_ms is the least time left. EXPIRED/deadline: no such lease. */
+/* Sets *ret_left_ms to the least time left. Returns EXPIRED/deadline if there is no such lease. */
 static coord_result lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                                int64_t *ret_left_ms)
 {
@@ -275,7 +275,7 @@ void etcd_lease_drain(struct etcd_backend *b)
 
 /* -- renew and import -- */
 
-/* Checks that a key is still the claim's; returns the reason if not. */
+/* Checks that the claim still holds a key. Returns the reason if the claim does not. */
 static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeResponse *range,
                               int64_t lease, const struct prim_held *held)
 {
@@ -297,8 +297,8 @@ static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeR
     return result;
 }
 
-/* Checks up to ETCD_TXN_KEYS keys in one step. OK: the claim holds all of them; `deletes` removes
- * them then. A release may be repeated, since it deletes only the claim's own entries. */
+/* Checks up to ETCD_TXN_KEYS keys in one step and returns OK if the claim holds them all. `deletes`
+ * then removes them. A release may be repeated, because it deletes only the claim's own entries. */
 static coord_result claim_txn(struct etcd_backend *b, const struct prim_call *call,
                               const struct prim_held *held, size_t count, int64_t lease,
                               bool deletes, bool *ret_doubt)
@@ -357,7 +357,7 @@ coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
     keys = claim_verify(b, call, claim);
     keep_alive_wait(&alive);
     if (keys.code == COORD_EXPIRED) {
-        /* The key was removed with its lease, or alone. */
+        /* A key that was removed with its lease is reported as the expiry of the lease. */
         if (alive.result.code == COORD_EXPIRED && keys.reason == COORD_R_REVOKED)
             return alive.result;
         return keys;
@@ -426,7 +426,7 @@ coord_result etcd_release(struct prim_backend *base, const struct prim_call *cal
                             lease);
         if (at == 0 || prim_release_rank(&some) > prim_release_rank(&all)) all = some;
     }
-    /* Only after the entries are released, because a revoke deletes every key of the lease. */
+    /* Revokes after the entries are released, because a revoke deletes every key of the lease. */
     if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1)) etcd_lease_revoke(b, lease);
     return all;
 }

@@ -29,21 +29,21 @@ static inline struct str etcd_key_str(const struct etcd_key *key)
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key);
 struct str etcd_key_ours(const struct etcd_space *space,
                          struct str stored); /* "": not a key of this store */
-/* 63 bits of the claim's random id; never 0, because etcd would then choose an id. */
+/* Returns 63 bits of the claim's random id, but never 0, because etcd would then choose an id. */
 int64_t etcd_lease_number(const coord_id *lease_id);
 
-/* Decodes an entry. `sequence` is etcd's number of its lease, 0: not leased. The strings are
+/* Decodes an entry. `sequence` is etcd's number of its lease, or 0 without a lease. The strings are
  * borrowed from the reply. ERR_CORRUPT: not an entry of this library, or impossible numbers. */
 enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue *kv,
                          struct prim_seen *ret_seen);
 
-/* Returns the result of a failed call. `writes`: the outcome may be in doubt. */
+/* Returns the result of a failed call. If `writes` is set, the outcome may be in doubt. */
 coord_result etcd_failure(const struct grpc_thread_op *op, bool writes);
 coord_result etcd_corrupt(const char *what);
 bool etcd_says(const struct grpc_thread_op *op, enum grpc_status status, const char *part);
 
-/* Decodes the answer to a Range of a single key, inside a transaction or alone: 1 found, 0 absent,
- * -1 the answer does not fit the request. */
+/* Decodes the answer to a Range of one key, inside a transaction or alone. Returns 1 if the key was
+ * found, 0 if the key is absent, -1 if the answer does not fit the request. */
 int etcd_range_one(const struct etcd_space *space, const Etcdserverpb__RangeResponse *range,
                    struct str key, struct prim_seen *ret_seen);
 const Etcdserverpb__RangeResponse *etcd_txn_range(const Etcdserverpb__TxnResponse *txn, size_t at);

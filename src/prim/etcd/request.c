@@ -12,7 +12,7 @@ enum {
     FIELD_RANGE = 1,
     FIELD_PUT = 2,
     FIELD_DELETE = 3,
-    /* of Compare; `result` is omitted because EQUAL is 0 */
+    /* fields of Compare; `result` is omitted because EQUAL is 0 */
     FIELD_TARGET = 2,
     FIELD_COMPARED_KEY = 3,
     FIELD_VERSION = 4, /* the first field of the union; the fields have the order of its targets */
@@ -100,7 +100,7 @@ void etcd_range(struct etcd_txn *txn, bool otherwise, struct str from, struct st
 
 /* -- calls -- */
 
-/* R5: the endpoints now belong to another cluster than the opened one. */
+/* The endpoints now belong to another cluster than the opened cluster (R5). */
 static const char other_cluster_text[] = "etcd: the endpoints answer for another cluster now";
 
 static coord_result other_cluster(void)

@@ -85,8 +85,9 @@ static bool search_mounts(const struct mount_key *key, char *type, size_t cap)
     return found;
 }
 
-/* Finds the type by mount id if possible, because the device of a btrfs subvolume is in no mount
- * table. Also returns false in a chroot below the mount point, which the table does not list. */
+/* Finds the file system's type by mount id if possible, because the device of a btrfs subvolume is
+ * in no mount table. Also returns false in a chroot below the mount point, which the table does not
+ * list. */
 static bool mount_type(int dir, char *type, size_t cap)
 {
     struct statx info;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys, slots and group records for prim/change.h: steps S1 to S12 of coordination.md B2.
  *
- * A change holds the lock of its key from its first read to its last write. A call on a group
- * holds the bucket lock exclusively. So no write loses a race, except on a network file system,
- * which has no locks: there the link to a new name decides.
+ * A change holds the lock of its key from its first read to its last write. A call on a group holds
+ * the bucket lock exclusively. So no write loses a race, except on a network file system without
+ * locks. There the client that links the new name first wins.
  *
  * Invariants: a lease record is written before the head that names it. Before another holder gets
  * an entry, the old lease is marked dead or its lost count is raised. Caller's thread. */
@@ -57,7 +57,7 @@ static enum file_op key_op(const struct prim_change *c)
                                        : OP_CREATE;
 }
 
-/* S1 to S3: takes the locks of the change. A read of one key takes no lock. */
+/* Takes the locks of the change (steps S1 to S3). A read of one key takes no lock. */
 static coord_result key_lock(struct prim_change *c, bool alone)
 {
     struct key_change *own = c->own;
@@ -75,8 +75,8 @@ static coord_result key_lock(struct prim_change *c, bool alone)
 
 /* -- reading ---------------------------------------------------------------------------------- */
 
-/* Fills c->seen from a head. `sequence` of an expired entry is the end of its lease; 0: released,
- * or the end is unknown. */
+/* Fills *seen from a head. `sequence` of an expired entry is the end of its lease, or 0 if the
+ * lease was released or its end is unknown. */
 static void head_see(const struct file_store *store, const struct head *head,
                      const struct lease_verdict *verdict, struct prim_seen *seen)
 {
@@ -106,7 +106,7 @@ static void head_see(const struct file_store *store, const struct head *head,
     }
 }
 
-/* S4: reads a head and determines whether its lease is over. */
+/* Reads a head and determines whether its lease is over (step S4). */
 static coord_result head_look(struct prim_change *c, struct str key, const char *name,
                               struct head_file *file, struct prim_seen *ret_seen)
 {
@@ -201,7 +201,7 @@ static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_wh
                                           : PRIM_WROTE_NOT; /* the lease is over by now */
 }
 
-/* Makes the holder of a lease that loses this entry check its heads at the next renewal. */
+/* Makes the holder that loses this entry check the heads of its lease at the next renewal. */
 static coord_result loss_raise(const struct prim_change *c)
 {
     const struct prim_seen *seen = &c->seen;
@@ -227,7 +227,7 @@ static struct str group_bytes(struct key_change *own, const struct prim_plan *pl
     return str_of(own->group, sizeof own->group);
 }
 
-/* S6: prepares the head that replaces the old one, without lease. */
+/* Prepares the head that replaces the old head, without lease (step S6). */
 static coord_result head_plan(const struct prim_change *c, const struct prim_plan *plan,
                               struct head *ret_head)
 {
@@ -259,7 +259,7 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
         head.create_revision = file->head.create_revision;
         head.changes = file->head.changes + 1;
     }
-    if (plan->act == PRIM_ACT_BURY) { /* the holder can learn how its lease ended */
+    if (plan->act == PRIM_ACT_BURY) { /* the tombstone shows the holder how its lease ended */
         head.flags ^= HEAD_LIVE | HEAD_TOMBSTONE;
         if (c->seen.token != 0 && !store->settings.sync_always) head.flags ^= HEAD_DURABLE;
         head.lease_id = file->head.lease_id;
@@ -281,7 +281,7 @@ static void head_lease(const struct file_store *store, const struct claim_envelo
     head->owner = lease->owner;
 }
 
-/* S8 to S11: publishes the head. */
+/* Publishes the head (steps S8 to S11). */
 static coord_result entries_publish(const struct prim_change *c, const struct head *head)
 {
     const struct key_change *own = c->own;
@@ -289,7 +289,7 @@ static coord_result entries_publish(const struct prim_change *c, const struct he
     return head_publish(own->store, own->bucket, own->name, head, file->found == HEAD_IS_THERE);
 }
 
-/* S7 and later: publishes with a new lease. */
+/* Publishes the head with a new lease (step S7 and later). */
 static coord_result publish_leased(const struct prim_change *c, const struct claim_envelope *lease,
                                    struct head *head)
 {
@@ -330,8 +330,8 @@ static coord_result publish_kept(const struct prim_change *c, const struct claim
     return entries_publish(c, head);
 }
 
-/* netfs=create-only: only the creator of an entry removes it, one thread at a time, so that the
- * removed entry is the one that was read. */
+/* With netfs=create-only, only the creator of an entry removes the entry, one thread at a time. So
+ * the removed entry is the entry that was read. */
 static coord_result remove_created(const struct prim_change *c, struct head *head)
 {
     const struct key_change *own = c->own;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* FORMAT, the epoch of this boot and the revision floor (store.h). Runs on the thread that opens
- * the store; the floor also on the collector's thread.
+/* The file FORMAT, the epoch of this boot and the revision floor (store.h). Runs on the thread that
+ * opens the store; the floor also on the collector's thread.
  *
  * Invariants: these files are replaced as a whole and durably. The epoch grows with each boot
  * before any head of that boot is written. The floor never decreases. */
@@ -164,7 +164,7 @@ static coord_result bad_format(int error)
                             : file_trouble(error, "read FORMAT");
 }
 
-/* A file of a lower overlay layer changes its identity when it is opened for writing. */
+/* Detects an overlay: a file of its lower layer changes identity when opened for writing. */
 static coord_result check_layer(struct file_store *store)
 {
     struct stat before, after;
@@ -253,14 +253,14 @@ static coord_result check_empty(struct file_store *store)
                              foreign.name);
 }
 
-/* Makes the first epoch. Nothing was written before, because FORMAT is missing, or meta/epoch is
- * missing after a crash between the two. `format` NULL: FORMAT is missing. */
+/* Makes the first epoch. No entry was written before, because FORMAT is missing, or because a crash
+ * between the two writes left meta/epoch missing. `format` is NULL if FORMAT is missing. */
 static coord_result make_first(struct file_store *store, const struct stat *format)
 {
     struct stat info;
     bool full = false, network = store->settings.create_only;
     int error = sys_walk(store->buckets_dir, stop_at_first, &full);
-    /* There is no lock, so another host may have made FORMAT and an entry since the check. */
+    /* A network store has no lock: another host may have made FORMAT and an entry by now. */
     if (error == 0 && full && !network) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                            "%s is missing from a store that holds entries",
@@ -286,7 +286,7 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
     int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
     if (error == 0) error = sweep.error;
     if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
-    /* The copy gets a new store id: handles of the original directory must not work here. */
+    /* A copy gets a new store id, because handles of the original directory must not work here. */
     if (error == 0 && copied) error = write_format(store, true, format);
     if (error == 0) error = write_epoch(store, record->epoch + 1, format);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "begin an epoch");

@@ -206,7 +206,7 @@ static coord_result read_settings(struct prim_url *url, struct file_settings *se
     return result;
 }
 
-/* Checks the parent first, so that nothing is created on a file system that is not allowed. */
+/* Checks the parent directory first, so that nothing is created on a refused file system. */
 static coord_result make_root(struct file_store *store)
 {
     char parent[sizeof store->root_path];
@@ -224,7 +224,7 @@ static coord_result make_root(struct file_store *store)
     sys_close(dir);
     if (result.code != COORD_OK && !(store->settings.create_only && medium.network)) return result;
     mode_t mode = store->settings.mode;
-    /* setgid: all files of a shared store belong to one group, whichever user makes them. */
+    /* Sets setgid, so that all files of a shared store belong to one group for every user. */
     if ((mode & S_IRWXG) != 0) mode |= S_ISGID;
     int error = sys_make_dir(AT_FDCWD, store->root_path, mode);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make the directory");

@@ -21,7 +21,7 @@
 enum {
     ROUND_MS = 60000,
     TEMP_OLD_S = 3600,
-    FLOOR_STEP = 4096, /* the floor is raised in steps, because each raise is a sync */
+    FLOOR_STEP = 4096, /* the floor is raised in steps, because each raise costs a sync */
     REFERENCES_MAX = 1 << 20,
 };
 
@@ -102,7 +102,7 @@ static bool is_past(struct round *round, const struct head *head)
     if ((head->flags & HEAD_TOMBSTONE) != 0) return !this_boot || now - head->deadline_ns >= keep;
     if ((head->flags & HEAD_LEASED) == 0) return false;
     if (!this_boot) return true;
-    /* The head has the end of the slot's cool-down. */
+    /* The head of a slot contains the end of the slot's cool-down, so it is kept as long. */
     if ((head->flags & HEAD_SLOT) != 0 && keep < PRIM_COOLDOWN_MAX_MS * NS_IN_MS)
         keep = PRIM_COOLDOWN_MAX_MS * NS_IN_MS;
     coord_result result = judge(store, head, now + 100 * NS_IN_MS, &verdict);
@@ -113,7 +113,7 @@ static bool is_past(struct round *round, const struct head *head)
     return verdict.over && now - verdict.deadline_ns >= keep;
 }
 
-/* The bucket is locked exclusively, but an invisible child may still hold a lock on the file. */
+/* The bucket is locked exclusively, but a child made by clone() may still lock the file. */
 static void remove_lock_file(struct round *round, const char *name)
 {
     coord_result result = lock_key(&round->locked, name, OP_COLLECT, file_now(round->store) - 1);
@@ -122,7 +122,7 @@ static void remove_lock_file(struct round *round, const char *name)
     unlock_key(&round->locked);
 }
 
-/* Removes a key's files only if they are unchanged. `revision` 0: a lock file without a head. */
+/* Removes a key's files if they are unchanged. `revision` is 0 for a lock file without a head. */
 static void remove_key(struct round *round, const char *name, uint64_t revision)
 {
     struct head_file file;
@@ -139,7 +139,7 @@ static void remove_key(struct round *round, const char *name, uint64_t revision)
     unlock(&round->locked);
 }
 
-/* One more than its revision, because its expiry may have been reported with that number. */
+/* Raises the floor above a head's revision, because an expiry may have used revision + 1. */
 static bool is_below_floor(struct round *round, uint64_t revision)
 {
     uint64_t floor = min_u64(revision + FLOOR_STEP, REVISION_MAX);
@@ -170,7 +170,7 @@ static bool consider_head(void *context, const char *name)
     return !stopping(round);
 }
 
-/* Considers a lock file without a head, left by a call that found nothing. */
+/* Removes a lock file without a head, which was left by a call that found no entry. */
 static bool consider_lock(void *context, const char *name)
 {
     struct round *round = context;
@@ -235,9 +235,9 @@ struct gc_report gc_run(struct file_store *store, atomic_bool *stop)
 
 /* -- the thread -- */
 
-/* Limits rounds over all processes, so that a shared store is not read hundreds of times a minute.
- * Byte 1 of meta/recover.lk is locked during a round, and the file has the start time of the last
- * round. If the stamp cannot be read, a round is due; nothing else depends on it. */
+/* Limits the rounds of all processes, so that a shared store is not read hundreds of times a
+ * minute. Byte 1 of meta/recover.lk is locked during a round, and the file contains the start time
+ * of the last round. If this time cannot be read, a round is due; nothing else depends on it. */
 enum { BYTE_ROUND = 1, STAMP = 24, ROUND_REST_MS = ROUND_MS / 2 };
 
 static bool round_is_due(const struct file_store *store, int fd)

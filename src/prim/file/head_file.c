@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Head files (store.h): reading without a lock, and publishing under the lock of the key.
  *
- * Invariant: a head is complete before it gets its name, and a durable head is synced before. So a
- * reader never sees a partial head. Any thread. */
+ * Invariant: a head is complete before it gets its name, and a durable head is synced before it
+ * gets its name. So a reader never sees a partial head. Any thread. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static int read_large(int fd, struct head_file *file, struct str *ret_bytes)
     }
     file->large = malloc((size_t)info.st_size + 1);
     if (file->large == NULL) return ENOMEM;
-    /* One byte more than expected: a file that has grown meanwhile is not a head. */
+    /* Reads one byte more than expected, because a file that has grown meanwhile is not a head. */
     int error = sys_read(fd, file->large, (size_t)info.st_size + 1, &got);
     *ret_bytes = str_of(file->large, got);
     return error;
@@ -66,8 +66,8 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
 {
     uint64_t revision = store->epoch << EPOCH_SHIFT, floor = 0;
     if (store->settings.create_only) {
-        /* Hosts have no common order. Microseconds of the wall clock keep two revisions of a key
-         * apart, and the capabilities say that there are no tokens. */
+        /* Hosts have no common order of changes. Microseconds of the wall clock keep two revisions
+         * of a key apart, and the capabilities say that there are no tokens. */
         struct timespec now;
         (void)clock_gettime(CLOCK_REALTIME, &now);
         revision = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
@@ -91,7 +91,7 @@ struct temp {
     char name[LAYOUT_TEMP_CAP];
 };
 
-/* Prefers an unnamed file: a crash leaves nothing. Replacing a head needs a named file. */
+/* Prefers an unnamed file, which vanishes in a crash. Replacing a head needs a named file. */
 static int temp_open(struct file_store *store, struct bucket *bucket, bool named, struct temp *temp)
 {
     temp->fd = -1;
@@ -131,7 +131,7 @@ static int link_unnamed(int fd, int dir, const char *name)
     return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
 }
 
-/* Network file systems have no rename that does not replace. */
+/* A network file system cannot rename without replacing, so publishing uses a link there. */
 static int publish_new(struct bucket *bucket, struct temp *temp, const char *name, bool network)
 {
     if (!temp->named) return link_unnamed(temp->fd, bucket->heads, name);
@@ -148,9 +148,9 @@ static int publish_new(struct bucket *bucket, struct temp *temp, const char *nam
 static int publish_over(struct bucket *bucket, struct temp *temp, const char *name, bool durable)
 {
     assert(temp->named);
-    /* After a replacing rename ext4 starts writing the content to disk. This takes a millisecond
-     * and is useless for a head that need not survive a power cut. An exchange of names avoids it:
-     * the old head gets the temporary name and is removed. */
+    /* After a replacing rename ext4 starts writing the content to disk. The write takes a
+     * millisecond and is useless for a head that need not survive a power cut. An exchange of names
+     * avoids the write: the old head gets the temporary name and is removed. */
     if (!durable && renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_EXCHANGE) == 0)
         return 0;
     if (!durable && errno != EINVAL && errno != ENOSYS) return errno;

@@ -2,8 +2,8 @@
 /* Lease records (lease_file.h): the table of this process's leases, the decision whether a lease is
  * over, and renewals.
  *
- * Invariants: a record is read and written under its record lock only. A lease found over is marked
- * dead before its entries get another holder. Any thread; the table has a mutex. */
+ * Invariants: a record is read and written under its record lock only. A lease that is over is
+ * marked dead before its entries get another holder. Any thread; the table has a mutex. */
 #include "prim/file/lease_file.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ enum {
     STUCK_AFTER_MS = 50,
 };
 
-/* A lease of this process. A renewal takes it out of the table and puts it back. */
+/* A lease of this process. A renewal takes the lease out of the table and puts the lease back. */
 struct lease {
     coord_id id;
     int fd;            /* -1: not kept open */
@@ -75,7 +75,7 @@ static struct lease *table_remove(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* Takes a lease out of the table, or makes a new one; the caller owns it. NULL: no memory. */
+/* Takes a lease out of the table, or makes a lease. The caller owns it. NULL: no memory left. */
 static struct lease *lease_take(struct lease_table *table, const coord_id *id)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -86,7 +86,7 @@ static struct lease *lease_take(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* Puts a lease back, replacing another thread's. Keeps the descriptor if there is room. */
+/* Puts a lease back, replacing another thread's copy. Keeps the descriptor if there is room. */
 static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -106,7 +106,7 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
     lease_free(other);
 }
 
-/* Locks the liveness byte: the lock shows that the process lives while the descriptor is open. */
+/* Locks the liveness byte. While the descriptor is open, the lock shows that the process lives. */
 static void lock_liveness(struct lease *lease)
 {
     if (!lease->alive_locked)
@@ -181,7 +181,7 @@ bool record_is_over(const struct file_store *store, const struct lease_record *r
            file_now(store) >= record->deadline_ns;
 }
 
-/* Requires both proofs: a live program may close descriptors, a child may keep them open. */
+/* Requires both proofs, because a live program may close descriptors and a child may keep them. */
 static bool died_early(struct file_store *store, int fd, const struct lease_record *record)
 {
     return store->settings.early_death &&
@@ -212,8 +212,8 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     return file_record_put(fd, &lease_shape, record);
 }
 
-/* Returns when the damage was first seen. Without memory, or beyond SIGHTS_MAX, the wait starts
- * again, which is safe. */
+/* Returns when the damage of a record was first seen. If memory ran out or SIGHTS_MAX records are
+ * damaged, the wait starts again, which is safe. */
 static int64_t first_sight(struct file_store *store, const coord_id *id)
 {
     int64_t now = file_now(store), since = now;
@@ -321,14 +321,14 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
         free(lease);
     }
     if (error == EEXIST) {
-        /* Ids are random: an earlier attempt of this call was published and its lease given up. */
+        /* Ids are random, so an earlier attempt of this call was published and lost its lease. */
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE,
                            "what an earlier attempt of this call left is in the way");
     }
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");
 }
 
-/* Marks a live record as ended. `discard`: no head refers to it. */
+/* Marks a live record as ended. `discard` removes the record, because no head refers to it. */
 static void lease_end(struct file_store *store, const coord_id *id, enum lease_state state,
                       bool discard, int64_t until_ns)
 {
@@ -390,7 +390,7 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
 
 /* -- the state of its keys -- */
 
-/* Reads the head of a key. COORD_R_NONE: the lease still holds the key; else the reason. */
+/* Returns COORD_R_NONE if the lease still holds the key, else the reason of the loss. */
 static int lease_key_fate(const coord_id *id, const struct prim_held *held,
                           const struct head_file *file)
 {
@@ -403,8 +403,8 @@ static int lease_key_fate(const coord_id *id, const struct prim_held *held,
     return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
 }
 
-/* Returns OK if the lease holds the key, else EXPIRED. `lock`: wait for a change of the key that is
- * under way. UNAVAILABLE if the state cannot be read. */
+/* Returns OK if the lease holds the key, EXPIRED if not, or UNAVAILABLE if the state cannot be
+ * read. With `lock`, waits for a change of the key that is under way. */
 static coord_result key_check(struct file_store *store, const coord_id *id,
                               const struct prim_held *held, bool lock, int64_t until_ns)
 {
@@ -433,7 +433,7 @@ static coord_result key_check(struct file_store *store, const coord_id *id,
     return result;
 }
 
-/* Checks all keys; the first lost key decides. OK: the lease holds all of them. */
+/* Returns OK if the lease holds all keys, else the result for the first key it does not hold. */
 static coord_result claim_check(struct file_store *store, const struct prim_claim *claim, bool lock,
                                 int64_t until_ns)
 {
@@ -444,7 +444,7 @@ static coord_result claim_check(struct file_store *store, const struct prim_clai
     return prim_ok(COORD_R_NONE);
 }
 
-/* The lease is over. Its heads may give a more exact reason. */
+/* Returns why the lease is over. Its heads may show a more exact reason than `reason`. */
 static coord_result why_over(struct file_store *store, const struct prim_claim *claim,
                              int64_t until_ns, int reason)
 {
@@ -526,8 +526,8 @@ static int renew_once(struct renewal *renewal, struct lease *lease)
 }
 
 /* The record named another process until now. If that process is dead, a third process that found
- * the record lock stuck could judge without the lock. It may have given the keys away while this
- * process was stopped. */
+ * the record lock stuck could judge without the lock. The third process may have given the keys
+ * away while this process was stopped. */
 static coord_result still_mine(struct renewal *renewal)
 {
     coord_result result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
@@ -549,7 +549,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
         case ENOENT:
         case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
         case RENEW_LOOK:
-            /* The process that raised the lost count may be about to publish: wait for its lock. */
+            /* The process that raised the lost count may be publishing, so wait for its lock. */
             result = claim_check(store, renewal->claim, true, renewal->until_ns);
             if (result.code != COORD_OK) return result;
             lease->lost_known = true;

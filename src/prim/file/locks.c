@@ -190,7 +190,7 @@ int lock_open(const struct file_store *store, int dir, const char *name)
 
 /* -- the bucket lock -- */
 
-/* Locks the file and checks its name: a lock on a file without its name excludes nothing. */
+/* Locks the file, then checks its name, because a lock on an unlinked file excludes nobody. */
 static int lock_bucket_file(struct file_store *store, struct bucket *bucket, bool alone,
                             int64_t until_ns, int *ret_fd)
 {
@@ -278,7 +278,7 @@ static bool is_at(int fd, int dir, const char *name)
            mine.st_dev == there.st_dev;
 }
 
-/* One attempt under the shared gate. 0: held, EAGAIN: refused, ESTALE: the file was replaced. */
+/* Tries once, under the shared gate: 0 (held), EAGAIN (refused) or ESTALE (file replaced). */
 static int try_key(struct locked *locked, const char *name, enum file_op op)
 {
     struct file_store *store = locked->store;

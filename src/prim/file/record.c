@@ -17,7 +17,7 @@
 #include "prim/answer.h"
 
 struct field {
-    uint16_t at, offset, size; /* position in bytes and struct; size 4, 8: numbers, 16: bytes */
+    uint16_t at, offset, size; /* position in bytes and in struct; 4 or 8 bytes are a number */
 };
 struct shape {
     const char *magic;
@@ -33,7 +33,7 @@ struct shape {
         place, offsetof(struct type, member), sizeof(((struct type *)0)->member)                   \
     }
 
-/* Checksum over all bytes, with the checksum field taken as zero. */
+/* Returns the checksum over all bytes, with the checksum field taken as zero. */
 static uint32_t crc_around(const char *bytes, size_t len, size_t at)
 {
     static const char zero[4];
@@ -312,7 +312,7 @@ enum err format_decode(struct str bytes, coord_id *ret_store_id)
     struct str rest = str_tail(bytes, first.len + 1);
     if (!str_starts(rest, STR("store ")) || rest.len < 42) return ERR_CORRUPT;
     if (!hex_read_id(str_of(rest.at + 6, 36), id.b)) return ERR_CORRUPT;
-    /* A valid FORMAT has only one encoding, so comparing it checks the rest. */
+    /* A valid FORMAT has only one encoding, so a comparison with it checks all other bytes. */
     if (!str_equal(bytes, str_of(again, format_encode(&id, again)))) return ERR_CORRUPT;
     *ret_store_id = id;
     return ERR_OK;

@@ -40,9 +40,9 @@ struct head {
     uint32_t flags;
     uint64_t revision, token, create_revision, changes;
     int64_t ttl_ms;
-    int64_t deadline_ns; /* the first deadline; of a tombstone: when it was written */
-    coord_id boot_id;    /* of the boot at that time */
-    coord_id lease_id;   /* of a tombstone: the lease that ended */
+    int64_t deadline_ns; /* first deadline; in a tombstone, the time when it was written */
+    coord_id boot_id;    /* boot id of the host when deadline_ns was set */
+    coord_id lease_id;   /* in a tombstone, the lease that ended */
     uint64_t wall_ms;    /* for people */
     struct who who;
     coord_id request_id;
@@ -51,7 +51,7 @@ struct head {
 };
 size_t head_size(const struct head *head);
 void head_encode(const struct head *head, char *out); /* writes head_size() bytes */
-/* ERR_CORRUPT: not a head, or damaged. The strings point into `bytes`. */
+/* Returns ERR_CORRUPT if `bytes` is damaged or no head. The strings point into `bytes`. */
 enum err head_decode(struct str bytes, struct head *ret_head);
 
 enum lease_state { LEASE_LIVE = 1, LEASE_RELEASED = 2, LEASE_DEAD = 3 };
@@ -59,7 +59,7 @@ struct lease_record {
     coord_id lease_id;
     coord_id boot_id;
     int64_t ttl_ms;
-    int64_t deadline_ns; /* of a dead lease: when it ended */
+    int64_t deadline_ns; /* of a dead lease, the time when it ended */
     int64_t granted_ns;
     enum lease_state state;
     struct who who;
@@ -68,7 +68,7 @@ struct lease_record {
                             reads the heads again */
 };
 
-/* The holder of a key lock. The record grants nothing; it serves people and lock recovery. */
+/* The holder of a key lock. The record grants nothing; people and lock recovery read it. */
 struct lock_record {
     struct who who;
     coord_id boot_id;
@@ -95,10 +95,10 @@ struct floor_record {
 struct shape;
 extern const struct shape lease_shape, lock_shape, epoch_shape, floor_shape;
 size_t record_encode(const struct shape *shape, const void *record, char out[RECORD_MAX]);
-/* ERR_CORRUPT: another kind, or damaged; *ret_record is unchanged then. */
+/* Returns ERR_CORRUPT if `bytes` is damaged or of another kind, and leaves *ret_record as is. */
 enum err record_decode(const struct shape *shape, struct str bytes, void *ret_record);
 
-/* The value of a group record. `slots_high`: all slots ever used are below this number. */
+/* The value of a group record. All slots that were ever used are below `slots_high`. */
 struct group_value {
     uint32_t slot_count, slots_high;
     int64_t cooldown_ms;
@@ -108,7 +108,7 @@ enum err group_value_decode(struct str bytes, struct group_value *ret_group);
 
 /* Writes the text of the file FORMAT. Returns its length. */
 size_t format_encode(const coord_id *store_id, char out[FORMAT_CAP]);
-/* ERR_VERSION: a musterfs of an unsupported version. */
+/* Returns ERR_VERSION for a file store of an unsupported version. */
 enum err format_decode(struct str bytes, coord_id *ret_store_id);
 
 /* The file layout below the root of the store, and the encoding of keys as file names.
@@ -125,7 +125,7 @@ enum {
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
 bool layout_lease_id(const char *name, coord_id *ret_id); /* of s/<lease id>; false: none */
 
-/* Temporary file names contain the process, so that any process can check whether it is dead. */
+/* Temporary file names identify their process, so that any process can check if it is dead. */
 struct layout_temp {
     uint8_t boot[4]; /* the first bytes of the boot id */
     uint32_t pid;

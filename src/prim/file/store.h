@@ -15,14 +15,14 @@
 
 enum {
     FILE_TTL_MIN_MS = 100,
-    BUCKETS_KEPT_MAX = 64, /* with three open descriptors each; other buckets are opened again */
+    BUCKETS_KEPT_MAX = 64, /* kept with 3 descriptors each; other buckets are opened again */
     KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,
 };
 #define NS_IN_MS INT64_C(1000000)
 
-/* what a lock record names as the operation; in docs/formats/filestore.md */
+/* The operation that a lock record names; see docs/formats/filestore.md. */
 enum file_op {
     OP_CREATE = 1,
     OP_CAS,
@@ -39,14 +39,14 @@ struct host_facts {
     struct who self;
     bool proc_is_ours; /* /proc shows the pids of this process's namespace */
 };
-/* ERR_UNSUPPORTED: the kernel does not provide the data (no /proc). */
+/* Returns ERR_UNSUPPORTED if the kernel does not provide the data (no /proc). */
 enum err who_am_i(struct host_facts *ret_facts);
 /* Returns true only with proof: same boot, same pid namespace, and the pid is unused, belongs to a
  * process with another start time, or belongs to a zombie. */
 bool who_is_dead(const struct host_facts *facts, const struct who *who, const coord_id *boot_id);
 
-/* Returns a descriptor that becomes readable when the process ends. -1: the process is this
- * process, is of another pid namespace, or cannot be watched. */
+/* Returns a descriptor that becomes readable when the process ends. Returns -1 for this process,
+ * for a process of another pid namespace, or if the process cannot be watched. */
 int who_watch(const struct host_facts *facts, const struct who *who);
 
 /* The directories of one bucket. Reference counted: the descriptors stay open while referenced. */
@@ -54,7 +54,7 @@ struct bucket {
     struct list node; /* in store->buckets, ordered by last use */
     char name[LAYOUT_NAME_CAP];
     unsigned refs;
-    bool stale; /* its directory was removed; bucket_get no longer returns this bucket */
+    bool stale; /* the bucket's directory was removed; bucket_get no longer returns it */
     int heads, locks, temps;
     atomic_bool durable;  /* the directories were synced */
     struct rwlock rwlock; /* the bucket lock between threads of this process */
@@ -73,14 +73,14 @@ struct collector;
 struct file_settings {
     bool sync_always, early_death, create_only;
     int64_t lock_timeout_ms, tombstone_keep_ms;
-    mode_t mode; /* of directories; files get the mode without execute bits */
+    mode_t mode; /* mode of directories; files get the mode without execute bits */
 };
 
 struct file_store {
     struct prim_backend backend; /* first */
     struct file_settings settings;
     struct host_facts facts;
-    struct who holder; /* process in new lease records; pid 0: leases outlive it */
+    struct who holder; /* process in new lease records; with pid 0 leases outlive the process */
     coord_id creator;  /* create-only: id in the heads that this object may remove */
     uint64_t epoch;
     char root_path[4096];
@@ -95,7 +95,7 @@ struct file_store {
     atomic_uint_least64_t temp_number;
     unsigned damaged; /* heads that this object moved to lost/ at open */
 
-    pthread_mutex_t mutex; /* of the fields below; held briefly */
+    pthread_mutex_t mutex; /* for the fields below; held briefly */
     struct list buckets;
     size_t bucket_count;
     struct map sights; /* lease id -> int64_t, when its record was first seen damaged or missing */
@@ -121,9 +121,9 @@ static inline mode_t file_mode(const struct file_store *store)
 }
 /* -- file.c -- */
 
-/* Returns UNAVAILABLE for an errno: storage, forbidden, overloaded, memory. `what`: a path. */
+/* Maps an errno to UNAVAILABLE: storage, forbidden, overloaded or memory. `what`: failed step. */
 coord_result file_trouble(int error, const char *what);
-/* S1: checks the store. OK, UNAVAILABLE/degraded, or UNAVAILABLE/storage if the root is gone. */
+/* Checks the store (S1): OK, UNAVAILABLE/degraded, or UNAVAILABLE/storage if the root is gone. */
 coord_result file_usable(struct file_store *store);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
 /* Makes a new temporary file in `dir`. Returns its descriptor, or -1 with errno. */
@@ -147,7 +147,7 @@ struct head_file {
     char *large;
     char small[1024];
 };
-/* Reads a head. Returns 0 or errno. `key` empty: accept any key. A second read frees the first. */
+/* Reads a head. Returns 0 or errno. An empty `key` accepts any key. Frees the previous head. */
 int head_read(int heads, const char *name, struct str key, struct head_file *file);
 void head_file_init(struct head_file *file);
 void head_file_deinit(struct head_file *file);
@@ -156,16 +156,16 @@ static inline bool head_is_live(const struct head_file *file)
     return file->found == HEAD_IS_THERE && (file->head.flags & HEAD_LIVE) != 0;
 }
 
-/* S8 to S11: publishes the new head, with `replace` over the old head. Durable if the head's flag
- * says so. UNAVAILABLE/storage (MAYBE_APPLIED from S10 on) or /lock_violation. */
+/* Publishes the new head (steps S8 to S11), durably if the head's flag says so. With `replace`,
+ * replaces the old head. UNAVAILABLE/storage (MAYBE_APPLIED from S10 on) or /lock_violation. */
 coord_result head_publish(struct file_store *store, struct bucket *bucket, const char *name,
                           const struct head *head, bool replace);
-/* For a failed publication, with the key still locked: returns true if the head names this lease or
- * cannot be read. */
+/* Called after a failed publication, with the key still locked. Returns true if the head names this
+ * lease or cannot be read. */
 bool head_may_have_lease(const struct bucket *bucket, const char *name, const coord_id *id);
 /* Computes the revision of the next change, larger than all earlier revisions of the key. `file` is
- * the present head. `expired`: the head is a leased entry that expired, and watches may have
- * reported the expiry as its revision + 1. Returns 0 or errno. */
+ * the present head. `expired` means that the head's lease expired, so watches may have reported the
+ * expiry as the head's revision + 1. Returns 0 or errno. */
 int head_next_revision(struct file_store *store, const struct head_file *file, bool expired,
                        uint64_t *ret_revision);
 
@@ -175,7 +175,7 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
  * another errno. The caller must close *ret_fd in any case. */
 int file_open_dir(const struct file_store *store, int parent, const char *name, bool create,
                   int *ret_fd);
-/* UNAVAILABLE; or NOT_FOUND if the bucket does not exist and `create` is false. */
+/* Fails with UNAVAILABLE, or with NOT_FOUND if the bucket is missing and `create` is false. */
 coord_result bucket_get(struct file_store *store, const char *name, bool create,
                         struct bucket **ret_bucket);
 /* Finds the bucket of a key and the file name of the key in the bucket. */
@@ -197,7 +197,7 @@ struct medium {
     const char *known; /* "NFS", or NULL */
 };
 /* Identifies the file system by statfs and, if it lists the mount, the mount table. Both must
- * agree. OK, or UNSUPPORTED/file_system. */
+ * agree, else UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
 /* Probes, in store->meta, the system calls that the guarantees rely on. For create-only, probes
  * that link() does not replace a file. UNSUPPORTED/file_system names the probe. Sets store->poll if
@@ -215,7 +215,7 @@ coord_result admission_clock(void);
  * directories and `damaged`. A create-only store has neither that lock nor epochs. UNAVAILABLE,
  * INVALID/url, UNSUPPORTED. */
 coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns);
-/* Reads the highest revision ever collected, or 0. Returns 0 or errno (EBADMSG: damaged). */
+/* Reads the floor, the highest removed revision, or 0. Returns 0 or errno (EBADMSG: damaged). */
 int floor_read(struct file_store *store, uint64_t *ret_floor);
 /* Raises the floor durably and never lowers it. meta/recover.lk allows one process at a time. */
 int floor_raise(struct file_store *store, uint64_t floor);
@@ -232,14 +232,14 @@ struct gc_report {
  * remove files. A bucket in use is left for the next round. */
 struct gc_report gc_run(struct file_store *store,
                         atomic_bool *stop); /* stop NULL: run to the end */
-/* Starts a thread that runs a round at once and then every 60 s, give or take half, unless another
- * process ran one within the last 30 s. NULL: the thread could not start. */
+/* Starts a thread that runs a round at once and then every 30 to 90 s. A round is skipped if
+ * another process ran a round in the last 30 s. Returns NULL if the thread could not start. */
 struct collector *collector_open(struct file_store *store);
 void collector_close(struct collector *collector);
 
 /* -- watch.c: one thread and one inotify descriptor for all watched head directories -- */
 
-/* The thread starts with the first watch. NULL: no memory. */
+/* Opens a hub, whose thread starts with the first watch. Returns NULL if memory ran out. */
 struct hub *file_hub_open(struct file_store *store);
 void file_hub_close(struct hub *hub);
 prim_watch_fn file_watch;

@@ -109,7 +109,7 @@ void sys_close(int fd)
     int error = errno;
     uint64_t bit = UINT64_C(1) << (fd % 64);
     (void)pthread_rwlock_rdlock(&fork_lock);
-    /* A forked child has cleared all bits; the number may then belong to another user. */
+    /* A forked child has cleared all bits, and the number may now belong to another user. */
     if ((atomic_fetch_and(&ours[fd / 64], ~bit) & bit) != 0) (void)close(fd);
     (void)pthread_rwlock_unlock(&fork_lock);
     errno = error;
@@ -209,7 +209,7 @@ int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret
 
 /* -- directories -- */
 
-/* The kernel's layout. getdents64 needs no descriptor that the fork handler does not know. */
+/* The layout of getdents64(). opendir() would open a descriptor that after_fork_child() misses. */
 struct entry {
     uint64_t inode;
     int64_t offset;

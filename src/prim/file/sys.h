@@ -5,7 +5,7 @@
  * Every descriptor of a file store is opened and closed here. A fork() between opening and
  * registering a descriptor would leave a lock in the child that nobody can release. So one lock
  * covers both steps, and fork() takes the same lock. A child made by a bare clone() bypasses this
- * lock; the recovery in locks.h handles its locks. */
+ * lock; the recovery in locks.h handles the child's locks. */
 #ifndef PRIM_FILE_SYS_H
 #define PRIM_FILE_SYS_H
 #include <pthread.h>
@@ -20,10 +20,10 @@ int sys_eventfd(void);
 int sys_pidfd(uint32_t pid);
 void sys_close(int fd);                         /* -1 is allowed */
 int sys_open_dir(int parent, const char *name); /* a real directory, no symbolic link */
-int sys_make_dir(int parent, const char *name, mode_t mode); /* 0, also if it exists, or errno */
+int sys_make_dir(int parent, const char *name, mode_t mode); /* 0 (also if it exists) or errno */
 
 enum lock_kind { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
-/* Tries to lock without blocking. 0, EAGAIN (refused), or another errno. LOCK_NONE unlocks. */
+/* Tries to lock a byte: returns 0, EAGAIN (refused) or another errno. LOCK_NONE unlocks it. */
 int sys_lock(int fd, uint64_t byte, enum lock_kind kind);
 /* Tests whether an exclusive lock would be granted. Returns 0, EAGAIN or another errno. */
 int sys_lock_test(int fd, uint64_t byte);

@@ -3,9 +3,9 @@
  *
  * Only head files are watched; temporary files, locks and lease records are in other directories.
  * An event names a file. The thread then reads the head and reports it if its revision is larger
- * than the last known one. An expiry causes no file event: the thread judges a lease at its
- * deadline, and regularly before, because a holder may die early. Without inotify the thread reads
- * all heads every 250 ms instead. */
+ * than the last known revision. An expiry causes no file event. So the thread judges a lease at its
+ * deadline, and regularly before the deadline, because a holder may die early. Without inotify the
+ * thread reads all heads every 250 ms instead. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 enum {
     POLL_MS = 250,
-    WAIT_MS = 1000, /* longest wait; after a suspend a deadline may come early */
+    WAIT_MS = 1000, /* longest wait, because a suspend of the host brings deadlines closer */
     LOOK_MS = 1000, /* interval of checks of every lease, for holders without a pidfd */
     JUDGE_MS = 200,
     FIXED_FDS = 2,
@@ -56,7 +56,7 @@ struct watch {
     struct place *place;
     struct prim_feed *feed;
     bool snapshot_due, ended;
-    char name[LAYOUT_NAME_CAP]; /* of a single key; "": the whole bucket */
+    char name[LAYOUT_NAME_CAP]; /* file name of a single key; "": the whole bucket */
 };
 
 struct hub {
@@ -68,7 +68,7 @@ struct hub {
     int events, wake;
     struct list places, watches;
     struct heap timers;
-    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* of the thread: wake, inotify, pidfds */
+    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* polled by the thread: wake, inotify, pidfds */
     uint32_t pids[DEATHS_MAX];                 /* processes of the pidfds */
     size_t deaths;
     int64_t next_poll_ns;
@@ -186,7 +186,7 @@ static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
     bool own = track->head.who.pid == hub->store->facts.self.pid &&
                track->head.who.pid_namespace == hub->store->facts.self.pid_namespace;
     int64_t due = own || deadline_ns < early ? deadline_ns : early; /* own: no early check */
-    /* Without room for a timer an expiry would be missed. */
+    /* Without memory for the timer the expiry would be missed, so the readers start again. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
         watch_lose(hub, track->place);
 }
@@ -205,7 +205,7 @@ static bool remember_lease(struct track *track, const struct head *head)
     return true;
 }
 
-/* The lease is over or its entry is gone. Reports it once, with a revision no later change gets. */
+/* Reports once that a lease or its entry ended, with a revision that no later change gets. */
 static void track_end(struct hub *hub, struct track *track, int type)
 {
     heap_remove(&hub->timers, &track->timer);
@@ -276,10 +276,10 @@ static bool add_to_snapshot(const struct track *track, const struct head *head,
     return !live || prim_snapshot_add(snapshot, &entry);
 }
 
-/* Reads a head and reports news; adds a live entry to `snapshot` if given. Returns false if memory
- * or descriptors ran out; the head must then be read again. With `alone`, also returns false for an
- * unreadable head, because a single key must not be reported absent. One unreadable head does not
- * stop a bucket. */
+/* Reads a head and reports a change; adds a live entry to `snapshot` if given. Returns false if
+ * memory or descriptors ran out; the head must then be read again. With `alone`, also returns false
+ * for an unreadable head, because a single key must not be reported absent. One unreadable head
+ * does not stop a bucket. */
 static bool look(struct hub *hub, struct place *place, const char *name, bool alone,
                  struct prim_snapshot *snapshot)
 {
@@ -288,7 +288,7 @@ static bool look(struct hub *hub, struct place *place, const char *name, bool al
     if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    /* A temporary shortage of this process, not a property of the file. */
+    /* These errors are a temporary shortage of this process, not a fault of the file. */
     bool passing = error == EMFILE || error == ENFILE || error == ENOMEM;
     if (passing || (error != 0 && alone)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
@@ -319,7 +319,7 @@ static bool scan_name(void *context, const char *name)
     return true;
 }
 
-/* The file is gone: collected, or removed by hand while its lease is live. */
+/* Forgets a file that was collected, or removed by hand while its lease is live. */
 static void forget_name(struct hub *hub, struct place *place, struct str name)
 {
     struct track *track = map_get(&place->tracks, name);
@@ -348,7 +348,7 @@ static bool scan_place(struct hub *hub, struct place *place, struct prim_snapsho
 static void send_snapshot(struct hub *hub, struct watch *watch)
 {
     struct prim_snapshot *snapshot = prim_snapshot_open(watch->feed);
-    if (snapshot == NULL) { return; } /* still due: tried again in the next turn */
+    if (snapshot == NULL) { return; } /* the snapshot is still due; the next turn tries again */
     bool good = watch->name[0] == '\0' ? scan_place(hub, watch->place, snapshot)
                                        : look(hub, watch->place, watch->name, true, snapshot);
     if (!good) {
@@ -434,8 +434,8 @@ static void poll_places(struct hub *hub)
     {
         struct place *place = CONTAINER_OF(node, struct place, node);
         if (place->gone) continue;
-        /* The kernel reports the removal only when no process has the directory open, but this
-         * process has it open. */
+        /* The kernel reports a removal only after every process has closed the directory, but this
+         * process keeps it open. */
         if (fstat(place->bucket->heads, &info) < 0 || info.st_nlink == 0) {
             place_is_gone(hub, place);
             continue;
@@ -470,7 +470,7 @@ static int wait_ms(struct hub *hub)
     return until <= now ? 0 : (int)((until - now + NS_IN_MS - 1) / NS_IN_MS);
 }
 
-/* A process died: judges its leases now. */
+/* Judges the leases of a process that died. */
 static void hear_death(struct hub *hub, uint32_t pid)
 {
     struct map_entry *entry;

@@ -26,7 +26,7 @@ struct grpc_scheme {     /* describes a store's URL, also for error texts */
     const char *secure;  /* the scheme that means TLS, or NULL */
     const char *tls;     /* how a URL requests TLS: "etcds:// or tls=1" */
 };
-/* Reads hosts, tls=, ca=, cert=, key=, and coord_options' certificates. INVALID/url with text. */
+/* Reads hosts, tls=, ca=, cert=, key= and coord_options' certificates, or returns INVALID/url. */
 coord_result grpc_servers_read(const struct prim_open *in, const struct grpc_scheme *words,
                                struct grpc_servers *ret_servers);
 
@@ -37,7 +37,7 @@ struct latch {
     bool open;
 };
 void latch_init(struct latch *latch);
-void latch_wait(struct latch *latch); /* only once; also destroys the latch */
+void latch_wait(struct latch *latch); /* call once; also destroys the latch */
 void latch_open(struct latch *latch);
 
 /* -- the thread -- */
@@ -46,13 +46,13 @@ struct grpc_thread_op;
 struct grpc_hooks { /* functions of a store; all run on the loop thread */
     const char *thread_name;
     uint32_t attempts_max; /* attempts of a call within one slice */
-    /* Adds a store's headers to a call. Returns false if they are not available yet; the store then
-     * keeps the call and begins it later. May be NULL. */
+    /* Adds a store's headers to a call. Returns false if the headers are not available yet; the
+     * store then begins the call later. May be NULL. */
     bool (*prepare)(struct grpc_thread_op *op, struct rpc_call_options *options);
     /* Returns true if the store handled the error and will begin the call again. May be NULL. */
     bool (*refused)(struct grpc_thread_op *op, const struct rpc_outcome *outcome);
     struct rpc_call_options stream; /* options for every stream */
-    /* Works like `prepare`; after false the stream is opened after a pause. May be NULL. */
+    /* Works like `prepare`. After false, the stream is opened after a pause. May be NULL. */
     bool (*prepare_stream)(struct grpc_thread *grpc_thread, struct rpc_call_options *options);
     /* Called before the stream's owner is notified. May be NULL. */
     void (*stream_ended)(struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
@@ -75,14 +75,14 @@ struct grpc_thread { /* first member of the store's client */
     uint32_t generation; /* number of switches to another server */
     _Atomic bool stopping;
 };
-/* Starts the thread. `channel` has everything but io, addresses and tls. After an error nothing
+/* Starts the thread. `channel` has all options except io, addresses and tls. After an error nothing
  * stays allocated. ERR_INVALID, ERR_NOMEM, ERR_IO and certificate errors, with a note. */
 enum err grpc_open(struct grpc_thread *grpc_thread, const struct grpc_hooks *ways,
                    const struct grpc_servers *servers, struct prim_clock clock,
                    const struct rpc_channel_options *channel, struct note *note);
 /* Runs fn on the loop thread and waits for it. Must not be called on the loop thread. */
 void grpc_loop_call(struct grpc_thread *grpc_thread, void (*fn)(void *owner), void *owner);
-/* Closes the streams, then ends every call (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
+/* Closes the streams, ends every call with ERR_CANCELLED or ERR_UNKNOWN, then ends the thread. */
 void grpc_close(struct grpc_thread *grpc_thread);
 
 static inline struct loop *grpc_loop(const struct grpc_thread *grpc_thread)
@@ -96,9 +96,9 @@ static inline int64_t grpc_now(
 }
 
 /* -- server failures: loop thread -- */
-/* Returns true if another server may answer better: the server has no leader or is stopping. */
+/* True if another server may help, because this server has no leader or is stopping. */
 bool grpc_should_move(const struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
-/* Reports a failure of the server of that generation. */
+/* Reports a failure of the server that was in use at `generation`. */
 void grpc_server_trouble(struct grpc_thread *grpc_thread, uint32_t generation);
 /* Switches to the next address because the current server is of no use. Not on the loop thread. */
 void grpc_move_on(struct grpc_thread *grpc_thread);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that reopen by themselves (stream.h). Loop thread only.
  *
- * Invariant: a cancelled call that has not ended yet outlives its stream. Its memory is kept until
- * it ends, and its late events are ignored. */
+ * Invariant: a cancelled call that has not ended yet outlives its stream. The memory of the call is
+ * kept until the call ends, and late events of the call are ignored. */
 #include "prim/grpc_thread/stream.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void stream_message(void *owner, struct rpc_client_call *, struct str mes
     if (call->stream) call->stream->on_message(call->stream, message);
 }
 
-/* The owner may leave the stream here and free it. */
+/* Notifies the owner of the stream, who may leave and free the stream in on_broken. */
 static void stream_lost(struct grpc_stream *s, enum grpc_status status, struct str text)
 {
     s->call = NULL;

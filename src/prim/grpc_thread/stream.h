@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream to the server that is reopened after a pause whenever it ends. All functions but init
+/* A stream to the server that is reopened after a pause whenever it ends. All functions except init
  * run on the loop thread. */
 #ifndef PRIM_GRPC_THREAD_STREAM_H
 #define PRIM_GRPC_THREAD_STREAM_H
@@ -11,8 +11,8 @@ struct grpc_stream {
     const char *path;
     void (*on_open)(struct grpc_stream *stream); /* send the request here */
     void (*on_message)(struct grpc_stream *stream, struct str message);
-    /* The request must be sent again. `status` and `text` are the server's, or GRPC_UNAVAILABLE.
-     * The owner may leave and free the stream here. May be NULL. */
+    /* The stream broke, so its request must be sent again. `status` and `text` are the server's, or
+     * GRPC_UNAVAILABLE. The owner may leave and free the stream here. May be NULL. */
     void (*on_broken)(struct grpc_stream *stream, enum grpc_status status, struct str text);
     /* Used by the gRPC thread. */
     struct grpc_thread *grpc_thread;

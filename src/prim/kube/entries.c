@@ -65,9 +65,9 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
     free(own);
 }
 
-/* Guesses a key without known state as absent: one request creates it, and a 409 answer shows that
- * it exists. T5, because the store has no clock: if the last renewal was sent longer ago than the
- * TTL, the lease is over here although the server would still accept a renewal. */
+/* Guesses that a key without known state is absent. One request then creates the key, and 409 shows
+ * that the key exists. The store has no clock (T5). So if the last renewal is older than the TTL,
+ * the lease is over here although the server would accept a renewal. */
 static bool kube_entries_guess(struct prim_change *c)
 {
     struct own *own = c->own;
@@ -126,7 +126,7 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
         write.n = write.over->n + (plan->act != PRIM_ACT_RENEW);
         write.create_n = plan->act == PRIM_ACT_BURY ? write.n : write.over->create_n;
     } else if (write.over) {
-        /* Replacing a holder without a tombstone skips a number; watchers use it for the expiry. */
+        /* A change of holder without a tombstone skips a number, which watchers use for expiry. */
         write.n = write.create_n = write.over->n + (kube_lease_is_tombstone(write.over) ? 1 : 2);
     }
     if (plan->act == PRIM_ACT_UPDATE && plan->envelope.flags & ENVELOPE_LEASED)
@@ -141,7 +141,7 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
     return wrote;
 }
 
-/* Another program set a strategy or a preferred holder and coordinates with this object. */
+/* Refuses an object in which another program set a strategy or a preferred holder. */
 static coord_result entries_foreign(const struct prim_change *c)
 {
     coord_result result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER,
@@ -207,7 +207,7 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
                            "another controller coordinates by this object");
     if (!prim_seen_is_claims(&seen, claim, str_from(claim->held[0].key)))
         return prim_seen_lost(&seen, &claim->lease_id);
-    /* Time since the last renewal by the clock its holder recorded: this host's, or unknown. */
+    /* The time since the last renewal is known only if its holder recorded this host's clock. */
     int64_t ago_ms = store_now(store) / 1000000 - doc->view.at_ms;
     if (doc->view.boot.len == 0 || !str_equal(doc->view.boot, str_from(store->boot)) || ago_ms < 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,

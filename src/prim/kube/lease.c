@@ -73,7 +73,7 @@ static bool read_seconds(struct str text, uint64_t *ret_seconds)
     uint32_t nanos;
 
     if (text.len != 20 || rfc3339_parse(text, &seconds, &nanos)) return false;
-    /* At most 31 bits, with a margin, because revisions have 63. */
+    /* The shifted seconds must fit into the 63 bits of a revision, with one bit of margin. */
     if (seconds <= 0 || (uint64_t)seconds >= 1ull << (63 - REVISION_SHIFT - 1)) return false;
     *ret_seconds = (uint64_t)seconds;
     return true;
@@ -109,7 +109,7 @@ static bool read_spec(const struct json *object, struct kube_lease_view *view)
 }
 
 /* Parses "<boot id in hex> <ms>". Other content counts as unknown and not as damage, because only
- * an import needs it. */
+ * an import needs this text. */
 static void read_moment(const struct json *object, const char *prefix, struct kube_lease_view *view)
 {
     struct str text, boot;
@@ -162,7 +162,7 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
         what = "no envelope";
     else if ((err = read_envelope(text, &view)))
         what = "a damaged envelope";
-    /* Contenders use the duration in the spec. Without it a leased entry could never be judged. */
+    /* Contenders use the duration in the spec. Without it they could never take over the lease. */
     else if (kube_lease_is_leased(&view) && view.duration_s == 0)
         what = "leased without a duration";
     if (what) {

@@ -5,7 +5,7 @@
  *   revision = creationTimestamp in seconds << 24, plus the counter n
  * This library never deletes objects, so n only grows. An object deleted by another program is made
  * again with a later creation time. A change of holder without a tombstone adds 2 to n, because
- * watchers give the number between to the expiry that they observed. */
+ * watchers use the skipped number for the expiry that they observed. */
 #ifndef PRIM_KUBE_LEASE_H
 #define PRIM_KUBE_LEASE_H
 #include "base/buf.h"
@@ -23,7 +23,7 @@ enum {
     LEASE_BODY_MAX = 1 << 20,
 };
 
-/* The first 40 characters of the text's SHA-256 in lower-case base32. */
+/* Computes the first 40 characters of the text's SHA-256 in lower-case base32. */
 void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP]);
 void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" and the hash */
 
@@ -44,11 +44,10 @@ struct kube_lease_view {
     struct str acquired;       /* acquireTime unchanged; borrowed from the object */
     struct str key;            /* from the annotation; borrowed */
 };
-/* ERR_CORRUPT: not an entry of this library, or damaged. ERR_NOMEM. `prefix`: of labels. */
+/* Fails with ERR_CORRUPT (damaged or foreign) or ERR_NOMEM. `prefix` is the labels' prefix. */
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct kube_lease_view *ret_view, struct note *note);
-void kube_lease_view_deinit(struct kube_lease_view *view); /* a zeroed or deinited view is
-                                                              allowed */
+void kube_lease_view_deinit(struct kube_lease_view *view); /* accepts a zeroed or deinited view */
 
 /* An object that was read or written. */
 struct doc {
@@ -81,6 +80,6 @@ struct lease_write {
     int64_t at_ms;
     bool new_holder; /* set acquireTime to now and count a transition */
 };
-/* Appends the object as JSON. ERR_NOMEM, ERR_TOO_LARGE. */
+/* Appends the object as JSON. Fails with ERR_NOMEM or ERR_TOO_LARGE. */
 enum err kube_lease_encode(const struct lease_write *write, struct buf *out);
 #endif

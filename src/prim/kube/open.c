@@ -13,8 +13,8 @@ enum {
     REVIEW_MAX = 512,
 };
 
-/* The object whose uid is the store's identity. If it is deleted or the namespace is made again,
- * old handles belong to another store (R5). It has no bucket label, so it is not an entry. */
+/* The object whose uid is the store's identity. If the object is deleted or the namespace is made
+ * again, old handles belong to another store (R5). Without a bucket label it is not an entry. */
 #define STORE_OBJECT "muster-store"
 
 static coord_caps kube_caps(struct prim_backend *backend)
@@ -50,7 +50,7 @@ static void kube_close_store(struct prim_backend *backend)
 static const struct prim_backend_ops ops = {
     .name = "k8s",
     .renewals_max = 20,
-    .guards_max = 64, /* each watch is a connection and a thread */
+    .guards_max = 64, /* limited, because each watch is a connection and a thread */
     .capabilities = kube_caps,
     PRIM_CHANGE_OPS,
     .create = prim_change_create,
@@ -118,7 +118,7 @@ static coord_result check_rights(struct kube_store *store, const struct prim_ope
                 "create and update",
                 verbs[i], store->namespace_);
     }
-    /* C3: without the permission, or without an answer, the bit is not set. */
+    /* Without the permission, or without an answer, the capability bit is not set (C3). */
     allowed = false;
     result = review(store, in, "watch", &allowed);
     store->can_watch = result.code == COORD_OK && allowed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observed expiry (sights.h). The store's lock guards it.
+/* Observed expiry (sights.h). The store's lock guards all sights.
  *
  * Invariant: a sight keeps the time when its (uid, version) was first seen. Seeing the same pair
  * again does not change this time. */
@@ -46,7 +46,7 @@ static struct sight *sights_find(const struct sights *sights, struct str key)
     return map_get(&sights->by_key, key);
 }
 
-/* Returns the sight of the key and makes it if missing; NULL: out of memory. */
+/* Returns the sight of the key, and makes a missing sight. Returns NULL if memory ran out. */
 static struct sight *sights_touch(struct sights *sights, struct str key)
 {
     struct sight *sight = sights_find(sights, key);
@@ -119,7 +119,7 @@ int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, 
 {
     const struct sight *sight = sights_find(sights, key);
 
-    /* The old object was made before it was seen missing, so a second later the time differs. */
+    /* Returns the wait until a new object gets a later creation second than the deleted one. */
     if (!sight || !sight->absent) return 0;
     int64_t since_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
     return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;
@@ -129,7 +129,7 @@ void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc
 {
     struct sight *sight = sights_touch(sights, key);
 
-    if (sight) { /* without a sight the next renewal reads first */
+    if (sight) { /* without a sight the next renewal must first read the object */
         kube_doc_deinit(&sight->kept);
         sight->kept = *own_doc;
         *own_doc = (struct doc){0};

@@ -26,13 +26,13 @@ void kube_sights_deinit(struct sights *sights);
 
 /* Records the state from a read or an answered write. `sent_ns` is before the request was sent,
  * `got_ns` is after the answer arrived. An interval counts from the end of the first request to the
- * start of the last. Out of memory nothing is recorded, which is safe. */
+ * start of the last. If memory ran out, nothing is recorded, which is safe. */
 void kube_sights_note(struct sights *sights, struct str key, const struct kube_lease_view *view,
                       int64_t got_ns);
 /* Records that a read found no object. */
 void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns);
 bool kube_sights_knows(const struct sights *sights, struct str key); /* was seen before */
-/* Returns the time at `at_ns` until the holder counts as gone; 0: the holder is gone. */
+/* Returns the time from `at_ns` until the holder counts as gone, or 0 if the holder is gone. */
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
                             const struct kube_lease_view *view, int64_t at_ns);
 /* Returns the wait before an object is made, so that a new object does not get the creation second

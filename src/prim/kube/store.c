@@ -20,7 +20,7 @@ struct kube_path kube_store_path(const struct kube_store *store, const char *nam
 coord_result kube_store_err(struct kube_store *store, enum err err,
                             const struct kube_answer *answer, const struct note *note)
 {
-    /* 429 and any 5xx: no call of this store sends a request until Retry-After has passed. */
+    /* After 429 or any 5xx, no call of this store sends a request until Retry-After has passed. */
     if (err == ERR_FULL || answer->http_status >= 500) {
         uint64_t ms = answer->retry_after_ms;
         if (!ms && err == ERR_FULL) ms = PAUSE_DEFAULT_MS;
@@ -54,7 +54,7 @@ static int64_t store_left_ms(const struct ask *ask)
     return prim_left_ms(&ask->store->base.clock, ask->call->deadline_ns);
 }
 
-/* Sleeps. Returns UNAVAILABLE/timeout at once if the deadline comes first. */
+/* Sleeps for `ms`. Returns UNAVAILABLE/timeout at once if the deadline comes first. */
 static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what)
 {
     if (ms >= store_left_ms(ask))
@@ -63,7 +63,7 @@ static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what
     return prim_ok(COORD_R_NONE);
 }
 
-/* Q11: calls keep a pause the server asked for. A call that cannot wait so long fails at once. */
+/* Waits for the end of a pause that the server asked for (Q11), or fails if there is no time. */
 static coord_result wait_for_server(const struct ask *ask)
 {
     pthread_mutex_lock(&ask->store->lock);
@@ -78,7 +78,7 @@ static coord_result wait_for_server(const struct ask *ask)
 
 /* -- objects -- */
 
-/* Checks the object that has the name of `key`. OK: the object is an entry of this key. */
+/* Checks the object with the name of `key`. Returns OK if the object is an entry of this key. */
 static coord_result check_doc(struct kube_store *store, const struct json *json, struct str key,
                               struct kube_lease_view *ret_view)
 {
@@ -106,7 +106,7 @@ static void note_sight(struct kube_store *store, struct str key, const struct do
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Takes over the server's answer. UNAVAILABLE/corrupt if it is not an entry of this store. */
+/* Takes over the server's object. UNAVAILABLE/corrupt if the object is no entry of this store. */
 static coord_result doc_take(struct kube_store *store, struct json *own_json, struct str key,
                              int64_t sent_ns, struct doc *ret_doc)
 {
@@ -185,11 +185,11 @@ static enum prim_wrote write_body(struct ask *ask, const struct lease_write *wri
             prim_change_doubt(ask->change,
                               sent_ns); /* the write was accepted, whatever this answer contains */
     } else if (err == ERR_UNKNOWN) {
-        (void)kube_store_err(store, err, &answer, &note); /* for the pause that it may request */
+        (void)kube_store_err(store, err, &answer, &note); /* it may record a requested pause */
         prim_change_doubt(ask->change, sent_ns);
         wrote = PRIM_WROTE_RACE;
     } else if (err == ERR_EXISTS || err == ERR_CONFLICT || (err == ERR_NOT_FOUND && write->over)) {
-        /* 409, or 404 because the object was deleted meanwhile. The next read shows which. */
+        /* The object was changed (409) or deleted (404). The next read shows which. */
         wrote = PRIM_WROTE_RACE;
     } else {
         *ret_why = kube_store_err(store, err, &answer, &note);
@@ -248,7 +248,7 @@ void kube_docs_deinit(struct docs *docs)
     *docs = (struct docs){0};
 }
 
-/* Takes a page; *ret_continue points into it. */
+/* Takes over a page of the list; *ret_continue points into the page. */
 static coord_result add_page(struct kube_store *store, struct json *own_page, int64_t sent_ns,
                              struct docs *docs, struct str *ret_continue)
 {

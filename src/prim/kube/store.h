@@ -20,12 +20,12 @@ struct kube_store {
     char *namespace_;
     char prefix[LEASE_PREFIX_MAX + 1];
     char id_text[PRIM_ID_TEXT_CAP];
-    char boot[PRIM_ID_TEXT_CAP]; /* boot id of that clock; "": unknown */
+    char boot[PRIM_ID_TEXT_CAP]; /* boot id of this process's clock; "": unknown */
     bool can_watch;
 
     pthread_mutex_t lock; /* of the fields below */
     struct sights sights;
-    int64_t pause_until_ns; /* the server asked for a pause until then */
+    int64_t pause_until_ns; /* end of the pause that the server asked for */
 };
 static inline struct kube_store *store_of(struct prim_backend *backend)
 {
@@ -45,12 +45,12 @@ struct ask {
 
 coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc);
 
-/* Sends POST if there is no object to replace, else PUT with its version and uid. */
+/* Sends POST without an object to replace, else PUT with the object's version and uid. */
 enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
                                struct doc *ret_doc, coord_result *ret_why);
 
-/* Returns false if there is no object, only a tombstone, or a holder judged gone. *ret_left_ms is
- * the time until the holder may count as gone; -1: not leased. */
+/* Returns false if there is no object, only a tombstone, or a holder that is gone. *ret_left_ms is
+ * the time until the holder can count as gone, or -1 without a lease. */
 bool kube_doc_is_live(struct kube_store *store, const struct doc *doc, int64_t *ret_left_ms);
 
 /* Every entry of a bucket at one instant. The caller closes each doc and frees the array. */

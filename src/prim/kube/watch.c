@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch of one bucket or key: a list as the snapshot, then the server's stream from that
- * list's version, and the expiries that this store observes.
+/* A watch of one bucket or key: a list as the snapshot, then the server's stream from that list's
+ * version, and the expiries that this store observes.
  *
  * The stream is only a hint for expiry, because it may lag behind the store. Before a holder counts
- * as gone, its object is read from the store and must still be the pair seen all the time. */
+ * as gone, its object is read from the store and must still have the same uid and version. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,7 +134,7 @@ out:
 
 /* -- the stream -- */
 
-/* Reports with the number that the key's next change skips. Returns true if the feed is full. */
+/* Reports an event with the revision that the key's next change skips. True if the feed is full. */
 static bool kube_watch_notify(struct watch *w, int type, struct str key, struct known *known)
 {
     struct prim_event event = {.type = type,
@@ -147,7 +147,7 @@ static bool kube_watch_notify(struct watch *w, int type, struct str key, struct 
     return !prim_feed_put(w->feed, &event);
 }
 
-/* Returns true if the feed is full. *ret_unread: the object, or memory for it, is not available. */
+/* Returns true if the feed is full. Sets *ret_unread if the object could not be read or kept. */
 static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_unread)
 {
     struct doc doc = {.present = true, .got_ns = store_now(w->store)};
@@ -165,7 +165,7 @@ static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_
         uint64_t before = known ? known->revision : 0;
         bool was_live = known && known->live;
         if (event->kind == KUBE_DELETED) {
-            /* Deleted by hand: an object made again has a later creation time. */
+            /* The object was deleted by hand. A new object has a later creation time. */
             if (was_live) {
                 known->live = known->leased = false;
                 full = kube_watch_notify(w, COORD_DELETE, doc.view.key, known);
@@ -209,7 +209,7 @@ static bool look_at(struct watch *w, struct str key, struct known *known)
 
     if (read.code != COORD_OK || !doc.present || kube_lease_is_tombstone(&doc.view) ||
         doc.view.revision != known->revision) {
-        /* Unknown now, or changed, and the stream will report the change. */
+        /* The object is unknown now, or it has changed and the stream will report the change. */
         known->due_ns = store_now(w->store) + RETRY_MS * PRIM_NS_PER_MS;
     } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
         known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * PRIM_NS_PER_MS;
@@ -260,7 +260,7 @@ static enum end follow(struct watch *w, struct kube_watch *stream)
         kube_event_deinit(&event);
         if (unread) return END_BROKEN;
         if (err && err != ERR_TIMEOUT) {
-            if (err == ERR_CANCELLED) return END_FULL; /* set by on_room or by unwatch */
+            if (err == ERR_CANCELLED) return END_FULL; /* on_room or unwatch cancelled the stream */
             if (err == ERR_PRECONDITION || err == ERR_PARSE || err == ERR_TOO_LARGE ||
                 err == ERR_NOMEM)
                 return END_BROKEN;

@@ -3,8 +3,8 @@
  * ends leases between calls.
  *
  * `memory_shared` is the data, one per name; `memory` is one open store object. The thread starts
- * with the first watch. Without a watch it is not needed, because each call first ends the expired
- * leases. Events are sent under the mutex, so each reader gets them in the order of the changes. */
+ * with the first watch. Without a watch no thread is needed, because each call first ends expired
+ * leases. Events are sent under the mutex, so each reader gets them in the order of changes. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -17,8 +17,8 @@ enum {
     ENTRIES_MAX = 1 << 20,
     BYTES_MAX = 1 << 30,
     TTL_MIN_MS = 10,
-    LOOK_AGAIN_MS = 1000, /* the condition's clock may be behind CLOCK_BOOTTIME */
-    LOOK_STEPPED_MS = 2,  /* a test's clock does not wake the thread */
+    LOOK_AGAIN_MS = 1000, /* longest sleep: the condition's clock may lag behind CLOCK_BOOTTIME */
+    LOOK_STEPPED_MS = 2,  /* longest sleep with a test's clock, which does not wake the thread */
 };
 
 struct watch {
@@ -196,7 +196,7 @@ static coord_caps op_capabilities(struct prim_backend *)
     };
 }
 
-/* Called without users and after the thread has ended. */
+/* Frees a store that has no users and whose thread has ended. */
 static void shared_free(struct memory_shared *s)
 {
     memory_records_deinit(s);
@@ -235,7 +235,7 @@ static struct memory_shared *shared_make(const char *name, const struct prim_clo
     return s;
 }
 
-/* Finds or makes the store of that name and adds a user. NULL: no memory, or another clock. */
+/* Finds or makes the store `name` and adds a user. NULL: no memory, or it has another clock. */
 static struct memory_shared *shared_take(const char *name, const struct prim_clock *clock,
                                          const struct memory_limits *limits)
 {

@@ -77,7 +77,7 @@ static void lease_extend(struct memory_shared *s, struct memory_lease *lease)
     assert(!err); /* lease_make reserved the room */
 }
 
-/* The caller adds the first record. NULL: out of memory. */
+/* Makes a lease, to which the caller adds the first record. Returns NULL if memory ran out. */
 static struct memory_lease *lease_make(struct memory_shared *s, int64_t ttl_ms)
 {
     struct memory_lease *lease = calloc(1, sizeof *lease);
@@ -224,7 +224,7 @@ static bool has_room(const struct memory_shared *s, const struct memory_record *
     return !many && !large;
 }
 
-/* Returns the lease for the record of a put; NULL: out of memory. */
+/* Returns the lease for the record of a put, or NULL if memory ran out. */
 static struct memory_lease *lease_for(struct memory_shared *s, const struct prim_change *c,
                                       const struct prim_plan *plan, struct memory_record *record)
 {
@@ -233,7 +233,7 @@ static struct memory_lease *lease_for(struct memory_shared *s, const struct prim
     return lease_make(s, plan->envelope.ttl_ms);
 }
 
-/* Takes `own_bytes`, which has room for value and owner. */
+/* Fills the record and takes over `own_bytes`, which has room for value and owner. */
 static void record_set(struct memory_shared *s, struct memory_record *record,
                        const struct prim_plan *plan, char *own_bytes, struct memory_lease *lease)
 {
@@ -264,7 +264,7 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
-/* Writes a record. *ret_record: the record of the key, before and after. */
+/* Writes a record. *ret_record is the key's old record before the call, and the new one after. */
 static enum prim_wrote records_put(struct memory_shared *s, const struct prim_change *c,
                                    const struct prim_plan *plan, struct memory_record **ret_record,
                                    coord_result *ret_why)
@@ -420,7 +420,7 @@ coord_result memory_adopt(struct prim_backend *backend, const struct prim_call *
 
     memory_enter(s);
     coord_result result = check_claim(s, claim);
-    /* Rounded down: what is left must not be overstated. */
+    /* Rounds down, because the remaining time must not be overstated. */
     if (result.code == COORD_OK)
         *ret_left_ms = (first_record(s, claim)->lease->deadline_ns - s->now_ns) / NS_IN_MS;
     memory_leave(s);

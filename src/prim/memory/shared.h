@@ -5,9 +5,9 @@
  *   memory.c    open and close, the step around each call, watches, the thread that ends leases
  *   records.c   records and leases in the form that prim/change.h needs
  *
- * The mutex is recursive. A call holds it from its first read to its last write, so each call is
- * atomic and the loop of prim/change.c runs once. Before its first read, a call ends every expired
- * lease, so no call finds an entry whose lease is over.
+ * The mutex is recursive. A call holds the mutex from its first read to its last write, so each
+ * call is atomic and the loop of prim/change.c runs once. Before its first read, a call ends every
+ * expired lease, so no call finds an entry whose lease is over.
  *
  * One counter numbers all changes of the store, so revisions of different keys can be compared. */
 #ifndef PRIM_MEMORY_SHARED_H
@@ -27,13 +27,13 @@ struct memory_lease {
     int64_t ttl_ms, deadline_ns;
     struct list records; /* in the order in which they joined the lease; never empty */
 };
-struct memory_record {              /* a live entry, or what remains of an ended one */
+struct memory_record {              /* a live entry, or the remains of an ended entry */
     enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
     struct claim_envelope envelope; /* its strings are in `bytes` */
     char *bytes;
     uint64_t revision, create_revision, token;
     struct memory_lease *lease; /* NULL: not leased */
-    struct list link;           /* in the lease's records; without an entry in shared.gone */
+    struct list link;           /* in the lease's records; in shared.gone without a live entry */
     int64_t rests_until_ns;     /* an expired slot must not be taken before this time */
     struct str key;
     struct order_key place; /* bucket and leaf of the key */
@@ -74,7 +74,7 @@ static inline struct memory_shared *memory_shared_of(struct prim_backend *backen
 /* -- memory.c -- */
 coord_result memory_open(const struct prim_open *in, const struct memory_limits *limits,
                          struct prim_backend **ret_backend);
-/* The step around a call; steps may be nested. */
+/* Begin and end the step around a call. Steps may be nested. */
 void memory_enter(struct memory_shared *shared);
 void memory_leave(struct memory_shared *shared);
 void memory_publish(struct memory_shared *shared, const struct prim_event *event);

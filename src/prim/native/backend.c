@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens and closes a muster:// store, makes one call, and checks once a second that the server is
- * alive and has the same store id. Runs on callers' threads; the pulse runs on the loop thread. */
+ * alive and has the same store id. Runs on callers' threads; the check runs on the loop thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ coord_result native_other_store(struct native_backend *b)
 {
     static const char why[] = "another store answers: it was restored, or replaced";
 
-    /* R5: the other store does not know earlier grants. */
+    /* The other store does not know earlier grants, so every claim ends (R5). */
     prim_degrade(&b->base, why);
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }

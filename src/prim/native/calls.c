@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls on entries, leases and slots.
  *
- * The server recognises each change by its request, so it answers a repeat from its table. It
- * batches renewals and keeps the queue of callers that wait for a slot. Caller's thread. */
+ * The server recognises a repeated change by its request and answers it from a table. The server
+ * also batches renewals and keeps the queue of callers that wait for a slot. Caller's thread. */
 #include "prim/native/internal.h"
 
 enum { LEFT_ERROR_MS = 50, ANSWER_MS = 500, HEARD_MS = 100 };
@@ -32,7 +32,7 @@ struct change_done {
     int64_t sent_ns; /* 0: an earlier attempt applied the change */
 };
 
-/* `part`: the request fields of the message. `waits`: the call waits at the server for a slot. */
+/* Sends a change. `part` is the request field of `message`. `waits`: the call waits for a slot. */
 static struct change_done change_send(struct prim_backend *base, const struct prim_call *call,
                                       const char *path, ProtobufCMessage *message,
                                       Muster__V1__Request **part, bool waits)
@@ -65,7 +65,7 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
         done.lease_id = native_id(outcome->lease_id);
         done.create_revision = outcome->create_revision;
     }
-    /* The change may be old: count from the start of the call. */
+    /* A replayed change may be old, so its lease counts from the start of the call. */
     if (done.result.reason == COORD_R_REPLAYED) done.sent_ns = 0;
     native_request_end(&b->requests, &known, &done.result);
     *part = NULL;
@@ -73,7 +73,7 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
     return done;
 }
 
-/* Reads the grant of a change; corrupt if the answer has no valid grant. */
+/* Reads the grant of a change. Returns UNAVAILABLE/corrupt if the answer has no valid grant. */
 static coord_result grant_read(const struct change_done *done, bool leased,
                                struct prim_grant *ret_grant)
 {
@@ -159,7 +159,7 @@ static coord_result call_remove(struct prim_backend *base, const struct prim_cal
         message.held = native_id_bytes(&in->claim->lease_id);
         message.token = token_of(in->claim, in->key);
     }
-    /* Correct for a repeat, too: the server knows what the first attempt did. */
+    /* The result is correct for a repeat, too, because the server knows the first attempt. */
     return change_send(base, call, NATIVE_PATH("Delete"), &message.base, &message.request, false)
         .result;
 }
@@ -237,7 +237,7 @@ static coord_result renewal_read(const Muster__V1__RenewResponse *response)
     return result;
 }
 
-/* Renews one lease; `token` is of any claim under it. OK: granted_ttl_ms is set. */
+/* Renews one lease. `token` is the token of any claim under the lease. OK sets granted_ttl_ms. */
 static coord_result lease_renew(struct native_backend *b, int64_t deadline_ns,
                                 const coord_id *lease_id, uint64_t token, int64_t *ret_sent_ns)
 {
@@ -268,8 +268,8 @@ static uint64_t first_token(const struct prim_claim *claim)
     return claim->count ? claim->held[0].token : NO_TOKEN;
 }
 
-/* Any token of the lease identifies it. If another thread has just released the first key, the last
- * key's token decides. */
+/* Any token of a lease identifies the lease. If another thread has just released the first key, the
+ * last key's token decides. */
 static bool needs_last_token(const struct prim_claim *claim, const coord_result *result)
 {
     return claim->count > 1 && result->code == COORD_EXPIRED && result->reason == COORD_R_REVOKED;
@@ -286,7 +286,7 @@ static coord_result claim_renew(struct native_backend *b, int64_t deadline_ns,
                        ret_sent_ns);
 }
 
-/* The server reports that the lease is over; the key shows the next holder. */
+/* Adds the next holder, which the key shows, to the result `over` of a lost lease. */
 static coord_result next_holder(struct native_backend *b, const struct prim_call *call,
                                 const struct prim_claim *claim, coord_result over)
 {
@@ -354,8 +354,8 @@ static coord_result call_release(struct prim_backend *base, const struct prim_ca
     return next_holder(b, call, claim, result);
 }
 
-/* The key is absent, so only a renewal of the lease can show why. The renewal does not extend it: a
- * live lease would still have its key. */
+/* The key is absent, so only a renewal of the lease can show why. The renewal does not extend the
+ * lease, because a live lease would still have its key. */
 static coord_result lost_reason(struct native_backend *b, const struct prim_call *call,
                                 const struct prim_claim *claim)
 {
@@ -388,7 +388,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
         }
         arena_deinit(&arena);
     }
-    /* The remaining time, minus the age of the last log entry that a slow disk may have delayed. */
+    /* Subtracts the possible age of the last log entry, which a slow disk may have delayed. */
     if (left_ms > LEFT_ERROR_MS && left_ms < INT64_MAX) left_ms -= LEFT_ERROR_MS;
     if (result.code == COORD_OK) *ret_left_ms = left_ms == INT64_MAX ? -1 : left_ms;
     return result;
@@ -407,7 +407,7 @@ static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_ca
     return in->wait_ms < most ? in->wait_ms : most > 0 ? most : 1;
 }
 
-/* Only the server knows when it granted a slot after a wait. Renewing shows how long it is held. */
+/* Only the server knows when it granted a slot after a wait. A renewal shows the time left. */
 static coord_result slot_confirm(struct native_backend *b, const struct prim_call *call,
                                  coord_result result, struct prim_grant *grant)
 {
@@ -476,7 +476,7 @@ static bool holder_add(coord_holders *holders, const Muster__V1__Holder *row)
     return prim_holders_add(holders, &like, str_from(row->owner), grpc_str(row->value));
 }
 
-/* Collected in pages, because the values may not fit into one answer. */
+/* The holders of a group, read in pages because the values may not fit into one answer. */
 struct holders_pages {
     coord_holders *holders;
     uint64_t revision;

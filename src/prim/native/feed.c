@@ -19,7 +19,7 @@ struct native_feed {
     bool waits_for_room;
     struct post room;
     _Atomic bool room_posted;
-    /* For the thread that opens the watch. */
+    /* The thread that opens the watch waits with these fields. */
     int64_t deadline_ns;
     struct timer late;
     struct latch *opening; /* opened after the first snapshot */
@@ -71,7 +71,7 @@ static void drop_snapshot(struct native_feed *f)
     f->snapshot = NULL;
 }
 
-/* Takes a part of a snapshot; the last part has no `more`. */
+/* Takes a part of a snapshot. In the last part `more` is not set. */
 static void take_snapshot(struct native_feed *f, const Muster__V1__WatchResponse *part)
 {
     struct prim_event event;
@@ -118,7 +118,7 @@ static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse 
     }
 }
 
-/* Events were lost; a snapshot follows. */
+/* Handles the loss of events, after which a snapshot follows. */
 static void take_gap(struct native_feed *f)
 {
     f->next = 0;
@@ -262,7 +262,7 @@ static void native_feed_on_unwatch(void *owner)
     drop_snapshot(f);
 }
 
-/* A pending on_room post runs first. */
+/* Ends the watch on the loop thread, where a pending on_room post runs first. */
 void native_unwatch(struct prim_backend *base, void *watch)
 {
     grpc_loop_call(&native_of(base)->grpc_thread, native_feed_on_unwatch, watch);

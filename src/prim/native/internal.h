@@ -5,12 +5,12 @@
  *   reply.c     decoding of answers                  calls.c     entries, leases and slots
  *   feed.c      resumable watches, also for prim/guard.c
  *
- * One thread talks to the coordinators (prim/grpc_thread), over a channel that follows the
- * leader. Every call may be repeated: the server recognises repeated writes by their request,
- * and repeated reads and renewals are harmless. So a replica that is cut off, stopped or slow
- * costs a call only a slice of its time. After a slice without an answer the channel switches to
- * the next server. The streams and the calls that wait for a slot follow, and the server keeps
- * their place in the queue. */
+ * One thread talks to the coordinators (prim/grpc_thread), over a channel that follows the leader.
+ * Every call may be repeated: the server recognises repeated writes by their request, and repeated
+ * reads and renewals are harmless. So a replica that is cut off, stopped or slow costs a call only
+ * a slice of its time. After a slice without an answer the channel switches to the next server. The
+ * streams and the calls that wait for a slot switch, too, and the server keeps their place in the
+ * queue. */
 #ifndef PRIM_NATIVE_INTERNAL_H
 #define PRIM_NATIVE_INTERNAL_H
 #include "prim/grpc_thread/stream.h"
@@ -31,8 +31,8 @@ enum {
  * A client id is generated once, and each logical call gets the next sequence. The request ids of
  * recent calls are kept, so that a caller that repeats an id gets the same sequence. The server
  * keeps the answers of 256 sequences. Calls that may still be repeated stay within REQUESTS_WINDOW
- * of the newest. A call that does not fit there (very many calls, or a call that waits for long)
- * becomes a separate client, with its request id as client id. */
+ * of the newest sequence. A call outside this window (very many calls, or a call that waits for
+ * long) becomes a separate client, with its request id as client id. */
 enum { REQUESTS_WINDOW = 192, REQUESTS_RING = 256 };
 
 struct native_requests { /* starts with a client id, next = 1 and acked = 1 */
@@ -43,7 +43,7 @@ struct native_requests { /* starts with a client id, next = 1 and acked = 1 */
         coord_id id;
         uint64_t sequence;
         uint32_t inside;  /* calls under way with this sequence */
-        int64_t until_ns; /* prim may repeat the request until then */
+        int64_t until_ns; /* time until which prim may repeat the request */
     } ring[REQUESTS_RING];
 };
 struct native_request {
@@ -81,11 +81,11 @@ struct native_ask {
     const char *path;
     ProtobufCMessage *request;
     const ProtobufCMessageDescriptor *type;  /* message type of the answer */
-    const struct native_request *request_of; /* of a change; NULL: a read */
+    const struct native_request *request_of; /* the request of a change; NULL: a read */
     bool waits, hurried;
 };
-/* Makes a call. On OK *ret_message is in `arena`; the caller must close `arena` in any case. With
- * COORD_F_MAYBE_APPLIED an earlier attempt may still be applied, if this answer decided nothing. */
+/* Makes a call. On OK *ret_message is in `arena`; the caller must close `arena` in any case.
+ * COORD_F_MAYBE_APPLIED: the answer decides nothing, and an earlier attempt may still apply. */
 coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
                         struct arena *arena, ProtobufCMessage **ret_message);
 
@@ -93,13 +93,13 @@ coord_caps native_capabilities(struct prim_backend *base);
 void native_wake(struct prim_backend *base);
 void native_close(struct prim_backend *base);
 
-/* R5: ends every claim and sends no more requests to the store. Any thread. */
+/* Ends every claim and stops all requests, because the store is another one (R5). Any thread. */
 coord_result native_other_store(struct native_backend *b);
 
 /* -- calls.c -- */
 extern const struct prim_backend_ops native_ops;
-/* Reads an entry: 1 found, 0 absent; other results: unknown. The entry is in `arena`, which the
- * caller must close. */
+/* Reads an entry. With OK, *ret_found is 1 (found) or 0 (absent). After any other result *ret_found
+ * is unknown. The entry is in `arena`, which the caller must close. */
 coord_result native_look(struct native_backend *b, const struct prim_call *call, struct str key,
                          bool stale, struct arena *arena, int *ret_found,
                          struct native_entry *ret_entry);

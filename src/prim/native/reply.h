@@ -14,7 +14,7 @@ static inline ProtobufCBinaryData native_id_bytes(const coord_id *id)
 }
 coord_id native_id(ProtobufCBinaryData bytes); /* zero: not an id */
 
-/* Returns the result of a failed call. `writes`: the outcome may be in doubt. */
+/* Returns the result of a failed call. If `writes` is set, the outcome may be in doubt. */
 coord_result native_failure(const struct grpc_thread_op *op, bool writes);
 coord_result native_corrupt(const char *what);
 
@@ -27,6 +27,6 @@ struct native_entry {
     uint64_t revision, create_revision, token;
     int64_t ttl_ms, remaining_ms;
 };
-/* ERR_CORRUPT: impossible numbers. `whole` false: a watch event, where fields may be missing. */
+/* Returns ERR_CORRUPT for impossible numbers. Fields may be missing if not `whole` (an event). */
 enum err native_entry(const Muster__V1__Entry *entry, bool whole, struct native_entry *ret_entry);
 #endif

@@ -35,9 +35,9 @@ void native_request_begin(struct native_requests *r, const struct prim_call *cal
     if (waits) return; /* its answer may take long */
     pthread_mutex_lock(&r->lock);
     place = requests_find(r, &call->request_id);
-    if (place) place->inside++; /* first, so that its answer is kept */
+    if (place) place->inside++; /* counted first, so that the server keeps its answer */
     low = oldest(r, now_ns);
-    /* An unknown repeat was a separate client in its first attempt. */
+    /* A repeat that is not in the ring was a separate client in its first attempt. */
     if (!place && call->attempt == 0 && r->next - low < REQUESTS_WINDOW) {
         place = &r->ring[r->next % REQUESTS_RING];
         *place = (struct request_place){.id = call->request_id, .sequence = r->next++, .inside = 1};

@@ -208,8 +208,8 @@ struct str jet_header(struct str block, struct str name)
     return STR_EMPTY;
 }
 
-/* Detects a leased entry with a shorter TTL than this store grants. It counts as foreign, because a
- * renewal would write this TTL again. */
+/* Detects a leased entry with a shorter TTL than this store grants. Such an entry counts as
+ * foreign, because a renewal would write this TTL again. */
 static bool is_too_short(const struct claim_envelope *envelope)
 {
     return (envelope->flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED &&

@@ -19,7 +19,7 @@ enum {
     JET_E_STREAM_EXISTS = 10058,
     JET_E_NO_STREAM = 10059,
     JET_E_WRONG_LAST = 10071,
-    JET_E_SUBJECT_BUSY = 10163,    /* clusters: another write to this subject is under way */
+    JET_E_SUBJECT_BUSY = 10163,    /* in a cluster: another write to this subject is under way */
     JET_E_SUBJECT_IN_WORK = 10164, /* the same as JET_E_SUBJECT_BUSY. Nothing was done */
     JET_E_TTL_INVALID = 10165,
     JET_E_TTL_DISABLED = 10166,
@@ -42,7 +42,7 @@ struct jet_stream {
     char fault[160];   /* why the stream cannot be used, or "" */
     uint64_t replicas; /* 1 if missing */
     bool on_disk;
-    uint64_t message_max; /* bytes; 0: no limit of its own */
+    uint64_t message_max; /* limit in bytes; 0: the stream has no limit of its own */
     char version[32];     /* server version that wrote the configuration; "" unknown */
     char created[48];
     int64_t now_ms; /* wall clock of the answering server; 0 unknown */
@@ -57,11 +57,11 @@ struct jet_consumer {
     char name[64];
 };
 
-/* ERR_PARSE: malformed answer; the note says what is missing. */
+/* Return ERR_PARSE for a malformed answer; the note says what is missing. */
 enum err jet_decode_account(struct str json, struct jet_account *ret, struct note *note);
 enum err jet_decode_stream(struct str json, struct str bucket, struct jet_stream *ret,
                            struct note *note);
-/* Decodes an acknowledgement. Without a sequence it is ERR_PARSE, because it proves nothing. */
+/* Decodes an acknowledgement. ERR_PARSE without a sequence, because it then proves nothing. */
 enum err jet_decode_ack(struct str json, struct jet_ack *ret, struct note *note);
 enum err jet_decode_consumer(struct str json, struct jet_consumer *ret, struct note *note);
 
@@ -80,7 +80,7 @@ void jet_state_of(uint64_t sequence, struct str marker, struct str operation, st
                   struct jet_state *ret_state);
 /* Returns the value of a header in a raw block; "" if missing. */
 struct str jet_header(struct str block, struct str name);
-/* Decodes the answer of the message-get call. The state borrows from `memory`, cleared first. */
+/* Decodes the answer of the message-get call. Clears `memory`, from which the state borrows. */
 enum err jet_decode_message(struct str json, struct buf *memory, struct jet_error *ret_error,
                             struct jet_state *ret_state, struct note *note);
 

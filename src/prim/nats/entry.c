@@ -100,7 +100,7 @@ static coord_result acknowledged(struct jet_store *store, struct str answer, uin
     return prim_ok(COORD_R_NONE);
 }
 
-/* Publishes and sets *ret_sequence. CONFLICT: another message exists, or is being stored. */
+/* Publishes and sets *ret_sequence. CONFLICT if another message exists or is being stored. */
 static coord_result entry_publish(struct jet_store *store, struct prim_change *c,
                                   const struct claim_envelope *envelope, uint64_t *ret_sequence)
 {
@@ -109,7 +109,7 @@ static coord_result entry_publish(struct jet_store *store, struct prim_change *c
                                          {"Nats-TTL", ttl}};
     int64_t ttl_s = 0;
     if (envelope->flags & ENVELOPE_LEASED) {
-        /* C2: without the server's TTL nothing would ever end this entry. */
+        /* Without the server's TTL nothing would ever end this entry (C2). */
         if (!store->has_ttl) {
             return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
                                "nats: a lease, on a stream that ends none");
@@ -176,7 +176,7 @@ static void entry_end(struct prim_change *c, const coord_result *)
     free(c->own);
 }
 
-/* Guesses that a new key is absent, which is usual. Otherwise the server refuses the publish. */
+/* Guesses that a new key is absent, as usual. If the guess is wrong, the server refuses. */
 static bool entry_guess(struct prim_change *c)
 {
     if (c->claim != NULL) return false;
@@ -212,8 +212,8 @@ const struct prim_ways jet_ways = {.begin = entry_begin,
 /* -- claims ----------------------------------------------------------------------------------- */
 
 /* Imports a claim. The server ends a claim some time after its TTL and would accept a renewal until
- * then. Both times are the server's own. The server time is read first, so that a message stored
- * meanwhile only gets more time. */
+ * then. The message's time and the present time come from the server. The present time is read
+ * first, so that a message stored meanwhile only gets more time. */
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {

@@ -116,8 +116,8 @@ static coord_result slot_keep(struct slot *slot, struct str payload)
     return prim_ok(COORD_R_NONE);
 }
 
-/* Reads a long list as a run, which is much faster. The run may come from a replica that lags a
- * little: a slot wrongly seen as free costs a refused publish. */
+/* Reads a long list with one ordered consumer (a run), which is much faster. The replica of the run
+ * may lag a little: a slot wrongly seen as free costs a refused publish. */
 static coord_result slots_run(struct slots *slots, int64_t deadline_ns)
 {
     struct jet_store *store = slots->store;
@@ -158,8 +158,8 @@ void jet_list_end(struct prim_slots *list)
     free(slots);
 }
 
-/* Reads the slots. Rows belong to different instants. A repeated call looks for its own slot, so it
- * needs the leader's answers. */
+/* Reads the slots, each at a different instant. A repeated call looks for its own slot, so it needs
+ * the leader's answers. */
 static coord_result slots_ask(struct slots *slots, const struct prim_call *call)
 {
     struct jet_store *store = slots->store;

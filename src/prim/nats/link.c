@@ -2,7 +2,7 @@
 /* The connection to a NATS cluster (link.h): options, requests, and the meaning of failures. Any
  * thread.
  *
- * Invariant: no call of the library that may write runs without a guard against SIGPIPE. */
+ * Invariant: every call of the NATS library that may write runs under a guard against SIGPIPE. */
 #include "prim/nats/link.h"
 
 #include <stdio.h>

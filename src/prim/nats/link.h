@@ -43,6 +43,6 @@ struct jet_pipe_guard {
 };
 void jet_pipe_guard_begin(struct jet_pipe_guard *guard);
 void jet_pipe_guard_end(struct jet_pipe_guard *guard);
-/* Maps a status of the library to a result; `sent`: the request may have been sent. */
+/* Maps a status of the library to a result. `sent` is true if the request may have been sent. */
 coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent);
 #endif

@@ -35,7 +35,7 @@ static void close_store(struct prim_backend *backend)
 static const struct prim_backend_ops ops = {
     .name = "nats",
     .guards_max = 256,
-    .guards_alone = 4, /* each watch is a consumer and a thread */
+    .guards_alone = 4, /* small, because each watch is a consumer and a thread */
     .capabilities = nats_capabilities,
     PRIM_CHANGE_OPS,
     .create = prim_change_create,

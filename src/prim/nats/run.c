@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Consumers that deliver in order (store.h). One thread each.
  *
- * Invariant: a message is returned only if its number follows the last one. */
+ * Invariant: a message is returned only if its number follows the last message's number. */
 #include "prim/nats/store.h"
 
 #include <inttypes.h>

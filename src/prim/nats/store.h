@@ -31,7 +31,7 @@ struct jet_store {
     bool durable_asserted;
 
     pthread_mutex_t lock;
-    coord_caps caps; /* under the lock, because bits can be lost */
+    coord_caps caps; /* guarded by the lock, because bits can be lost */
 
     pthread_t checker;
     natsSubscription *edits; /* server reports about edits of the stream; NULL: no checks */
@@ -45,8 +45,8 @@ static inline struct jet_store *jet_of(struct prim_backend *backend)
 
 /* stream.c: detects the server's capabilities. */
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
-/* C4: starts a thread that checks the configuration when the server reports an edit and every
- * JET_CHECK_MS. It degrades the store if a capability was lost. */
+/* Starts a thread that checks the configuration when the server reports an edit and every
+ * JET_CHECK_MS. The thread degrades the store if a capability was lost (C4). */
 coord_result jet_check_start(struct jet_store *store);
 void jet_check_stop(struct jet_store *store);
 /* Reads the time of the stream's leader, because the leader's clock ends claims. */
@@ -69,23 +69,22 @@ void jet_list_end(struct prim_slots *slots);
 
 /* -- run.c -- */
 /* A consumer of the stream that starts with the last message of each subject under a filter and
- * then continues. Watches and long lists use it. The consumer checks the order: a gap in the
- * delivery numbers, or a heartbeat with a different last number, breaks it, and its user starts
- * again. One thread. */
+ * then continues. Watches and long lists use it. A gap in the delivery numbers, or a heartbeat with
+ * a different last number, breaks the consumer, and its user starts again. One thread. */
 enum { JET_HEARTBEAT_MS = 1000 };
 
 struct jet_run {
     natsSubscription *subscription; /* NULL: not open */
     char name[64];
     uint64_t delivered; /* number of the last delivered message */
-    uint64_t pending;   /* messages that existed at its start */
+    uint64_t pending;   /* messages that existed when the run started */
 };
 coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const char *filter,
                           struct jet_run *run);
 void jet_run_close(struct jet_store *store, struct jet_run *run);
 
 enum jet_step {
-    JET_STEP_MESSAGE, /* *ret_message is the caller's; `key` "": not a key of this bucket */
+    JET_STEP_MESSAGE, /* the caller owns *ret_message; `key` is "" if not of this bucket */
     JET_STEP_IDLE,    /* the server reports that no message waits */
     JET_STEP_SILENT,  /* no message within wait_ms */
     JET_STEP_BROKEN,

@@ -97,18 +97,18 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
     coord_result result =
         nats_stream_stream_call(store, deadline_ns, "CREATE", str_of(body, (size_t)len), stream);
     if (result.code != COORD_OK) return result;
-    /* Another opener made the stream meanwhile, with other options. Check it like any other. */
+    /* Another opener has made the stream with other options. Check it like an existing stream. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
 }
 
-/* A cluster that is forming does not answer, or reports no leader or no place yet. */
+/* A cluster that is forming does not answer, or reports no leader or no place for the stream. */
 static bool is_forming(const coord_result *result, const struct jet_error *error)
 {
     return (result->code == COORD_UNAVAILABLE && result->reason == COORD_R_TIMEOUT) ||
            (result->code == COORD_OK && (error->code == 503 || error->number == JET_E_NO_PEERS));
 }
 
-/* `replicas` 0: do not make the stream. */
+/* Finds the stream, or makes it with `replicas` replicas unless `replicas` is 0. */
 static coord_result stream_find(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
                                 struct jet_stream *ret_stream)
 {
@@ -156,9 +156,9 @@ static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, co
     return result;
 }
 
-/* Tests whether a message with a TTL of one second ends and leaves its marker. A marker that
- * already exists is proof, too: it is at most 15 minutes old and another opener waited for it. C3:
- * no answer means not supported. */
+/* Tests whether a message with a TTL of one second ends and leaves its marker. An existing marker
+ * is proof, too, because it is at most 15 minutes old and another opener waited for it. No answer
+ * means not supported (C3). */
 static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
 {
     char subject[JET_BUCKET_MAX + 16], body[JET_BUCKET_MAX + 64];

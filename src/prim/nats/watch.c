@@ -22,17 +22,17 @@ struct watch {
     atomic_bool stopped;
     char filter[JET_SUBJECT_CAP];
 
-    pthread_mutex_t lock; /* guards whether the run is open: unwatch interrupts its wait */
+    pthread_mutex_t lock; /* guards whether the run is open, because unwatch interrupts its wait */
     struct jet_run run;
     int64_t heard_ns;
     struct prim_snapshot *snapshot; /* snapshot being collected */
     uint64_t newest;                /* highest sequence in it */
-    struct map live;                /* W5: the end of a tombstone is not reported */
+    struct map live;                /* live keys: the end of a tombstone is not reported (W5) */
 };
 
 /* -- keys ------------------------------------------------------------------------------------- */
 
-/* Returns false if the key was not live. */
+/* Forgets a live key. Returns false if the key was not live. */
 static bool forget(struct watch *watch, struct str key)
 {
     void *live = map_remove(&watch->live, key);
@@ -51,7 +51,7 @@ static void run_close(struct watch *watch)
     watch->snapshot = NULL;
 }
 
-/* Guards get the newest sequence, because the replica may not have their keys yet. */
+/* Guards get the newest sequence, because the replica that was read may lack their keys. */
 static void snapshot_end(struct watch *watch)
 {
     prim_feed_snapshot(watch->feed, watch->snapshot,
@@ -85,7 +85,6 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 
 /* -- messages --------------------------------------------------------------------------------- */
 
-/* Returns false if out of memory. */
 static bool show(struct watch *watch, struct str key, const struct prim_seen *state)
 {
     struct prim_event event = {.key = key, .revision = state->sequence};
@@ -109,13 +108,13 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
         event.type = state->kind == PRIM_SEEN_EXPIRED ? COORD_EXPIRE : COORD_DELETE;
     }
     if (watch->snapshot != NULL) return prim_snapshot_add(watch->snapshot, &event);
-    (void)prim_feed_put(watch->feed, &event); /* a refused event: a snapshot will be requested */
+    (void)prim_feed_put(watch->feed, &event); /* if refused, the feed requests a snapshot */
     return true;
 }
 
 /* -- the thread ------------------------------------------------------------------------------- */
 
-/* Handles one message, or a wait without one. False: start a new run. */
+/* Handles one message, or a wait without a message. Returns false if a new run must start. */
 static bool watch_step(struct watch *watch)
 {
     struct jet_message got;
