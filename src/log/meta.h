@@ -26,11 +26,11 @@ void meta_init(struct meta *meta);
 void meta_advance(struct meta *meta, const struct log_envelope *envelope);
 enum err meta_apply(struct meta *meta, struct str command, struct note *note); /* ERR_PARSE */
 enum err meta_level_command(uint32_t level, struct buf *into);
-/* Encodes META_RECOVER. The command also raises the level, so that no replica may join that does
- * not know META_RECOVER. */
+/* Encodes META_RECOVER. The command also raises the level, so that a replica whose program does not
+ * know META_RECOVER cannot join. */
 enum err meta_recover_command(uint32_t level, const struct machine_recovery *recovery,
                               struct buf *into);
-/* True: the command is META_RECOVER; the caller recovers the machines. Sets floor and identity. */
+/* Returns true, floor and identity for META_RECOVER; the caller must then recover the machines. */
 bool meta_recovery(struct str command, struct machine_recovery *ret_recovery);
 uint64_t meta_hash(const struct meta *meta);
 #endif

@@ -14,8 +14,8 @@
  *      |<--on_closed-- CLOSING <--any failure---+
  *      +--wanted--> WAITING --timer--> DIALING
  *
- * A stream's memory is freed in its on_closed, so everything a stream may call must exist until
- * then. `kept` counts streams and jobs; after peers_close the last of them frees struct peers. */
+ * A stream calls the owner until its on_closed, which frees the stream. `kept` counts streams and
+ * jobs. After peers_close the last of them frees struct peers. */
 #ifndef LOG_PEERS_INTERNAL_H
 #define LOG_PEERS_INTERNAL_H
 #include "base/list.h"
@@ -63,7 +63,7 @@ enum { BYTES_IN, BYTES_OUT };
 
 struct peers_meter { /* NULL pointers without metrics */
     struct counter *refused[REFUSED_COUNT], *dropped[DROP_COUNT], *bytes[2];
-    struct counter *dials[2]; /* [0]: got the hello; [1]: failed */
+    struct counter *dials[2]; /* [0]: dials that got a hello; [1]: failed dials */
     struct gauge *connected;
 };
 
@@ -78,10 +78,10 @@ struct peer_line {
     uint64_t backoff_ms;   /* next pause, before jitter */
     mono_time dialed;      /* time of the last dial; 0: never */
     mono_time dial_at;     /* earliest time of the next dial */
-    bool connected;        /* DIALING: connected, the peer's hello has not come */
-    bool quiet;            /* closing because the file was sent: do not log it */
-    bool reported;         /* the failure is logged: once, not for every dial */
-    uint64_t nonce;        /* this side's half of the session */
+    bool connected;        /* DIALING: connected, but the peer's hello has not arrived */
+    bool quiet;            /* closed by the end of a file transfer: do not log the close */
+    bool reported;         /* the failure is logged already; further failed dials are not */
+    uint64_t nonce;        /* this side's input to the session number */
     struct frame_link in, out;
     struct buf input;  /* hello and beats of the peer; always small */
     struct buf output; /* frames written in this turn */

@@ -79,7 +79,7 @@ struct sim_socket {
 
     struct buf out;                           /* output, starting at byte number `unacked` */
     uint64_t unacked, next, sent, window_end; /* Byte numbers. The end of the stream has a number
-                                               * too. A resend moves `next` back, but not `sent`. */
+                                                 too. A resend moves `next` back, but not `sent`. */
     bool fin_wanted, fin_acked;
     unsigned resends;
     sim_time waiting_since; /* since when an answer is awaited without progress */
