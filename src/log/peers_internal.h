@@ -119,7 +119,7 @@ struct peer {
     char id_text[ID_TEXT_CAP];
     struct peer_line control, bulk;
     struct sending *sending; /* the file being sent, until on_snap_sent */
-    bool gone, named;        /* named: listed by the running peers_set */
+    bool gone, named;        /* named: the running peers_set lists this peer */
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 
@@ -140,7 +140,7 @@ struct incoming {
     uint64_t cluster_id; /* from the hello, as are level, name and address */
     uint32_t level;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
-    bool held;  /* the replica just refused the frame at input_at */
+    bool held;  /* paused, because the owner refused the frame at input_at */
     bool ended; /* the dialer closed its sending side */
     bool closing;
     mono_time heard;       /* time of the last received bytes */
@@ -187,11 +187,11 @@ const char *peers_refusal_name(enum refusal refusal);
 /* Returns the hello of this replica. */
 struct peer_frame peers_hello(const struct peers *peers, enum frame_lane lane, uint64_t to,
                               uint64_t nonce);
-/* True if the certificate of the stream's peer names the sender of the hello, or without TLS. */
+/* Returns true without TLS, or if the certificate of the stream's peer names the hello's sender. */
 bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
                        const struct frame_hello *hello, struct note *note);
 void peer_free_if_over(struct peer *peer); /* frees a removed peer that nothing refers to */
-void peers_wake(struct peers *peers);      /* schedules a turn, and so the hook */
+void peers_wake(struct peers *peers);      /* schedules a turn, in which the hook runs */
 
 /* -- peers_in.c -- */
 void peer_in_accept(void *peers, struct stream *own_stream);
@@ -205,9 +205,9 @@ enum err peer_in_answer(struct incoming *incoming,
 void peer_in_leave_list(struct incoming *incoming);
 
 /* -- peers_greet.c -- */
-/* Both return ERR_OK, or an error if the connection is refused. peer_greet checks and answers the
- * hello. The next frame, a beat, proves that the sender read the answer; only then is the sender
- * `known`. */
+/* peer_greet checks and answers the hello. peer_welcome takes the next frame, a beat, which proves
+ * that the sender read the answer, so that the sender is `known`. Both functions return an error if
+ * the connection is refused. */
 enum err peer_greet(struct incoming *incoming, const struct frame_hello *hello);
 enum err peer_welcome(struct incoming *incoming, const struct peer_frame *first);
 
@@ -224,7 +224,7 @@ void peer_line_flush(struct peer_line *line);
 size_t peer_line_queued(const struct peer_line *line);
 
 /* -- peers_file.c -- */
-/* Call when the line is open or has room. */
+/* Continues the transfer. Called when the line opens or has room again. */
 void peer_file_pump(struct sending *sending);
 /* Ends the transfer; on_snap_sent follows later. */
 void peer_file_over(struct sending *sending, enum err err);

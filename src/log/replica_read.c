@@ -110,7 +110,7 @@ static void replica_read_begin(struct replica *replica)
         ask(replica);
 }
 
-/* A leader asks this replica, in any role, whether it still accepts the leader's term. */
+/* Answers a leader's read round: whether this replica, in any role, accepts the leader's term. */
 void replica_read_asked(struct replica *replica, uint64_t from, const struct frame_read *read)
 {
     struct peer_frame frame = {.kind = FRAME_READ_ANSWER, .u.read = *read};
@@ -162,7 +162,7 @@ static void replica_read_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    list_init(&refused); /* a done() may ask again and be refused again, in the next round */
+    list_init(&refused); /* a done() may read again; its refusal comes in the next call */
     list_splice(&refused, &replica->reads.refused);
     for (struct list *node; (node = list_pop(&refused));)
         ticket_end(replica, ticket_at(node), ticket_at(node)->outcome);
@@ -172,7 +172,7 @@ void replica_read_pump(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
-    if (replica->stopped) return; /* also confirmed tickets: the state cannot be trusted */
+    if (replica->stopped) return; /* even for confirmed tickets: the state cannot be trusted */
     if (replica_may_step(replica)) {
         if (!reads->running && !list_empty(&reads->fresh))
             replica_read_begin(replica);

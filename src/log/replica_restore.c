@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores a snapshot into the machines: at start from the newest file, later from a received one.
+/* Restores a snapshot into the machines: at start from the newest file, later from a received file.
  *
- * Begin and end are called for every machine, also for a machine without a section: it did not
- * exist when the snapshot was taken and is empty. A section of a machine that this program lacks
- * stops the replica, because ignoring it would lose state. */
+ * Begin and end are called for every machine. A machine without a section did not exist when the
+ * snapshot was taken, and becomes empty. A section of a machine that this program lacks stops the
+ * replica, because ignoring it would lose state. */
 #include <string.h>
 
 #include "log/replica_internal.h"

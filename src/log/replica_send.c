@@ -67,7 +67,7 @@ static bool next_read(void *context, uint64_t index, struct entry *ret_entry)
     return entry != NULL;
 }
 
-/* Sends up to `count` entries from lag->next on. False: the range cannot continue now. */
+/* Sends up to `count` entries from lag->next on. Returns false if the range cannot continue now. */
 static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t count)
 {
     struct replica *replica = lag->replica;
@@ -109,7 +109,7 @@ static void replica_send_old_done(struct replica_job *job)
         replica_fail(replica, job->err, &job->note);
         return;
     }
-    if (job->err) { /* compacted meanwhile, or out of memory: the engine asks again */
+    if (job->err) { /* entries compacted, or memory short: the engine asks again */
         LOG_WARN(&replica->log, "log entries for a slow replica could not be read: retrying",
                  log_err("err", job->err), log_text("why", job->note.text),
                  log_u64("peer", lag->id));
@@ -178,7 +178,7 @@ static void send_append(struct replica *replica, uint64_t to,
         if (!lag->old.job.busy && !lag->waits) lag_run(lag);
         return;
     }
-    if (lag->old.job.busy) return; /* reads for an older term; the engine asks again */
+    if (lag->old.job.busy) return; /* still reads for an older term; the engine asks again */
     lag->active = true;
     lag->next = prev + 1;
     lag->end = prev + count;
