@@ -372,7 +372,7 @@ enum err resource_sum_key(const struct dimensions *d, const struct resource_sum 
     return keep_or_cut(&j, err);
 }
 
-/* Returns the next dimension above zero, in bytewise order of names; DIMENSIONS_MAX: none. */
+/* Returns the next dimension with an amount above zero, by name. DIMENSIONS_MAX if none is left. */
 static uint32_t next_named(const struct dimensions *d, const struct resource_sum *s,
                            uint32_t *place)
 {
@@ -383,7 +383,7 @@ static uint32_t next_named(const struct dimensions *d, const struct resource_sum
     return DIMENSIONS_MAX;
 }
 
-/* Compares names including the sign ("cpu=", "cpu2="): it meets the longer name's next byte. */
+/* Compares names with their '=' ("cpu=", "cpu2="), which meets the longer name's next byte. */
 static int name_compare(struct str a, struct str b)
 {
     size_t len = min_size(a.len, b.len);

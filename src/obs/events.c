@@ -160,7 +160,7 @@ static enum err queue_add(struct events *events, enum events_class class, struct
     return ERR_OK;
 }
 
-/* Writes queued lines in order until the sink stops accepting. True when all are written. */
+/* Writes queued lines in order while the sink accepts. Returns true when all are written. */
 static bool drain(struct events *events, struct news *news)
 {
     while (events->queue) {
@@ -216,7 +216,7 @@ bool events_flush(struct events *events)
     empty = drain(events, &news);
     if (empty) {
         end_trouble(events, &news);
-        events->stats.refusing = false; /* refused for lack of memory, with an empty queue */
+        events->stats.refusing = false; /* the queue is empty, so only memory was short */
     }
     pthread_mutex_unlock(&events->lock);
     events_log(events, news);

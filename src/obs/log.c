@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One lock for all loggers of the process, because they share the log sites and lines are short.
+/* One lock serves all loggers of the process, because they share the log sites and lines are short.
  * Under the lock a line is built on the stack and written in one call. */
 #include "obs/log.h"
 

@@ -82,7 +82,7 @@ void histogram_observe(struct histogram *histogram, double value)
 
 /* -- series, under lock -- */
 
-/* Returns the series with this key and makes it if missing. NULL: no room or memory. */
+/* Returns the series with this key and makes it if missing. Returns NULL without room or memory. */
 static struct metric_series *series_make(struct metric_family *family, struct str key)
 {
     size_t buckets = (family->options.bucket_count + 1) * sizeof(atomic_uint_fast64_t), size;

@@ -32,7 +32,7 @@ struct metric_options { /* texts and buckets must outlive the registry */
     enum metric_kind kind;
     const char *labels[METRIC_LABELS_MAX + 1]; /* NULL ends the list */
     uint32_t series_max;                       /* 0: 64; always 1 without labels */
-    /* The unit of the raw number. Counters hold whole numbers: per_unit 1e9 shows a counter of
+    /* Raw units per shown unit. Counters hold whole numbers: per_unit 1e9 shows a counter of
      * nanoseconds in seconds. */
     double per_unit;       /* 0: 1 */
     const double *buckets; /* histogram: upper bounds, ascending, without +Inf */
@@ -53,7 +53,7 @@ void metrics_close(struct metrics *metrics);         /* frees every handle; NULL
  * labels has its single series at once, so that 0 is shown. */
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note);
-/* Adds a family without labels and returns its single series. Errors as metrics_add. */
+/* Adds a family without labels and returns its single series. Errors are those of metrics_add. */
 enum err metrics_add_counter(struct metrics *metrics, const char *name, const char *help,
                              struct counter **ret_counter, struct note *note);
 enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char *help,
@@ -64,22 +64,22 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
 struct metric_field {
     const char *name, *help;
     enum metric_kind kind;
-    size_t at, size;           /* METRIC_FIELD(): of an unsigned number of 4 or 8 bytes */
+    size_t at, size;           /* from METRIC_FIELD(): an unsigned number of 4 or 8 bytes */
     double per_unit;           /* 0: 1; the number is divided by per_unit */
     const char *label, *value; /* NULL: no label */
 };
 #define METRIC_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)
 struct metric_fields;
 /* Adds the metrics of `rows`, which must outlive the registry. The registry frees *ret_fields.
- * Errors as metrics_add. */
+ * Errors are those of metrics_add. */
 enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
                             struct metric_fields **ret_fields, struct note *note);
 /* Copies the numbers from the struct at `from`. Counters never decrease. `fields` may be NULL. */
 void metrics_set_fields(const struct metric_fields *fields, const void *from);
 
 /* Returns the series with these label values (one per label of the family; NULL for none). Any
- * thread. The lookup locks and hashes, so keep the handle. Never NULL: if series or memory run out,
- * returns the "other" series, which was made with the family. */
+ * thread. The lookup locks and hashes, so keep the handle. The result is never NULL: if series or
+ * memory run out, it is the "other" series, which was made with the family. */
 struct counter *metric_counter(struct metric_family *family, const struct str *values);
 struct gauge *metric_gauge(struct metric_family *family, const struct str *values);
 struct histogram *metric_histogram(struct metric_family *family, const struct str *values);

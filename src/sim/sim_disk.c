@@ -8,7 +8,7 @@
 #define SYNC_NS_MIN_DEFAULT 50000ull
 #define SYNC_NS_MAX_DEFAULT 500000ull
 
-/* False: the process is dead, so the call must have no effect. */
+/* Returns false if the process is dead, so that the call has no effect. */
 static bool disk_admits(void *context)
 {
     struct sim_host *host = context;

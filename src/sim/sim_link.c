@@ -68,9 +68,9 @@ static struct sim_link *link_of(const struct sim_packet *packet)
     return &packet->from->links[packet->to->index];
 }
 
-/* The number of leading zeros of a random word has an exponential distribution of base 2, in whole
- * units. A second random value spreads it within the unit. No floating point is used, so the result
- * is the same on every machine. */
+/* Draws an exponentially distributed delay. The number of leading zeros of a random word has this
+ * distribution (base 2) in whole units, and a second random value adds a part of a unit. Without
+ * floating point the result is the same on every machine. */
 static uint64_t exponential(struct prng *prng, uint64_t unit_ns)
 {
     uint64_t word;
@@ -216,7 +216,7 @@ struct sim_link_stats sim_link_stats(const struct sim_host *from, const struct s
     return from->links[to->index].stats;
 }
 
-/* Frees all packets. At the end the queue has only packets: hosts removed their own events. */
+/* Frees all packets. Only packets are left in the queue, because hosts removed their own events. */
 void sim_links_drop(struct sim *sim)
 {
     for (struct heap_node *node; (node = heap_pop_due(&sim->queue, UINT64_MAX));) {

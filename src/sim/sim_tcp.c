@@ -182,7 +182,7 @@ static bool fin_next(const struct sim_socket *s, uint64_t sequence)
     return s->fin_wanted && sequence == data_end(s);
 }
 
-/* Sends a packet of data or the end, if the window allows it. False: nothing to send. */
+/* Sends a packet of data or the end, if the window allows it. Returns false if nothing was sent. */
 static bool send_one(struct sim_socket *s)
 {
     uint64_t end = min_u64(data_end(s), s->window_end);
@@ -260,7 +260,7 @@ static void timer_fired(struct sim_event *event)
     uint64_t now = s->host->sim->now.ns, give_up = s->host->sim->options.give_up_ms * NS_PER_MS;
 
     if (s->host->frozen) {
-        sim_event_in(event, SIM_RESEND_NS); /* the clock interrupt comes when the machine resumes */
+        sim_event_in(event, SIM_RESEND_NS); /* the timer fires when the frozen host resumes */
         return;
     }
     if (now >= s->linger_until.ns) {
@@ -352,7 +352,7 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
     }
 }
 
-/* Appends the new bytes of the packet. False: no room or no memory, treated as lost. */
+/* Appends the new bytes of the packet. False without room or memory, as for a lost packet. */
 static bool absorb(struct sim_socket *s, const struct sim_packet *packet)
 {
     size_t known = (size_t)min_u64(s->expected - packet->sequence, packet->len);
@@ -400,7 +400,7 @@ static void absorb_early(struct sim_socket *s)
     }
 }
 
-/* Both sides ended, and everything was acknowledged. Only repeated packets are answered now. */
+/* Ends the connection if both sides ended and all is acknowledged. Only answers repeats then. */
 static void maybe_finished(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED || !s->fin_received || !s->fin_acked) return;

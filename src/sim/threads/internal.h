@@ -27,7 +27,7 @@ struct sim_threads {
 struct sim_threads *threads_here(void); /* the threads of the process in its turn; NULL: none */
 uint64_t threads_now_ns(const struct sim_threads *threads);
 /* Blocks the calling fiber until `what` is woken or the process's monotonic clock reaches
- * `until_ns`. False: the time was reached. */
+ * `until_ns`. Returns false if the time was reached. */
 bool thread_wait(const void *what, uint64_t until_ns);
 void thread_wake(const void *what, bool all);
 struct thread *thread_self(void); /* NULL: the loop's own turn, which must not block */
