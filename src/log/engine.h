@@ -100,23 +100,23 @@ enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t fr
 /* Passes any other message to the engine: result, vote, timeout-now. server_id is the sender. */
 enum err engine_receive(struct engine *engine, mono_time now, const struct raft_message *message,
                         struct engine_effects *ret_effects);
-/* Tells the engine that a peer's whole, verified snapshot is on our disk under a temporary name. If
- * the effects contain ENGINE_INSTALL, rename the file, drop the log up to the snapshot, then call
- * engine_installed. Otherwise remove the file. ERR_INVALID: a bad snapshot or sender. */
+/* Reports to the engine that a peer's whole, verified snapshot is on our disk under a temporary
+ * name. If the effects contain ENGINE_INSTALL, rename the file, drop the log up to the snapshot,
+ * then call engine_installed. Otherwise remove the file. ERR_INVALID: a bad snapshot or sender. */
 enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint64_t term,
                       const struct snapshot_mark *mark, struct engine_effects *ret_effects);
 enum err engine_installed(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           struct engine_effects *ret_effects);
-/* Tells the engine that all entries up to `index` are durable. The driver must not report entries
- * that were replaced after they were queued. */
+/* Reports to the engine that all entries up to `index` are durable. The driver must not report
+ * entries that were replaced after they were queued. */
 enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
                           struct engine_effects *ret_effects);
-/* Tells the engine that a snapshot of this replica is durable. Drops entries up to the snapshot's
- * index minus `trailing`. Returns ERR_CONFLICT if an install or a newer snapshot came first, or if
- * the snapshot is at index 1 (guard 21). The caller then removes the file. */
+/* Reports to the engine that a snapshot of this replica is durable. Drops entries up to the
+ * snapshot's index minus `trailing`. Returns ERR_CONFLICT if an install or a newer snapshot came
+ * first, or if the snapshot is at index 1 (guard 21). The caller then removes the file. */
 enum err engine_compacted(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           uint32_t trailing, struct engine_effects *ret_effects);
-/* Tells the engine that the configuration entry at `index` was applied. */
+/* Reports to the engine that the configuration entry at `index` was applied. */
 enum err engine_configuration(struct engine *engine, mono_time now, uint64_t index,
                               struct str bytes, struct engine_effects *ret_effects);
 /* Appends entries as leader. *ret_first is the index of the first entry. `entries` are commands and

@@ -137,7 +137,7 @@ bool guards_settles_change(const struct raft *raft, const struct raft_append_ent
 
 /* Defect 4: a rejection that is older than the follower's latest acknowledgement sets the next
  * index below the match index. Guard: drop the rejection. A rejection by guard 1 has index
- * UINT64_MAX and tells an old leader the new term; a later leader must ignore it. */
+ * UINT64_MAX and shows an old leader the new term; a later leader must ignore it. */
 static bool admit_result(const struct raft *raft, uint64_t from,
                          const struct raft_append_entries_result *result)
 {

@@ -42,7 +42,7 @@ unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries 
 /* Guard 3. Returns how many of the entries may be passed to the library in one step. */
 unsigned guards_part(const struct raft_entry *entries, unsigned count);
 /* Guard 20. Returns true if the append proves that the library's uncommitted configuration is
- * committed. The library must be told so before it gets this append. */
+ * committed. The engine must report this to the library before the append. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append);
 /* Guards 1, 4, 6, 8, 15. Returns false if the message must be dropped. Can change the message. */
 bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_message *message,

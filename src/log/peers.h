@@ -40,7 +40,7 @@ struct peers_events { /* called on the loop's thread; views are valid during the
      * announced size. If the connection breaks before the end, on_snap_lost follows. */
     bool (*on_snap)(void *owner, uint64_t from, struct peer_frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
-    /* Tells a joiner the id of its cluster, which the joiner must store durably. Frames of that
+    /* Passes a joiner the id of its cluster, which the joiner must store durably. Frames of that
      * cluster follow only afterwards. Returns false to refuse the connection. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
     /* A peer sent its hello and cluster level. `address` is empty unless the peer dialed us. */

@@ -93,8 +93,8 @@ void replica_install_send(struct replica *replica, const struct raft_message *me
     replica_wake(replica);
 }
 
-/* Tells whether the follower still lacks the snapshot that it was sent. A newer snapshot of ours is
- * no reason to send again. */
+/* Returns whether the follower still lacks the snapshot that it was sent. A newer snapshot of ours
+ * is no reason to send again. */
 static bool still_wanted(const struct replica *replica, const struct send *send)
 {
     uint64_t index = send->index ? send->index : replica->snapshot.index;

@@ -114,8 +114,7 @@ struct sim_path {
     struct sim_node *node;   /* NULL: does not exist */
     bool as_dir;             /* the path ends with a slash */
 };
-/* Returns ERR_NOT_FOUND if a directory of the path is missing. The last component need not
- * exist. */
+/* Returns ERR_NOT_FOUND if a directory of the path is missing. The last name need not exist. */
 enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_place);
 struct sim_node *place_dir(const struct sim_path *place);
 /* Follows a link one step; other nodes stay. Returns ERR_INVALID if the target is also a link. */
