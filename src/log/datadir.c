@@ -138,7 +138,7 @@ enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
 {
     enum err err = datadir_read_file(fs, dir, name, ret_datadir, note);
 
-    /* The writer may have died before the name was durable, and the caller relies on the file. */
+    /* Syncs the directory, because the file's writer may have died before the name was durable. */
     return err ? err : datadir_sync(fs, dir, note);
 }
 
@@ -222,7 +222,7 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
     if (err) found = *next;
-    /* Write also an existing file again, because its writer may have died before it was durable. */
+    /* Writes even an existing file again, because its writer may have died before a sync. */
     err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
     if (!err) *ret_next = found;
     return err;
@@ -242,7 +242,7 @@ static enum err room_check(struct fs *fs, const char *dir, const char *name, str
                            struct note *note)
 {
     enum err err = read_judged(fs, dir, name, judge_room, &want, note);
-    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err; /* every directory was made with this file */
+    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err; /* every data directory has this file */
 }
 
 enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,

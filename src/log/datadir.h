@@ -90,7 +90,7 @@ struct datadir_force {
     struct fs *fs;
     struct entropy *entropy;
     const char *dir;
-    const char *address; /* NULL: keep the address of the configuration */
+    const char *address; /* NULL keeps the address of the configuration */
     uint64_t wall_ms;    /* current time; 0: unknown */
 };
 enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,

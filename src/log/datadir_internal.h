@@ -34,7 +34,7 @@ enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
                             const struct datadir *datadir, uint64_t unique, struct note *note);
 /* Returns ERR_NOT_READY after an interrupted restore: another restore must complete first. */
 enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note);
-/* The last step of a change: renames FORMAT.new to FORMAT, durably. */
+/* Makes the last step of a change: renames FORMAT.new to FORMAT, durably. */
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
 /* Creates log/ and snap/ with their FORMAT lines. Existing directories are kept. */
 enum err datadir_make_subdirs(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
@@ -83,7 +83,7 @@ struct datadir_scan {
     struct snap_head snapshot; /* mark.index 0: no snapshot */
     uint64_t first, last;      /* indexes of the log's entries; 0 if the log is empty */
     uint64_t last_term;
-    uint64_t term_at_snapshot; /* term of the log entry at the snapshot's index; 0: no such entry */
+    uint64_t term_at_snapshot; /* term of the log entry at the snapshot's index, or 0 */
     uint64_t term_back;        /* index of an entry whose term is below the term before it, or 0 */
     uint64_t self;             /* id of the replica whose addresses are collected */
     struct buf addresses;      /* struct datadir_address, sorted by index */

@@ -14,7 +14,7 @@
 
 enum { DATADIR_RESTORE_FILE_MODE = 0600 };
 #define STAGE "restoring"
-/* Limit of a restored index or term, far above any real one: near 2^64 a log soon runs out. */
+/* Limit of a restored index or term. Real values are far lower; near 2^64 a log soon runs out. */
 #define INDEX_MAX ((uint64_t)1 << 62)
 
 struct datadir_restore_work {

@@ -122,8 +122,8 @@ unsigned guards_part(const struct raft_entry *entries, unsigned count)
 
 /* Defect 20: the library remembers one uncommitted CHANGE, so a second CHANGE replaces the first.
  * Trigger: a follower gets the second before it applied the first, and a new leader truncates the
- * second. The follower rolls back to the configuration before the FIRST, and later ignores the
- * applied first. Guard: a leader writes a change only after the previous change is committed.
+ * second. The follower rolls back to the configuration before the FIRST, and later ignores that the
+ * first is applied. Guard: a leader writes a change only after the previous change is committed.
  * Therefore, to accept the second change proves that the first is committed. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append)
 {

@@ -61,9 +61,10 @@ struct machine_ops {
      * before the entry, because its state would differ from other replicas. */
     enum err (*apply)(void *state, const struct machine_entry *entry, struct buf *reply,
                       struct note *note);
-    /* Continues an expensive entry, in calls after apply and in later turns, until it returns
-     * false. Until then no other entry is applied, no snapshot begins, and reads see the state
-     * before the entry. The last of these calls completes the reply. The pointer may be NULL. */
+    /* Continues an expensive entry, in calls after apply and in later turns, until apply_more
+     * returns false. Until then no other entry is applied, no snapshot begins, and reads see the
+     * state before the entry. The last of these calls completes the reply. The pointer may be
+     * NULL. */
     bool (*apply_more)(void *state, struct buf *reply);
     /* Opens a consistent view of the current state, after entry `index`. apply may run while the
      * view is read. The log opens one view at a time, and backups may open further views. Returns
@@ -84,8 +85,8 @@ struct machine_ops {
      * on every replica. The state gets a new identity, and every number handed out from the state
      * rises by recovery_above(). Never fails. May be NULL. */
     void (*recover)(void *state, const struct machine_recovery *recovery);
-    /* Returns a hash of the whole state. Update the hash with each change, because it must be
-     * cheap. A release without this machine agrees with this release while the machine is empty. */
+    /* Returns a hash of the whole state. The hash must be cheap, so update it with each change.
+     * While the machine is empty, a release without this machine has an equal hash. */
     uint64_t (*hash)(const void *state);
     uint64_t (*size)(const void *state); /* bytes of the state, compared with the quota */
     /* Returns how many records apply has touched. May be NULL. Entries are applied in slices, and a

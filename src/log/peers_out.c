@@ -17,8 +17,7 @@ static struct peers *peers_of(const struct peer_line *line)
     return line->peer->peers;
 }
 
-/* Returns whether the line must be open. A finished file needs no line, even before
- * on_snap_sent. */
+/* Returns whether the line must be open. A finished file needs no line before on_snap_sent. */
 static bool is_wanted(const struct peer_line *line)
 {
     const struct peers *peers = peers_of(line);
