@@ -101,7 +101,7 @@ static void *heap_calloc(void *, size_t count, size_t size)
 static void *heap_realloc(void *, void *memory, size_t size)
 {
     void *grown = realloc(memory, size);
-    if (grown) return grown; /* on failure `memory` is still allocated */
+    if (grown) return grown; /* if realloc fails, `memory` stays allocated */
     return use_reserve(grown) ? realloc(memory, size) : NULL;
 }
 static void *heap_aligned_alloc(void *, size_t alignment, size_t size)
@@ -549,7 +549,7 @@ static enum err receive_part(struct engine *engine, uint64_t from,
     if (guards_settles_change(&engine->raft, part)) err = settle_change(engine);
     if (err) return err;
     message.append_entries = *part;
-    engine->message_count = 0; /* the last response covers the earlier ones */
+    engine->message_count = 0; /* the last response covers the earlier responses */
     return engine_step(engine, &event, &what);
 }
 
@@ -608,7 +608,7 @@ static void hear(struct engine *engine, uint64_t id)
 
     if (!is_member(engine, id)) return;
     while (at < engine->heard_count && heard[at].id != id) at++;
-    if (at == REPLICA_MEMBERS_MAX) /* all slots used: one of these members was removed */
+    if (at == REPLICA_MEMBERS_MAX) /* all slots are used, so one has a removed member */
         for (at = 0; is_member(engine, heard[at].id);) at++;
     if (at == engine->heard_count) engine->heard_count++;
     heard[at] = (struct heard){.id = id, .at = engine->now};

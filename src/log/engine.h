@@ -48,8 +48,8 @@ struct snapshot_mark { /* what the engine must know about a snapshot */
 struct engine_start {
     uint64_t term, vote;                  /* the last values reported in engine_effects */
     const struct snapshot_mark *snapshot; /* NULL: none */
-    uint64_t start_index;                 /* index of entries[0]; last index + 1 without entries */
-    const struct entry *entries;          /* bytes are read for ENTRY_CHANGE only */
+    uint64_t start_index;                 /* index of entries[0]; without entries, the next index */
+    const struct entry *entries;          /* only the bytes of ENTRY_CHANGE are read */
     size_t entry_count;
 };
 
@@ -63,7 +63,7 @@ enum engine_flag {
 };
 struct engine_effects {
     uint32_t flags;
-    uint64_t term, vote;    /* with ENGINE_VOTE; the vote comes from the engine or from guard 15 */
+    uint64_t term, vote;    /* valid with ENGINE_VOTE; made by the engine or by guard 15 */
     uint64_t entries_index; /* with ENGINE_ENTRIES: index of the first entry. An index <= last
                                replaces the log from this index on */
     const struct raft_entry *entries;
@@ -82,7 +82,7 @@ void engine_close(struct engine *engine); /* NULL is fine */
 /* -- events. `now` never decreases. ERR_NOMEM, ERR_INTERNAL and ERR_CORRUPT (a peer's log differs
  * from ours below the commit index) are fatal: the process ends and must not call the engine again.
  * After any other error listed below, the engine is unchanged. -- */
-/* Called first and once. ERR_CORRUPT also for a log that begins without a configuration. A single
+/* Starts the engine, once. ERR_CORRUPT also for a log that begins without a configuration. A single
  * voter becomes leader at once, in a new term (guard 17), so this call has effects too. */
 enum err engine_begin(struct engine *engine, mono_time now, const struct engine_start *start,
                       struct engine_effects *ret_effects);

@@ -94,7 +94,7 @@ static void slots_forget(struct slots *slots, uint64_t first)
 
 struct entries {
     struct slots slots;
-    uint64_t first, last;  /* last + 1 == first: the log is empty */
+    uint64_t first, last;  /* if the log is empty, last + 1 == first */
     uint64_t cached_first; /* between first and last + 1 */
     size_t cached_bytes, cache_bytes;
     uint64_t end_before; /* `end` of the entry before `first` */

@@ -35,6 +35,6 @@ void entries_reset(struct entries *entries, uint64_t index); /* continues after 
 /* Drops cached bytes, oldest entries first, while the cache exceeds its bound. Entries after
  * `durable_applied` keep their bytes. */
 void entries_trim(struct entries *entries, uint64_t durable_applied);
-/* Bytes on disk of the live entries after `index`. */
+/* Returns the bytes on disk of the live entries after `index`. */
 uint64_t entries_log_bytes_since(const struct entries *entries, uint64_t index);
 #endif

@@ -31,10 +31,10 @@ enum peer_frame_kind {
     FRAME_VOTE,
     FRAME_VOTE_RESULT,
     FRAME_TIMEOUT_NOW,
-    FRAME_READ_ROUND, /* the leader asks whether the peer still accepts it as leader of this term */
+    FRAME_READ_ROUND, /* the leader asks whether the peer still accepts the leader's term */
     FRAME_READ_ANSWER,
     FRAME_HASH,       /* state hash at one index */
-    FRAME_SNAP_BEGIN, /* bulk lane: size, index and term of a snapshot, leader's term */
+    FRAME_SNAP_BEGIN, /* starts a snapshot on the bulk lane: size, index, terms */
     FRAME_SNAP_CHUNK,
     FRAME_SNAP_END,
     FRAME_BEAT, /* keep-alive, both directions of both lanes */
@@ -57,7 +57,7 @@ struct frame_hash {
     uint64_t index, term, hash;
 };
 struct frame_snap_begin {
-    uint64_t term, index, index_term, bytes, id; /* id: new for each snapshot transfer */
+    uint64_t term, index, index_term, bytes, id; /* each snapshot transfer has a new id */
 };
 struct frame_snap_chunk {
     uint64_t id, offset;
@@ -94,11 +94,11 @@ struct frame_link {
 /* Appends a whole frame. Returns ERR_TOO_LARGE, ERR_FULL or ERR_NOMEM, and then leaves `into` and
  * the link unchanged. For an APPEND, `entries` holds encoded bytes, as returned by frame_take. */
 enum err frame_append(struct frame_link *link, const struct peer_frame *frame, struct buf *into);
-/* Write an APPEND whose entries are not contiguous. frame_begin_append writes the head and the
- * fixed part, and sets *ret_start to the frame's offset in `into`. Each frame_add_entry adds and
- * counts an entry, or returns ERR_TOO_LARGE (FRAME_MAX, FRAME_ENTRIES_MAX), ERR_FULL or ERR_NOMEM
- * and changes nothing. frame_seal fills in length, number and checksums. To give up before
- * frame_seal, truncate `into` to the frame's offset. */
+/* These functions write an APPEND whose entries are not contiguous. frame_begin_append writes the
+ * head and the fixed part, and sets *ret_start to the frame's offset in `into`. Each
+ * frame_add_entry adds and counts an entry, or returns ERR_TOO_LARGE (FRAME_MAX,
+ * FRAME_ENTRIES_MAX), ERR_FULL or ERR_NOMEM and changes nothing. frame_seal fills in length, number
+ * and checksums. To give up before frame_seal, truncate `into` to the frame's offset. */
 enum err frame_begin_append(const struct peer_frame *frame, struct buf *into, size_t *ret_start);
 enum err frame_add_entry(const struct entry *entry, struct buf *into, size_t start);
 void frame_seal(struct frame_link *link, struct buf *into, size_t start);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each guard has a comment with the defect of libraft 0.22.1, its smallest trigger and the remedy.
- * docs/raft-guards.md has details and tests. The planted bug of a number removes that guard. */
+ * docs/raft-guards.md has details and tests. A planted bug removes the guard of its number. */
 #include "log/guards.h"
 
 /* -- queries of the library -- */
@@ -64,9 +64,9 @@ uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_
     return lone ? term + 1 : term;
 }
 
-/* Defect 23: a snapshot is lost in transit after the leader took a newer one. The library ignores
- * the follower's rejections, which name the newer snapshot, and sends nothing for 30 s. Guard: a
- * shorter time-out. An additional request during a transfer does no harm. */
+/* Defect 23: a snapshot is lost in transit after the leader took a newer snapshot. The library
+ * ignores the follower's rejections, which name the newer snapshot, and sends nothing for 30 s.
+ * Guard: a shorter time-out. An additional request during a transfer does no harm. */
 uint32_t guards_install_ms(uint32_t election_ms)
 {
     return 20 * election_ms;

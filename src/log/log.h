@@ -61,10 +61,9 @@ struct machine_ops {
      * before the entry, because its state would differ from other replicas. */
     enum err (*apply)(void *state, const struct machine_entry *entry, struct buf *reply,
                       struct note *note);
-    /* Continues an expensive entry, in calls after apply and in later turns, until apply_more
-     * returns false. Until then no other entry is applied, no snapshot begins, and reads see the
-     * state before the entry. The last of these calls completes the reply. The pointer may be
-     * NULL. */
+    /* Continues an expensive entry, in calls after apply and in later turns, until the call returns
+     * false. Until then no other entry is applied, no snapshot begins, and reads see the state
+     * before the entry. The last of these calls completes the reply. The pointer may be NULL. */
     bool (*apply_more)(void *state, struct buf *reply);
     /* Opens a consistent view of the current state, after entry `index`. apply may run while the
      * view is read. The log opens one view at a time, and backups may open further views. Returns
@@ -157,7 +156,7 @@ struct replica_options {
     struct metrics *metrics;      /* may be NULL; a registry serves at most one replica */
     const char *dir;              /* a data directory made by datadir_format (log/datadir.h) */
     const char *listen;           /* where to listen for Raft; port 0 for tests */
-    const char *address;          /* where others reach the Raft port; NULL: the listener's */
+    const char *address;          /* Raft address for others; NULL: the listener's address */
     const char *name;             /* node name (a label); NULL: "" */
     struct tls_context *tls_server, *tls_client; /* both or neither */
     const struct state_machine *machines;
@@ -168,8 +167,9 @@ struct replica_options {
     struct replica_events events;
 };
 /* Locks the directory, loads snapshot and log, restores the state machines, and listens. Blocks.
- * ERR_BUSY (another process uses the directory), ERR_NOT_FOUND (no data directory), ERR_CORRUPT
- * naming file and offset, ERR_VERSION, ERR_INVALID, and errors of the disk and the listener. */
+ * Returns ERR_BUSY (another process uses the directory), ERR_NOT_FOUND (no such directory),
+ * ERR_CORRUPT with file and offset, ERR_VERSION, ERR_INVALID, and errors of the disk and the
+ * listener. */
 enum err replica_open(const struct replica_options *options, struct replica **ret_replica,
                       struct note *note);
 /* Ends pending proposals, reads and changes with ERR_UNKNOWN or ERR_CLOSED; their done() runs
@@ -177,7 +177,7 @@ enum err replica_open(const struct replica_options *options, struct replica **re
  * not call replica_close, but may defer the call. */
 void replica_close(struct replica *replica);
 struct replica_status replica_status(const struct replica *replica);
-/* Address of the Raft listener, with the real port. */
+/* Returns the address of the Raft listener, with the real port. */
 const char *replica_address(const struct replica *replica);
 
 /* -- proposing -- */
@@ -197,7 +197,7 @@ struct proposal { /* owned by the caller again when done() begins */
     uint32_t flags;
     struct str actor, request_id, command; /* copied by replica_propose */
     proposal_fn *done;
-    /* position in the log, set before done(); 0: none */
+    /* position in the log, set before done(); 0 if there is none */
     uint64_t index, term;
     /* used by the replica */
     struct list link;
@@ -225,7 +225,7 @@ struct read_ticket {
 };
 /* Starts a linearizable read on the leader. In done(ERR_OK) the caller reads the state machines.
  * They contain everything acknowledged to any client before this call, because a majority confirmed
- * the leader later. One round trip serves all waiting tickets. Errors: ERR_NOT_LEADER,
+ * this leader after the call. One round trip serves all waiting tickets. Errors: ERR_NOT_LEADER,
  * ERR_NOT_READY, ERR_FULL (65,536 tickets wait), ERR_CLOSED. Without a majority a ticket waits for
  * ever, so cancel it at a deadline. */
 void replica_read(struct replica *replica, struct read_ticket *ticket);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log's own state machine (machine 0): the replicated clock, the cluster level, and the level
- * each member announced. Also the entry by which force-config recovers all other machines. Pure.
+ * that each member announced. META_RECOVER, from force-config, recovers all other machines. Pure.
  *
  * The cluster level is the lowest level that every member of the configuration understands. The
- * leader proposes an entry to raise it; it never falls. Commands above the level are refused before
- * they are proposed. A replica stops before an entry that it cannot apply. */
+ * leader proposes an entry to raise the level, which never falls. Commands above the level are
+ * refused before they are proposed. A replica stops before an entry that it cannot apply. */
 #ifndef LOG_META_H
 #define LOG_META_H
 #include "base/buf.h"

@@ -33,8 +33,8 @@ enum {
     SLOW_FACTOR = 10, /* a frame must be complete within this many idle_ms after its first byte */
     STALL_MS = 60000, /* a snapshot transfer without progress for this long is given up */
     QUEUE_BYTES_DEFAULT = 32 << 20,
-    KEPT_BYTES = 64 << 10,     /* a larger empty buffer is freed when idle */
-    STRANGERS_MAX = 64,        /* connections without a hello; then the oldest is closed */
+    KEPT_BYTES = 64 << 10,     /* an idle line frees an empty buffer larger than this */
+    STRANGERS_MAX = 64,        /* limit of connections without a hello; more close the oldest */
     OUTSIDERS_MAX = 32,        /* connections of senders that peers_set did not list */
     IN_STREAMS_MAX = 512,      /* including handshakes in progress */
     IN_OUTPUT_MAX = 16 << 10,  /* output buffer for our hello and beats to a dialer */
@@ -137,7 +137,7 @@ struct incoming {
     char from_text[ID_TEXT_CAP];
     bool greeted;        /* the hello was valid and answered; the hello may still be a replay */
     bool known;          /* the peer used our answer's session, so it is no replay */
-    uint64_t cluster_id; /* from the hello, as are level, name and address */
+    uint64_t cluster_id; /* cluster_id, level, name and address are from the hello */
     uint32_t level;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
     bool held;  /* paused, because the owner refused the frame at input_at */

@@ -421,7 +421,7 @@ void peer_line_flush(struct peer_line *line)
     if (line->state != LINE_OPEN || bytes.len == 0) return;
     err = stream_write(line->stream, &bytes, 1);
     peers_count_bytes(peers_of(line), BYTES_OUT, bytes.len);
-    /* Frames are numbered, so a lost frame also ends the connection. */
+    /* Ends the connection after a lost frame, because frames are numbered. */
     if (err == ERR_NOMEM) peers_count_drop(peers_of(line), DROP_MEMORY);
     if (err) peer_line_drop(line, err_text(err));
     buf_clear(&line->output);

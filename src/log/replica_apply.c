@@ -319,7 +319,7 @@ void replica_apply_pump(struct replica *replica)
     }
     if (entries == 0 || replica->stopped) return;
     entries_trim(replica->entries, min_u64(replica->disk.durable, replica->applied));
-    replica_wake(replica); /* runs reads, level and snapshots again, which precede apply */
+    replica_wake(replica); /* runs the parts of the pump that precede apply again */
 }
 
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)

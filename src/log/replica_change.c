@@ -259,7 +259,7 @@ static void seek_relief(struct replica *replica)
         change->relief_pause_ms ? min_u64(2 * change->relief_pause_ms, RELIEF_MAX_MS) : RELIEF_MS;
     change->relief_at = mono_after(now, change->relief_pause_ms);
     to = next_voter(replica);
-    if (to == 0) return; /* a single voter, or no contact to the others */
+    if (to == 0) return; /* no other voter, or no contact to other voters */
     LOG_WARN(&replica->log, "disk is full: handing leadership to another replica");
     (void)start_transfer(replica, to, &note);
 }

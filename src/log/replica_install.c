@@ -400,7 +400,7 @@ bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *fram
     case FRAME_SNAP_BEGIN: return on_begin(replica, from, &frame->u.snap_begin);
     case FRAME_SNAP_CHUNK: return on_chunk(replica, from, &frame->u.snap_chunk);
     case FRAME_SNAP_END: replica_install_on_end(replica, from, frame->u.snap_end.id); return true;
-    default: assert(false); /* peers checks which frames this lane may carry */
+    default: assert(false); /* the peers module checks which frames this lane may carry */
     }
     return true;
 }

@@ -164,7 +164,7 @@ struct replica_known { /* a replica that said hello */
     uint64_t id;
     mono_time said_at;
     uint32_t level;
-    bool use_said; /* dial the address the replica announced, not the configured one */
+    bool use_said; /* dial the announced address instead of the configured address */
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 struct replica_dial { /* replica_dial.c */
@@ -218,7 +218,7 @@ struct replica_hash { /* state hashes at one index */
 };
 struct replica_apply_state {          /* replica_apply.c */
     bool sliced;                      /* a slice has run in this turn */
-    const struct state_machine *part; /* the machine that continues the next entry */
+    const struct state_machine *part; /* machine whose apply_more continues the next entry */
     uint64_t part_term;
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];
@@ -420,7 +420,7 @@ enum err replica_snapshot_path(const struct replica *replica, const struct snaps
 enum err replica_snapshot_open(struct replica *replica);
 /* Stops the timer; no slice runs after this. */
 void replica_snapshot_stop(struct replica *replica);
-void replica_snapshot_close(struct replica *replica); /* frees; after the workers are closed */
+void replica_snapshot_close(struct replica *replica); /* frees; call after the workers closed */
 /* Called every turn. Takes a slice of the snapshot in progress. When the file is durable, calls
  * engine_compacted, entries_forget_to and replica_disk_release. A snapshot begins only if applied
  * <= disk.durable and no install runs. An install that begins later cancels the snapshot. */
@@ -437,7 +437,7 @@ void replica_snapshot_took_over(struct replica *replica, const struct snapshot_m
 /* -- replica_install.c -- */
 enum err replica_install_open(struct replica *replica);
 void replica_install_stop(struct replica *replica);
-void replica_install_close(struct replica *replica); /* frees; after the workers are closed */
+void replica_install_close(struct replica *replica); /* frees; call after the workers closed */
 /* Advances an install: engine_offer, then restoring, then engine_installed. */
 void replica_install_pump(struct replica *replica);
 /* Sends replica->snapshot to replica `message->server_id`, as the engine requested. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Linearizable reads without a write: a round asks all voters whether they still accept this term.
  *
- * A round serves the tickets that came before it began. The commit index at the start of the round
- * covers everything acknowledged before, and a majority that was still in our term after the start
- * proves that no other leader had been elected by then. Later tickets wait for the next round.
- * Responses contain term and round, so an old response proves nothing. No clock is involved.
+ * A round serves the tickets that arrived before the round began. The commit index at the start of
+ * the round covers everything acknowledged before, and a majority that was still in our term after
+ * the start proves that no other leader had been elected by then. Later tickets wait for the next
+ * round. Responses contain term and round, so an old response proves nothing. No clock is involved.
  *
  * The leader must first have committed an entry of its own term, because before that a new leader
  * does not know which entries its predecessor acknowledged. */

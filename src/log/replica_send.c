@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends the engine's messages.
  *
- * An append names a range of the log. Entries in memory are sent at once. For the other entries,
- * and for those that do not fit in the peer's queue, the replica stores the range (struct
- * replica_lag) and sends it in parts; the bulk thread reads old entries back from the segments.
- * While a range is being sent, a repeated request of the engine does not start it again. When the
- * range ends or the connection breaks, the next request starts a new one. */
+ * An append names a range of the log. Entries in memory are sent at once. For entries that are not
+ * in memory or do not fit in the peer's queue, the replica stores the range (struct replica_lag)
+ * and sends it in parts; the bulk thread reads old entries back from the segments. While a range is
+ * being sent, a repeated request of the engine does not start it again. When the range ends or the
+ * connection breaks, the next request starts a new range. */
 #include "log/replica_internal.h"
 
 #include <string.h>

@@ -146,7 +146,7 @@ static bool policy_says(const struct replica *replica)
 {
     uint64_t since = replica->applied - replica->snapshot.index;
 
-    /* Do not rewrite a large state for a few entries, or an idle cluster's state for none. */
+    /* Does not rewrite a large state for a few entries, or an idle cluster's state for no entry. */
     return since >= replica->limits.snapshot_entries_min &&
            entries_log_bytes_since(replica->entries, replica->snapshot.index) >=
                replica->snapshot_bytes;
@@ -377,7 +377,7 @@ void replica_snapshot_pump(struct replica *replica)
     if (!s->job.busy && s->state == REPLICA_SNAPSHOT_TAKING) take_slice(replica);
     if (!s->job.busy && s->state == FINISHING) {
         if (s->job.err)
-            take_slice(replica); /* takes a slice again, or was given up */
+            take_slice(replica); /* take_slice handles the job's error: retry or give up */
         else
             s->state = DURABLE;
     }

@@ -199,7 +199,7 @@ bool replica_on_frame(void *owner, uint64_t from, struct peer_frame *frame)
     case FRAME_READ_ROUND: replica_read_asked(replica, from, &frame->u.read); break;
     case FRAME_READ_ANSWER: replica_read_answered(replica, from, &frame->u.read); break;
     case FRAME_HASH: replica_apply_hash(replica, from, &frame->u.hash); break;
-    default: /* peers checks which frames this lane may carry */ assert(false);
+    default: /* the peers module checks which frames this lane may carry */ assert(false);
     }
     replica_wake(replica);
     return true;

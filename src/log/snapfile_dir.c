@@ -9,7 +9,7 @@
 #include "base/hex.h"
 #include "log/snapfile_internal.h"
 
-enum { NAMES_MAX = 1024 }; /* muster never makes more than this in a directory */
+enum { NAMES_MAX = 1024 }; /* muster never makes more files than this in a directory */
 
 void snap_name(const struct snapshot_mark *mark, char name[SNAP_NAME_CAP])
 {

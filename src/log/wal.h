@@ -54,7 +54,7 @@ struct wal_report { /* what recovery found, for the log and for `muster check` *
 enum err wal_open(const struct wal_options *options, bool read_only, wal_found_fn *each,
                   void *context, struct wal **ret_wal, struct wal_report *ret_report,
                   struct note *note);
-void wal_close(struct wal *wal); /* tries to seal; NULL is fine */
+void wal_close(struct wal *wal); /* tries to seal the log; accepts NULL */
 /* Appends and syncs all entries: one write and one fdatasync unless a segment ends in between. Sets
  * places[i] for each entry. Any error (ERR_NO_SPACE, ERR_IO, ...) is final. */
 enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,

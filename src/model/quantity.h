@@ -44,7 +44,7 @@ int quantity_compare(const struct quantity *a, const struct quantity *b); /* <0,
 enum err quantity_add(struct quantity *a, const struct quantity *b);
 /* Returns thousandths, rounded away from zero like Kubernetes. */
 int128 quantity_milli(const struct quantity *q);
-/* The amount of `milli` is at most this: the largest value whose nano-units fit into 128 bits. */
+/* The largest |milli| for quantity_from_milli: its nano-units still fit into 128 bits. */
 #define QUANTITY_MILLI_MAX (((int128)1 << 107) - 1)
 struct quantity quantity_from_milli(int128 milli, enum quantity_format format);
 /* Writes a decimal with a closing NUL and returns its length; printf() cannot print 128 bits. */

@@ -67,7 +67,7 @@ enum err requirement_key_check(const char *field, struct str key, struct note *n
     return err ? err : separators_check(field, key, ":,;|", note);
 }
 
-/* Whether an operator may have no values or some values. */
+/* For each operator: whether its requirement may have no values, and whether it may have some. */
 static const struct {
     bool none, some;
 } values_allowed[OPERATOR_COUNT] = {

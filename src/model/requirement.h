@@ -22,7 +22,7 @@ enum requirement_operator {
 };
 enum {
     REQUIREMENTS_MAX = 64,         /* of one profile */
-    REQUIREMENT_VALUES_MAX = 1024, /* of one requirement; enough for all types of a cloud */
+    REQUIREMENT_VALUES_MAX = 1024, /* values of one requirement; enough for all types of a cloud */
 };
 #define LABEL_INSTANCE_TYPE STR("node.kubernetes.io/instance-type")
 #define LABEL_ZONE          STR("topology.kubernetes.io/zone")
@@ -36,7 +36,7 @@ struct requirement {
 
 /* The attributes of a machine, for matching. `labels` are sorted by key. */
 struct attributes {
-    struct str instance_type, zone; /* if empty, the label of that name counts */
+    struct str instance_type, zone; /* if empty, the label with its well-known name counts */
     const struct label *labels;
     size_t label_count;
 };

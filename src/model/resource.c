@@ -407,7 +407,7 @@ int resource_sum_key_compare(const struct dimensions *d, const struct resource_s
             return (y == DIMENSIONS_MAX) - (x == DIMENSIONS_MAX);
         }
         if (x != y) return name_compare(d->names[x], d->names[y]);
-        /* After the shorter number comes ',', which is smaller than every digit. */
+        /* The shorter number is followed by ',', which is smaller than every digit. */
         order = str_compare(str_of(a_text, int128_text(a->milli[x], a_text)),
                             str_of(b_text, int128_text(b->milli[x], b_text)));
         if (order) return order;

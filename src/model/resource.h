@@ -131,7 +131,7 @@ void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *oth
 void resource_sum_scale(struct resource_sum *s, const struct resources *r, uint64_t n);
 void resource_sum_scale_sum(struct resource_sum *s, const struct resource_sum *of, uint64_t n);
 bool resource_sum_is_zero(const struct resource_sum *s);
-/* ERR_TOO_LARGE if an amount exceeds 64 bits or there are more than RESOURCES_MAX names. */
+/* Packs a sum. Returns ERR_TOO_LARGE for an amount above 64 bits, or for too many names. */
 enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret_resources);
 /* Like resources_parse(), but accepts any quantity below 2^63 units. */
 enum err resource_sum_parse(struct dimensions *d, const char *field, const struct label *pairs,

@@ -39,7 +39,7 @@ struct events_options {
     struct clock *clock;   /* EVENTS_FILE: checks once a second for a moved file */
     const char *path;      /* copied */
     uint32_t mode;         /* 0: 0644 */
-    uint64_t rotate_bytes; /* 0: never; a file that reaches this size becomes path.1 */
+    uint64_t rotate_bytes; /* a file that reaches this size becomes path.1; 0: never */
     uint32_t keep;         /* rotated files, path.1 (newest) to path.<keep>; 0 means 5 */
     /* The loop's worker syncs and closes rotated files, and all writes must come from the loop's
      * thread. NULL: the writer syncs and closes the files itself and waits. */

@@ -31,7 +31,7 @@ struct metric_options { /* texts and buckets must outlive the registry */
     const char *name, *help;
     enum metric_kind kind;
     const char *labels[METRIC_LABELS_MAX + 1]; /* NULL ends the list */
-    uint32_t series_max;                       /* 0: 64; always 1 without labels */
+    uint32_t series_max;                       /* 0 means 64; always 1 without labels */
     /* Raw units per shown unit. Counters hold whole numbers: per_unit 1e9 shows a counter of
      * nanoseconds in seconds. */
     double per_unit;       /* 0: 1 */
@@ -65,7 +65,7 @@ struct metric_field {
     const char *name, *help;
     enum metric_kind kind;
     size_t at, size;           /* from METRIC_FIELD(): an unsigned number of 4 or 8 bytes */
-    double per_unit;           /* 0: 1; the number is divided by per_unit */
+    double per_unit;           /* the number is divided by per_unit; 0 means 1 */
     const char *label, *value; /* NULL: no label */
 };
 #define METRIC_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)

@@ -64,7 +64,7 @@ enum sim_end {
     SIM_QUIET,     /* no event is scheduled any more */
     SIM_EXHAUSTED, /* events_max is reached */
 };
-bool sim_step(struct sim *sim); /* runs one event; false if there is none, or at events_max */
+bool sim_step(struct sim *sim); /* runs one event; false without events or at events_max */
 enum sim_end sim_run_for(struct sim *sim, uint64_t ms);
 /* Checks `holds` after every event. */
 enum sim_end sim_wait(struct sim *sim, bool (*holds)(void *context), void *context, uint64_t ms);
@@ -102,7 +102,7 @@ enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
                       struct sim_host **ret_host);
 /* Returns the host's io, valid for the life of the host. Each death replaces the objects in it. */
 struct io *sim_host_io(struct sim_host *host);
-struct sim_fs *sim_host_disk(struct sim_host *host); /* for its fault options, see sim_fs.h */
+struct sim_fs *sim_host_disk(struct sim_host *host); /* to set the disk's fault options */
 
 /* -- processes -- */
 struct sim_process_ops {

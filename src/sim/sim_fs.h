@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A disk in memory with the same struct fs as the kernel's. One per simulated host.
+/* A simulated disk in memory behind struct fs. Each simulated host has one disk.
  *
  * The disk decides what a power cut leaves. Synced content always survives. An unsynced write is
  * kept, lost or torn, independently of its neighbours. Names (create, rename, remove) are
@@ -38,7 +38,7 @@ struct sim_fs_options {
     /* Effect of a power cut on unsynced names: the chance that the journal ends before the next
      * operation or, with reorder_names, the chance that each operation is lost. */
     uint32_t name_lost_per_million;
-    bool reorder_names; /* also lets a write survive an earlier truncation that is lost */
+    bool reorder_names; /* a write can then survive an earlier truncation that is lost */
     /* Chances that a call fails with ERR_IO. A failed write leaves some prefix of the data. */
     uint32_t read_fails_per_million;
     uint32_t write_fails_per_million; /* includes truncations */

@@ -3,9 +3,9 @@
  *
  * Per direction bytes are numbered from 0, and the end of the stream has a number too. A receiver
  * acknowledges the next expected number and announces its free buffer. A sender keeps
- * unacknowledged bytes. After a time without acknowledgements it goes back and sends one packet,
- * then continues as answers arrive. There is no congestion control and no fast resend: a lost
- * packet costs a timeout, which is the harsher choice. Invariants, checked in check():
+ * unacknowledged bytes. After a time without acknowledgements the sender goes back and sends one
+ * packet, then continues as answers arrive. There is no congestion control and no fast resend: a
+ * lost packet costs a timeout, which is the harsher choice. Invariants, checked in check():
  *   1. unacked <= next <= sent <= unacked + length of `out` + 1
  *   2. `early` holds numbers above `expected` only, sorted, within the window
  *   3. the timer runs exactly when something is unanswered, waits for a window, or lingers */
@@ -400,7 +400,7 @@ static void absorb_early(struct sim_socket *s)
     }
 }
 
-/* Ends the connection if both sides ended and all is acknowledged. Only answers repeats then. */
+/* If both sides ended and all is acknowledged, the socket only answers repeated packets. */
 static void maybe_finished(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED || !s->fin_received || !s->fin_acked) return;

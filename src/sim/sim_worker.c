@@ -155,7 +155,7 @@ void sim_workers_death(struct sim_host *host)
     {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         sim_event_cancel(&w->event);
-        list_remove(&w->ready.link); /* its finished jobs end in worker_close, or never */
+        list_remove(&w->ready.link); /* the worker's finished jobs end in worker_close, or never */
     }
 }
 

@@ -23,7 +23,7 @@ enum {
 #define SIM_RESEND_NS            (200 * NS_PER_MS) /* the first timeout, which doubles */
 #define SIM_RESEND_DOUBLINGS_MAX 5
 #define SIM_SYN_RESEND_NS        (1000 * NS_PER_MS)
-#define SIM_LINGER_NS            (10000 * NS_PER_MS) /* lifetime after its process closed it */
+#define SIM_LINGER_NS            (10000 * NS_PER_MS) /* how long a closed socket still lives */
 
 struct sim_socket;
 
