@@ -144,7 +144,7 @@ static enum err check_locked(struct check *check, struct note *note)
             check->datadir.cluster_id);
     datadir_scan_init(&check->scan, check->datadir.replica_id);
     own.text[0] = '\0';
-    /* check_snapshots reports a bad newest snapshot with all others. */
+    /* check_snapshots reports every bad snapshot, so this error is ignored. */
     (void)datadir_scan_snapshot(&check->scan, check->fs, check->dir, &own);
     if (known) check_log(check);
     check_vote(check);

@@ -97,7 +97,7 @@ static enum err append_alone(struct datadir_force_work *work, struct wal *wal,
         last_term = mark->term;
     }
     /* The new term is above any term in use, because shards and workers ignore terms below the last
-     * term they heard. The vote for ourselves in the new term is durable before the entry. */
+     * known term. The vote for ourselves in the new term is durable before the entry. */
     vote.term = recovery_above(max_u64(vote.term, last_term), recovery_floor(work->force->wall_ms));
     vote.candidate = work->next.replica_id;
     if (!err) err = vote_write(vote_file, vote, work->note);

@@ -69,9 +69,10 @@ struct datadir_first {
     struct str configuration;
 };
 enum err datadir_write_first(const struct datadir_first *first, struct note *note);
-/* Begins an offline tool's change, with FORMAT.new durable. Reads FORMAT.new if the same tool was
- * interrupted, else writes `next` to it. Returns ERR_NOT_READY if a different tool was interrupted:
- * a rejoin changes the identity, force-config does not. datadir_may_begin only checks. */
+/* Begins an offline tool's change and makes FORMAT.new durable. Reads FORMAT.new if the same tool
+ * was interrupted, else writes `next` to FORMAT.new. Returns ERR_NOT_READY if another tool was
+ * interrupted: a rejoin changes the identity, force-config does not. datadir_may_begin only
+ * checks. */
 enum err datadir_may_begin(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
                            struct note *note);
 enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now,

@@ -24,8 +24,8 @@ enum {
      * The reserve is never written to, so it uses no resident memory. */
     ENGINE_RESERVE_BYTES = 1 << 20,
     /* The election time-out doubles after each failed candidacy, up to ELECTION_FACTOR_MAX times
-     * the configured value. ELECTION_MAX_MS also bounds it, unless the configured value is higher.
-     * The actual time-out is random, between one and two times this value. */
+     * the configured value. ELECTION_MAX_MS is a second bound, unless the configured value is
+     * higher. The actual time-out is random, between one and two times this value. */
     ELECTION_FACTOR_MAX = 4,
     ELECTION_MAX_MS = 1000,
 };

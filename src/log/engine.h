@@ -77,7 +77,7 @@ struct engine_effects {
 
 /* ERR_NOMEM only. */
 enum err engine_open(const struct engine_options *options, struct engine **ret_engine);
-void engine_close(struct engine *engine); /* NULL is fine */
+void engine_close(struct engine *engine); /* accepts NULL */
 
 /* -- events. `now` never decreases. ERR_NOMEM, ERR_INTERNAL and ERR_CORRUPT (a peer's log differs
  * from ours below the commit index) are fatal: the process ends and must not call the engine again.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log in memory: the disk place of every live index, and the bytes of the newest entries. Only
- * the event loop's thread uses it. Pure, bounded memory.
+ * the event loop's thread uses this log. Pure; memory is bounded.
  *
- * Entries are added when the engine returns them, and get a disk place when the disk thread reports
- * it. Durable and applied entries lose their bytes when the cache exceeds its bound. Entries are
- * removed by compaction or replacement. */
+ * Entries are added when the engine returns them, and get a disk place when the disk thread has
+ * written the bytes. Durable and applied entries lose their bytes when the cache exceeds its bound.
+ * Entries are removed by compaction or replacement. */
 #ifndef LOG_ENTRIES_H
 #define LOG_ENTRIES_H
 #include "base/err.h"

@@ -81,9 +81,9 @@ void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_
     guards->leader_term = term;
 }
 
-/* Defect 2: an append may begin below our first entry (late, repeated, or prev 0). The library then
- * appends compacted entries again and truncates applied entries. Guard: skip all entries up to our
- * snapshot. They are committed, so a leader of our term has the same entries. */
+/* Defect 2: an append may begin below our first entry (when late, repeated, or with prev 0). The
+ * library then appends compacted entries again and truncates applied entries. Guard: skip all
+ * entries up to our snapshot. These entries are committed, so a leader of our term has them too. */
 static unsigned trim_compacted(const struct raft *raft, struct raft_append_entries *append)
 {
     uint64_t skip;
@@ -149,11 +149,11 @@ static bool admit_result(const struct raft *raft, uint64_t from,
     return result->rejected == 0 || result->rejected > match;
 }
 
-/* Defect 6: a server that is no voter in its own configuration keeps its known leader for ever. It
- * therefore refuses all votes, although a newer configuration may have promoted it. Guard: after a
- * leader was silent for an election time-out, disrupt_leader lets a vote request skip this check.
- * (The rules of members.h prevent the rest of this defect.) Guard 15: our own vote in this term is
- * final, so another candidate of the same term gets no vote. */
+/* Defect 6: a server that is no voter in its own configuration keeps its known leader for ever.
+ * Such a server therefore refuses all votes, although a newer configuration may have promoted it.
+ * Guard: after a leader was silent for an election time-out, disrupt_leader lets a vote request
+ * skip this check. (The rules of members.h prevent the rest of this defect.) Guard 15: our own vote
+ * in this term is final, so another candidate of the same term gets no vote. */
 static bool admit_vote(const struct guards *guards, const struct raft *raft,
                        struct raft_request_vote *vote, mono_time now)
 {

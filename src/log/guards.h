@@ -2,8 +2,8 @@
 /* Guards against the defects of libraft 0.22.1. One guard per defect, all in guards.c. The numbers
  * are those of docs/raft-guards.md, which also names each guard's test.
  *
- * Guards change the input and the output of raft_step, never a field of the library. Their state is
- * in struct guards. Pure. */
+ * Guards change the input and the output of raft_step, never a field of the library. The guards'
+ * state is in struct guards. Pure. */
 #ifndef LOG_GUARDS_H
 #define LOG_GUARDS_H
 #include <raft.h>

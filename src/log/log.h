@@ -156,7 +156,7 @@ struct replica_options {
     struct metrics *metrics;      /* may be NULL; a registry serves at most one replica */
     const char *dir;              /* a data directory made by datadir_format (log/datadir.h) */
     const char *listen;           /* where to listen for Raft; port 0 for tests */
-    const char *address;          /* Raft address for others; NULL: the listener's address */
+    const char *address;          /* Raft address for peers; NULL: the listener's address */
     const char *name;             /* node name (a label); NULL: "" */
     struct tls_context *tls_server, *tls_client; /* both or neither */
     const struct state_machine *machines;
@@ -212,7 +212,7 @@ struct proposal { /* owned by the caller again when done() begins */
  * ERR_NO_SPACE (disk reserve), ERR_TOO_LARGE, ERR_VERSION (above the cluster level), ERR_INVALID
  * (no such machine), ERR_UNKNOWN. */
 void replica_propose(struct replica *replica, struct proposal *const *proposals, size_t count);
-/* Stops waiting for a proposal: done(ERR_UNKNOWN) follows in this turn, unless it is finished. */
+/* Stops waiting for a proposal: done(ERR_UNKNOWN) follows in this turn, unless already finished. */
 void replica_abandon(struct replica *replica, struct proposal *proposal);
 
 /* -- reading -- */
@@ -238,7 +238,7 @@ struct replica_member {
     char address[REPLICA_ADDRESS_MAX + 1];
     enum member_role role;
     bool self, leader;
-    /* On the leader: match index, and time since the last response (UINT64_MAX: none). Else 0. */
+    /* On a leader: match index and time since the last response (UINT64_MAX: never). Else 0. */
     uint64_t match, silent_ms;
     uint32_t level; /* highest cluster level the member announced; 0: not announced yet */
     /* The address at which this replica is connected to the member, whose identity is proven; empty

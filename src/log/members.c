@@ -8,8 +8,8 @@
 #include "io/net.h"
 
 /* A learner has caught up if it lacks at most this many entries. Under load the newest entries are
- * always in transit, and a learner only gets committed entries (guard 16), so it never has all of
- * them. Safety does not depend on this number, because rule R2b does not count the new voter. */
+ * always in transit, and a learner gets only committed entries (guard 16), never all entries.
+ * Safety does not depend on this number, because rule R2b does not count the new voter. */
 enum { CATCH_UP_ENTRIES = 4096 };
 
 static size_t find(const struct members *members, uint64_t id)
@@ -20,7 +20,7 @@ static size_t find(const struct members *members, uint64_t id)
 }
 
 /* Returns true if the member has every committed entry and responded recently. The match index
- * alone is not enough, because a dead member keeps it. */
+ * alone is not enough, because a dead member keeps its match index. */
 static bool is_sound(const struct members_view *view, size_t at)
 {
     return view->match[at] >= view->commit &&
@@ -156,9 +156,9 @@ static enum err promote(const struct members_view *view, size_t at, struct membe
         return note_fail(note, ERR_NOT_READY, "replica %016llx has not caught up: %llu of %llu",
                          (unsigned long long)next->at[at].id, (unsigned long long)view->match[at],
                          (unsigned long long)view->commit);
-    /* R2b: if the new voter were lost now, the others could still decide. In a cluster of three
-     * with a dead member, remove the dead member first. A step from one voter to two cannot satisfy
-     * R2b, but is allowed, because otherwise a cluster of one voter could not grow. */
+    /* R2b: if the new voter were lost now, the other voters could still decide. In a cluster of
+     * three with a dead member, remove the dead member first. A step from one voter to two cannot
+     * satisfy R2b, but is allowed, because otherwise a cluster of one voter could not grow. */
     if (after > 2 && !is_majority(sound, after))
         return note_fail(
             note, ERR_NOT_READY,

@@ -11,13 +11,13 @@
  * idle_ms closes the connection. Reason: after a partition TCP retries only when its own back-off
  * has passed, which may be a minute; a new connection takes about a second.
  *
- * Admission: the hello names cluster, sender and receiver, and all three must be right, because a
+ * Admission: the hello names cluster, sender and receiver. All three names must be right, because a
  * wiped replica has the old address and a new identity. Under TLS the peer's certificate must
  * contain muster://replica/<x>, where x is the name or the 16 hex digits of the id in its hello. A
  * joiner without a cluster accepts the first cluster whose hello contains the joiner's id, and
  * dials no peer before that. A replica with a valid hello may send frames even if it is no member,
  * because a leader may be missing in our configuration. A replayed hello gives no access
- * (peers_greet.c). Names are resolved at every dial. Back-off is 20 ms to 1 s with jitter; it is
+ * (peers_greet.c). Names are resolved at every dial. Back-off is 20 ms to 1 s with jitter, and is
  * reset when peers_set names the peer and when the peer sends a hello.
  *
  * Malformed bytes close the sender's connection and affect no other peer. */
@@ -57,11 +57,11 @@ struct peers_options {
     const struct log_source *log; /* may be NULL */
     struct metrics *metrics;      /* may be NULL */
     const char *listen, *address, *name;
-    struct tls_context *tls_server, *tls_client; /* both or neither; borrowed until closed */
+    struct tls_context *tls_server, *tls_client; /* set both or none; borrowed until peers_close */
     uint64_t id, cluster_id;
     uint32_t level;
-    size_t queue_bytes; /* per peer; an empty queue accepts one frame of any size; 0: 32 MiB */
-    uint64_t idle_ms;   /* close a connection after this long without data; 0: 3,000 */
+    size_t queue_bytes; /* limit per peer; an empty queue accepts any frame; 0 means 32 MiB */
+    uint64_t idle_ms;   /* a connection without data for this long is closed; 0 means 3,000 */
     struct peers_events events;
 };
 enum err peers_open(const struct peers_options *options, struct peers **ret_peers,

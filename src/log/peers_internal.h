@@ -51,7 +51,7 @@ enum refusal {
     REFUSED_RECEIVER, /* addressed to another replica, or sent by this replica */
     REFUSED_IDENTITY, /* the certificate does not name the sender */
     REFUSED_TLS,      /* the TLS handshake failed */
-    REFUSED_LATE,     /* the hello or the rest of a frame took too long */
+    REFUSED_LATE,     /* the hello or a complete frame took too long */
     REFUSED_SILENT,   /* the peer sent no beat, or does not read our beats */
     REFUSED_ORDER,    /* a frame that is not allowed at this point */
     REFUSED_FULL,     /* too many connections */
@@ -76,7 +76,7 @@ struct peer_line {
     struct stream *stream; /* set in DIALING, OPEN, CLOSING */
     struct timer timer;    /* WAITING: next dial; DIALING: deadline of the hello; OPEN: beat */
     uint64_t backoff_ms;   /* next pause, before jitter */
-    mono_time dialed;      /* time of the last dial; 0: never */
+    mono_time dialed;      /* time of the last dial; 0 if never dialed */
     mono_time dial_at;     /* earliest time of the next dial */
     bool connected;        /* DIALING: connected, but the peer's hello has not arrived */
     bool quiet;            /* closed by the end of a file transfer: do not log the close */
@@ -144,7 +144,7 @@ struct incoming {
     bool ended; /* the dialer closed its sending side */
     bool closing;
     mono_time heard;       /* time of the last received bytes */
-    mono_time frame_since; /* first byte of the incomplete frame; MONO_NEVER: no incomplete frame */
+    mono_time frame_since; /* arrival of an incomplete frame's first byte; else MONO_NEVER */
     bool snap;             /* a snapshot has begun and not ended */
     bool unwanted;         /* the owner called peers_refuse_snap in the current callback */
     uint64_t snap_id, snap_at, snap_bytes;
@@ -217,7 +217,7 @@ void peer_line_deinit(struct peer_line *line); /* the line must have no stream *
 void peer_line_look(struct peer_line *line);   /* dials if the line is wanted and off */
 void peer_line_hurry(struct peer_line *line);  /* the peer is reachable: shortens the back-off */
 void peer_line_drop(struct peer_line *line,
-                    const char *why);        /* closes; a wanted line is dialed again */
+                    const char *why);        /* closes the line; redials if wanted */
 void peer_line_shut(struct peer_line *line); /* closes for good, without callbacks */
 void peer_line_mark_dirty(struct peer_line *line);
 void peer_line_flush(struct peer_line *line);

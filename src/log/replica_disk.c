@@ -69,7 +69,7 @@ static void append_done(struct replica_job *job)
     last = min_u64(last, disk->valid_to);
     for (uint64_t index = disk->first; index <= last; index++)
         entries_placed(replica->entries, index, &disk->places[index - disk->first]);
-    /* Only entries that were not replaced meanwhile are durable. */
+    /* Entries that were replaced during the job do not count as durable. */
     if (last >= disk->first) disk->durable = max_u64(disk->durable, last);
     replica_observe_sync(replica, disk->append_ns, disk->count);
     buf_clear(&disk->bytes);

@@ -2,8 +2,8 @@
 /* Snapshots between replicas: sending our own, receiving and installing a peer's.
  *
  * Receiving. One snapshot at a time. Bytes are written to a temporary file as they arrive, through
- * two buffers of at most INBOX_BYTES; when both are full the sender waits. The complete file is
- * verified, then offered to the engine. Our own state changes only if the engine wants the
+ * two buffers of at most INBOX_BYTES; when both buffers are full the sender waits. The complete
+ * file is verified, then offered to the engine. Our own state changes only if the engine wants the
  * snapshot, in an order that is safe for a crash at any point:
  *
  *     none -> taking -> checking -> offered -> keeping -> restoring -> restored -> none

@@ -204,7 +204,7 @@ struct replica_change_state {      /* replica_change.c */
     struct members newest;         /* configuration last given to peers */
     uint64_t uncommitted;          /* index of the entry of `newest`; 0 if committed */
     bool members_dirty, level_dirty;
-    uint64_t level_index; /* index of a META_LEVEL entry in flight; 0: none */
+    uint64_t level_index; /* index of the META_LEVEL entry in flight, or 0 */
     uint32_t level_asked; /* level in that entry */
 };
 struct replica_hash { /* state hashes at one index */
@@ -240,7 +240,7 @@ struct replica {
     uint64_t empty_hash[REPLICA_MACHINES_MAX + 1]; /* hash of each machine when empty */
     struct replica_events events;
     struct fs_lock *lock;
-    struct loop_worker *disk_worker; /* wal and vote file, one job at a time */
+    struct loop_worker *disk_worker; /* for wal and vote file; one job at a time */
     struct loop_worker *bulk_worker; /* for snapshots and old entries */
     struct wal *wal;                 /* owned by the disk worker after open */
     struct vote_file *vote_file;
@@ -317,7 +317,7 @@ void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
 void replica_send(struct replica *replica, const struct raft_message *message);
-/* Converts any frame but an append. */
+/* Converts a received frame, which is no append, to a message for the engine. */
 struct raft_message replica_message_of(const struct peer_frame *frame, uint64_t from);
 void replica_send_all(struct replica *replica, const struct peer_frame *frame, bool voters_only);
 void replica_send_pump(struct replica *replica);

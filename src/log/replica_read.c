@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linearizable reads without a write: a round asks all voters whether they still accept this term.
+/* Linearizable reads without a write: a round asks all voters whether this term is still accepted.
  *
  * A round serves the tickets that arrived before the round began. The commit index at the start of
  * the round covers everything acknowledged before, and a majority that was still in our term after
@@ -137,7 +137,7 @@ void replica_read_role(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
-    /* Confirmed tickets stay valid: they only wait for apply. */
+    /* Confirmed tickets stay valid, because such a ticket only waits for apply. */
     reads->running = false;
     list_splice(&reads->round, &reads->fresh);
     for (struct list *node; (node = list_pop(&reads->round));)

@@ -116,8 +116,8 @@ static void replica_send_old_done(struct replica_job *job)
         lag->active = false;
         return;
     }
-    /* Entries that were read are subject to the gate: no message is sent while a vote is pending.
-     * In that case this replica is about to lose leadership anyway. */
+    /* Entries that were read are subject to the gate: no message is sent while a vote is pending. A
+     * pending vote means that this replica is about to lose leadership. */
     if (!lag->active || !lag_current(lag) || !replica_may_step(replica) ||
         lag->next != old->first) {
         lag->active = false;

@@ -283,7 +283,7 @@ static void replica_snapshot_forget(struct replica *replica)
         replica_again(replica);
 }
 
-/* Compacts the log. Returns false if that is not possible now or no longer needed. */
+/* Compacts the log. Returns false if a compaction is not possible now or no longer needed. */
 static bool compact(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;

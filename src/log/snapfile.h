@@ -45,7 +45,7 @@ enum err snap_write(struct snap_writer *writer, uint32_t section, struct str byt
                     struct note *note); /* at most SNAP_CHUNK_MAX; sections in ascending order */
 /* Ends the file, syncs it, renames it and syncs the directory. Frees the writer also on error. */
 enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct note *note);
-void snap_abandon(struct snap_writer *own_writer); /* removes the temporary file; NULL is fine */
+void snap_abandon(struct snap_writer *own_writer); /* removes the temporary file; accepts NULL */
 
 struct snap_reader;
 /* Opens a file and checks its head. ERR_CORRUPT (the note says where), ERR_VERSION,
@@ -56,7 +56,7 @@ enum err snap_open(struct fs *fs, const char *path, struct snap_reader **ret_rea
  * UINT32_MAX, and all checks have passed. */
 enum err snap_read(struct snap_reader *reader, struct buf *into, uint32_t *ret_section,
                    struct note *note);
-void snap_close(struct snap_reader *reader); /* NULL is fine */
+void snap_close(struct snap_reader *reader); /* accepts NULL */
 enum err snap_verify(struct fs *fs, const char *path, struct snap_head *ret_head,
                      uint64_t *ret_bytes, struct note *note); /* reads the whole file */
 
@@ -85,5 +85,5 @@ enum err snap_inbox_write(struct snap_inbox *inbox, uint64_t offset, struct str 
 enum err snap_inbox_check(struct snap_inbox *inbox, struct snap_head *ret_head, struct note *note);
 /* Renames the file durably. Frees the inbox. */
 enum err snap_inbox_keep(struct snap_inbox *own_inbox, struct note *note);
-void snap_inbox_drop(struct snap_inbox *own_inbox); /* removes the temporary file; NULL is fine */
+void snap_inbox_drop(struct snap_inbox *own_inbox); /* removes the temporary file; accepts NULL */
 #endif

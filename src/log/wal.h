@@ -93,12 +93,12 @@ struct vote {
     uint64_t term, candidate;
 };
 struct vote_file;
-/* Creates an absent file with term 0. ERR_CORRUPT: the file exists and neither copy is readable. */
+/* Creates an absent file with term 0. Returns ERR_CORRUPT if no copy of the vote is readable. */
 enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_file **ret_file,
                    struct vote *ret_vote, struct note *note);
 /* Writes and syncs. */
 enum err vote_write(struct vote_file *file, struct vote vote, struct note *note);
-void vote_close(struct vote_file *file); /* NULL is fine */
+void vote_close(struct vote_file *file); /* accepts NULL */
 /* Finds the newer valid copy in `bytes`, the content of the file. Returns ERR_CORRUPT if no copy is
  * valid, ERR_VERSION if a newer program wrote a copy. */
 enum err vote_decode(struct str bytes, struct vote *ret_vote, uint64_t *ret_serial, int *ret_slot);

@@ -4,8 +4,9 @@
  * Segments are read in order of their numbers, in large pieces, and every record is checked. If a
  * record cannot be read, the question is whether it was ever acknowledged. If any later record says
  * that the unreadable record was durable (`synced`), or the log continues in a later segment, the
- * disk lost acknowledged data and the replica stops. Otherwise the rest is a torn tail. Every part
- * of the tail with this segment's salt is zeroed, so that old records cannot reappear later.
+ * disk lost acknowledged data and the replica stops. Otherwise the rest of the log is a torn tail.
+ * Every part of the tail with this segment's salt is zeroed, so that old records cannot reappear
+ * later.
  *
  * Records that no other record covers may have been in the kernel's memory only, and after a failed
  * sync the kernel may return bytes that it will never write. So the uncovered end of the log is
@@ -40,7 +41,7 @@ struct recovery {
     size_t window_cap, window_len;
     uint64_t window_at;
 
-    uint64_t expected; /* serial of the next record; 0: any */
+    uint64_t expected; /* serial of the next record; 0 if any serial is accepted */
     uint64_t covered;  /* highest `synced` seen */
     struct {
         size_t used; /* index in wal->used */
@@ -285,8 +286,9 @@ static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *re
     return ERR_OK;
 }
 
-/* After the current segment there may only be spares. A segment with a record was in use, so the
- * record that named it is damaged. A check reads whole spares, a start their first record. */
+/* Only spares may follow the current segment. A later segment with a record was in use, so the
+ * record that named this segment is damaged. `muster check` reads whole spares; a start reads the
+ * first record of each spare. */
 static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offset)
 {
     struct wal *wal = r->wal;

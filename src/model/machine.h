@@ -84,8 +84,8 @@ const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP]);
 uint64_t capacity_type_idle_hold_ms(enum capacity_type type);
 
 bool machine_state_stable(enum machine_state state); /* true for Speculative, Idle, Configured */
-/* Configuring, Configured and Draining keep the whole stamp. Entering any other state clears it,
- * but Creating gets fingerprint and group from the action. */
+/* Configuring, Configured and Draining keep the whole stamp. Entering any other state clears the
+ * stamp, but Creating gets fingerprint and group from the action. */
 bool machine_state_keeps_stamp(enum machine_state state);
 
 enum machine_edge {

@@ -14,7 +14,7 @@ struct need {
     struct resource_sum aggregate; /* amount of the whole row */
     struct resources min_unit;     /* every machine that counts must cover this */
     int64_t arrival_unix_ns;       /* 0: not known */
-    struct str group;              /* compared only for equality; may contain a NUL; "": none */
+    struct str group;              /* compared for equality only; may contain a NUL; may be empty */
 };
 
 /* A row as received, not checked yet. */

@@ -12,7 +12,7 @@ static uint32_t lowest(uint64_t set)
 void dimensions_init(struct dimensions *d)
 {
     *d = (struct dimensions){0};
-    arena_init(&d->arena, 1 << 16); /* 64 names of at most 317 bytes, and block headers */
+    arena_init(&d->arena, 1 << 16); /* room for 64 names of at most 317 bytes, and block headers */
 }
 
 void dimensions_deinit(struct dimensions *d)

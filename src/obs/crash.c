@@ -117,9 +117,9 @@ static void report(int number, const siginfo_t *info)
 
     say_signal(number, info);
     say("*** backtrace\n");
-    /* The two backtrace calls are not async-signal-safe. They walk the list of loaded objects,
-     * whose lock a thread may hold that crashed inside dlopen. In that case the alarm ends the
-     * process with the report so far. The ring is printed last because it is long. */
+    /* The two backtrace calls are not async-signal-safe. These calls walk the list of loaded
+     * objects, whose lock a thread holds that crashed inside dlopen. In that case the alarm ends
+     * the process with the report so far. The ring is printed last because it is long. */
     count = backtrace(frames, FRAMES_MAX);
     for (int i = 0; i < count && may_say(); i++) backtrace_symbols_fd(&frames[i], 1, crash_fd);
     say("*** recent events, oldest first: seconds thread what\n");

@@ -41,7 +41,7 @@ struct news {
     uint64_t lost;
 };
 
-/* -- the sink, under lock -- */
+/* -- the sink: callers hold the lock -- */
 
 static void begin_trouble(struct events *events, enum err err, struct news *news)
 {
@@ -97,7 +97,7 @@ static void events_log(struct events *events, struct news news)
                  log_u64("lost", news.lost));
 }
 
-/* -- the queue, under lock -- */
+/* -- the queue: callers hold the lock -- */
 
 /* Removes and frees the line that *place points to. */
 static void queue_remove(struct events *events, struct queued **place)
@@ -168,7 +168,7 @@ static bool drain(struct events *events, struct news *news)
         queue_remove(events, &events->queue);
     }
     if (events->kind != EVENTS_STDOUT) return true;
-    enum err err = line_out_flush(&events->out); /* the rest of a partially written line */
+    enum err err = line_out_flush(&events->out); /* the bytes left of a partially written line */
     if (err) begin_trouble(events, err, news);
     return !err;
 }

@@ -41,8 +41,8 @@ struct retire_job {
     const char *directory; /* directory to sync, if names in it changed; else NULL */
 };
 
-/* Failures are ignored because nothing can be done about them. The renames may then become durable
- * only at the next rotation. */
+/* Failures are ignored, because a retry could not help. The renames may then become durable only at
+ * the next rotation. */
 static void retire_now(struct fs *fs, struct fs_file *own_file, const char *directory)
 {
     (void)fs_sync(fs, own_file);

@@ -144,7 +144,7 @@ static struct str make_line(struct logger *logger, const struct content *c, char
     return line_peek(&line);
 }
 
-/* -- writing a line, under lock -- */
+/* -- writing a line: callers hold the lock -- */
 
 static enum err log_line_out(struct logger *logger, enum log_level level, struct str line)
 {

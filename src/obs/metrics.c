@@ -32,7 +32,7 @@ static void add_double(_Atomic uint64_t *bits, double by)
     uint64_t old = atomic_load_explicit(bits, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(bits, &old, bits_of(of_bits(old) + by),
                                                   memory_order_relaxed, memory_order_relaxed)) {
-    } /* terminates: in each round some thread's addition succeeds */
+    } /* the loop ends: in each round some thread succeeds */
 }
 
 void counter_raise_to(struct counter *counter, uint64_t value)
@@ -123,7 +123,7 @@ static size_t value_put(struct str value, char *into)
 }
 
 /* Concatenates the values, each followed by NUL. A NUL inside a value ends the value, because the
- * text format could not show the rest. */
+ * text format could not show the bytes after the NUL. */
 static struct str key_make(const struct metric_family *family, const struct str *values,
                            char key[METRIC_KEY_MAX])
 {

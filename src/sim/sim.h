@@ -49,7 +49,7 @@ struct sim_options {
     void *trace_context;
 };
 enum err sim_open(const struct sim_options *options, struct sim **ret_sim); /* ERR_NOMEM */
-void sim_close(struct sim *sim); /* destroys every process first; NULL is fine */
+void sim_close(struct sim *sim); /* destroys every process first; accepts NULL */
 sim_time sim_now(const struct sim *sim);
 uint64_t sim_events(const struct sim *sim); /* number of events run so far */
 uint64_t sim_hash(const struct sim *sim);   /* hash of everything that happened so far */

@@ -30,8 +30,8 @@ static int64_t wall_in(const struct sim_host *host, uint64_t ahead)
 }
 
 /* Returns the time of blocking calls in this turn, which has not passed in the world yet. The
- * loop's thread sees this time, and the host's next turn starts after it. A job does not see it,
- * because a job runs on another thread. */
+ * loop's thread sees this time, and the host's next turn starts after it. A job does not see this
+ * time, because a job runs on another thread. */
 static uint64_t ahead(const struct sim_host *host)
 {
     return host->in_job ? 0 : host->spent_ns;

@@ -260,7 +260,7 @@ static enum err disk_stat(struct fs *fs, const char *path, struct fs_info *ret_i
     return ERR_OK;
 }
 
-/* Checks a rename in the order in which a kernel checks it. */
+/* Checks a rename in the same order as a kernel. */
 static enum err may_rename(const struct sim_path *from, const struct sim_path *to)
 {
     if (!from->entry) return from->node ? ERR_BUSY : ERR_NOT_FOUND; /* the root cannot be renamed */

@@ -125,7 +125,7 @@ bool place_is_below(const struct sim_path *place, const struct sim_node *node);
 enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode,
                    struct sim_node **ret_node);
 void node_ref(struct sim_node *node);
-void node_unref(struct sim_fs *disk, struct sim_node *node); /* NULL is fine */
+void node_unref(struct sim_fs *disk, struct sim_node *node); /* accepts NULL */
 struct sim_entry *dir_find(const struct sim_node *dir, struct str name);
 enum err names_create(struct sim_fs *disk, struct sim_node *dir, struct str name, enum fs_kind kind,
                       uint32_t mode, struct sim_node **ret_node);

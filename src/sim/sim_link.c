@@ -104,7 +104,7 @@ static void schedule(struct sim_packet *packet)
     arrives = leaves + faults->delay_min_ns + exponential(&sim->net_prng, faults->delay_spread_ns);
     if (prng_chance(&sim->net_prng, faults->reorder_ppm) && faults->reorder_ns_max) {
         arrives += prng_below(&sim->net_prng, faults->reorder_ns_max);
-        link->stats.reordered++; /* the packet may overtake others, and others may overtake it */
+        link->stats.reordered++; /* packets can overtake this packet, and vice versa */
     } else {
         arrives = max_u64(arrives, link->last_arrival.ns);
         link->last_arrival.ns = arrives;

@@ -302,8 +302,8 @@ static void stream_stop(struct stream *base)
     stream->closing = true;
     buf_consume(&stream->pending, stream->pending.len);
     sim_event_cancel(&stream->deadline);
-    /* The sockets of a process that is about to be destroyed stay open. The kernel closes them when
-     * the process is destroyed. */
+    /* The sockets of a process that is about to be destroyed stay open. The kernel closes the
+     * sockets when the process is destroyed. */
     if (stream->socket && sim_host_heard(stream->host)) {
         sim_socket_abandon(stream->socket);
         stream->socket = NULL;

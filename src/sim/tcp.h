@@ -99,7 +99,7 @@ struct sim_socket {
 /* -- sim_tcp.c: calls from the process to the kernel -- */
 enum err sim_socket_dial(struct sim_host *host, struct sim_host *peer, const char *key, bool tls,
                          struct sim_socket **ret_socket);
-void sim_socket_free(struct sim_socket *s); /* sends nothing to the peer; NULL is fine */
+void sim_socket_free(struct sim_socket *s); /* sends nothing to the peer; accepts NULL */
 /* Accepts output that fits into the buffer and returns its size. sim_stream_progress announces room
  * for more output. */
 size_t sim_socket_take(struct sim_socket *s, struct str bytes);

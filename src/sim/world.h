@@ -25,7 +25,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, host_prng; /* separate, so that neither affects the other's values */
+    struct prng net_prng, host_prng; /* separate: hosts do not change the network's values */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
@@ -72,7 +72,7 @@ struct sim_host {
     struct prng cost_prng;
     struct net net;
     struct sim_fs *disk;
-    uint64_t disk_calls_left; /* until disk_death happens; 0: not planned */
+    uint64_t disk_calls_left; /* disk calls until disk_death happens; 0 if not planned */
     enum sim_death disk_death;
     bool powered, loop_open;
     bool paused, frozen;
@@ -161,7 +161,7 @@ struct sim_packet {
 /* Returns NULL without memory; the caller treats that like a lost packet. */
 struct sim_packet *sim_packet_new(struct sim_host *from, struct sim_host *to,
                                   enum sim_packet_kind kind, struct str bytes);
-void sim_packet_free(struct sim_packet *packet); /* NULL is fine */
+void sim_packet_free(struct sim_packet *packet); /* accepts NULL */
 void sim_packet_send(struct sim_packet *own_packet);
 void sim_links_init(struct sim_host *host);
 void sim_links_drop(struct sim *sim); /* frees all packets in flight at the end of the world */
