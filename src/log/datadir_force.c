@@ -5,9 +5,9 @@
  *
  * The other replicas may also have handed out revisions, tokens and epochs that this replica does
  * not know. The META_RECOVER entry after the configuration raises the numbers of every state
- * machine above them. This entry is applied before the replica can lead and serve requests. Both
- * entries are durable before FORMAT.new becomes FORMAT. After an interruption the next run appends
- * both entries again, which only raises the numbers further. */
+ * machine above all of those. This entry is applied before the replica can lead and serve requests.
+ * Both entries are durable before FORMAT.new becomes FORMAT. After an interruption the next run
+ * appends both entries again, which only raises the numbers further. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

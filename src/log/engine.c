@@ -233,7 +233,7 @@ static void candidacy_failed(struct engine *engine)
     set_election_timeout(engine, min_u64(2 * (uint64_t)engine->raft.election_timeout, longest));
 }
 
-/* A candidacy has failed when the next one begins, or when we follow another candidate's term. */
+/* A candidacy has failed when the next begins, or when we follow another candidate's term. */
 static void look_at_candidacy(struct engine *engine, bool timeout)
 {
     const struct raft *raft = &engine->raft;

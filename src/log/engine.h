@@ -139,8 +139,8 @@ enum replica_role engine_role(const struct engine *engine);
 uint64_t engine_term(const struct engine *engine);
 uint64_t engine_commit(const struct engine *engine);
 uint64_t engine_last(const struct engine *engine);
-uint64_t engine_leader(const struct engine *engine); /* id, or 0; becomes 0 after a time-out without
-                                                        contact */
+uint64_t engine_leader(const struct engine *engine); /* id of the leader, or 0; reset after a
+                                                        time-out without contact */
 uint64_t engine_transferee(const struct engine *engine);
 bool engine_installing(const struct engine *engine);
 /* Returns a member's last replicated index, on the leader only; 0 for an unknown id. */

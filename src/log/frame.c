@@ -48,7 +48,7 @@ struct frame_field {
         WHERE(of), .wire = (bytes), .is_flag = true                                                \
     }
 
-/* Fields and limits of each frame kind. After the fields: texts of a hello, entries, a chunk. */
+/* Fields and limits of each frame kind. Texts, entries or a chunk follow the fields. */
 static const struct {
     const char *name;
     struct frame_field fields[10];

@@ -22,7 +22,7 @@ enum {
     META_RECOVER = 2, /* written by force-config at the end of the log */
 };
 void meta_init(struct meta *meta);
-/* Advances the clock. Called for every command entry of any machine, before its apply. */
+/* Advances the clock. Called for every command entry of any machine, before the entry's apply. */
 void meta_advance(struct meta *meta, const struct log_envelope *envelope);
 enum err meta_apply(struct meta *meta, struct str command, struct note *note); /* ERR_PARSE */
 enum err meta_level_command(uint32_t level, struct buf *into);

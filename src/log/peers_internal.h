@@ -136,7 +136,7 @@ struct incoming {
     uint64_t from;
     char from_text[ID_TEXT_CAP];
     bool greeted;        /* the hello was valid and answered; the hello may still be a replay */
-    bool known;          /* the peer used our answer's session, so it is no replay */
+    bool known;          /* the peer used our answer's session, so the hello is no replay */
     uint64_t cluster_id; /* cluster_id, level, name and address are from the hello */
     uint32_t level;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];

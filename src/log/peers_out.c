@@ -10,7 +10,7 @@
 
 static void dial(struct peer_line *line);
 
-/* -- states of a line -- */
+/* -- states of a line, which is one lane to one peer -- */
 
 static struct peers *peers_of(const struct peer_line *line)
 {

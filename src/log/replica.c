@@ -160,7 +160,7 @@ static void on_stop(struct task *task)
 {
     struct replica *replica = CONTAINER_OF(task, struct replica, stop_task);
 
-    /* Nothing this replica would send from now on can be trusted. */
+    /* Closes all connections, because nothing that this replica sends can be trusted. */
     peers_close(replica->peers);
     replica->peers = NULL;
     replica_snapshot_stop(replica);

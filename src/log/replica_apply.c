@@ -129,8 +129,8 @@ static void replica_apply_recover(struct replica *replica, uint64_t index, struc
              log_u64("floor", recovery.floor));
 }
 
-/* A level above what this program understands stops the replica here, not at the first entry that
- * uses the level. Otherwise the replica could lead meanwhile and write such entries. */
+/* A cluster level that this program does not understand stops the replica here, not at the first
+ * entry of that level. Otherwise the replica could become leader and write such entries. */
 static enum err apply_meta(struct replica *replica, uint64_t index,
                            const struct log_envelope *envelope, struct note *note)
 {
@@ -236,7 +236,7 @@ static void replica_apply_old_done(struct replica_job *job)
     struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
     struct replica *replica = job->replica;
 
-    /* Only an install releases segments with unapplied entries. Otherwise a segment is missing. */
+    /* Only a snapshot install may remove unapplied entries. Otherwise a segment is missing. */
     if (job->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
         replica->applied + 1 == old->first)
         job->err = ERR_CORRUPT;

@@ -320,8 +320,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
         return false;
     }
     if (in->state != NONE)
-        return replica_install_refuse(replica, from); /* guard 9: one install at a time; the leader
-                                                repeats */
+        return replica_install_refuse(replica, from); /* guard 9: one install at a time */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
         return replica_install_refuse(replica, from); /* the leader learns our position from

@@ -392,7 +392,7 @@ void replica_apply_hash(struct replica *replica, uint64_t from, const struct fra
  * lost at the next attempt, or never completed. */
 enum err replica_old_open(struct replica_old *old, struct replica *replica,
                           void (*done)(struct replica_job *job));
-/* Accepts a zeroed struct; must not be called while busy. */
+/* Frees the buffers. Accepts a zeroed struct; must not be called while the job is busy. */
 void replica_old_close(struct replica_old *old);
 /* Reads entries that are not in memory, from `first` up to `last` or a few MiB; done() follows.
  * Returns false if there are no such entries, or the bulk thread's queue is full. */

@@ -136,7 +136,7 @@ bool replica_snapshot_is_passing(enum err err)
 /* -- beginning -- */
 
 /* Returns true if entries were applied since the last snapshot. Index 1 does not count, because the
- * engine takes no snapshot there (guard 21). */
+ * engine takes no snapshot at index 1 (guard 21). */
 static bool is_worth_it(const struct replica *replica)
 {
     return replica->applied > max_u64(replica->snapshot.index, 1);
@@ -323,7 +323,7 @@ static void replica_snapshot_settle(struct replica *replica)
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes)
 {
-    /* Transfers of the previous snapshot continue; transfers of older ones are stopped. */
+    /* Transfers of the previous snapshot continue; transfers of older snapshots are stopped. */
     (void)replica_install_sends_older(replica, replica->snapshot.index, true);
     replica->snapshot = *mark;
     replica->snapshot_bytes = bytes;

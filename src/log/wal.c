@@ -269,7 +269,7 @@ enum err wal_open(const struct wal_options *options, bool read_only, wal_found_f
 void wal_close(struct wal *wal)
 {
     if (!wal) return;
-    /* Best effort: without the seal no record covers the last append (invariant 4). */
+    /* Tries to seal, because without a seal no record covers the last append (invariant 4). */
     if (!wal->read_only && !wal->failed) (void)wal_seal(wal, NULL);
     wal_free(wal);
 }

@@ -85,7 +85,7 @@ static inline struct wal_segment *wal_in_use(const struct wal *wal)
 
 /* -- wal_segments.c -- */
 void wal_segment_path(const char *dir, uint64_t sequence, char path[FS_PATH_CAP]);
-uint64_t wal_segment_parse(struct str name); /* 0: not the name of a segment */
+uint64_t wal_segment_parse(struct str name); /* 0 if not the name of a segment */
 enum err wal_use(struct wal *wal, const struct wal_segment *segment); /* ERR_NOMEM */
 /* Ensures that a spare segment exists and that its name is durable. */
 enum err wal_ensure_spare(struct wal *wal, struct note *note);

@@ -436,7 +436,7 @@ enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *con
     buf_init(&r.names, SIZE_MAX / 4);
     enum err err = ERR_OK;
     if (!wal->read_only) err = fs_noted(fs_sweep_temps(wal->fs, wal->dir), "sweep", wal->dir, note);
-    /* A visible name may not be durable: the process may have died before its sync. */
+    /* A visible file name may not be durable, because its writer may have died before the sync. */
     if (!err && !wal->read_only)
         err = fs_noted(fs_sync_dir(wal->fs, wal->dir), "sync", wal->dir, note);
     if (!err) err = list_segments(&r);

@@ -68,7 +68,7 @@ enum err wal_use(struct wal *wal, const struct wal_segment *segment)
 
 static void temp_path(struct wal *wal, char path[FS_PATH_CAP])
 {
-    /* Named like fs_publish's temporary files, so that fs_sweep_temps removes it after a crash. */
+    /* The name is like those of fs_publish, so fs_sweep_temps removes the file after a crash. */
     snprintf(path, FS_PATH_CAP, "%s/.spare.%08" PRIx32 ".tmp", wal->dir,
              (uint32_t)entropy_u64(wal->entropy));
 }
@@ -157,7 +157,7 @@ static enum err grow_in_use(struct wal *wal, struct note *note)
     enum err err = zero_slice(wal, wal->file, segment->size, &segment->size, &written);
     if (!err) return ERR_OK;
     note_set(note, "zero %s/%016" PRIx64 ".seg: %s", wal->dir, segment->sequence, err_text(err));
-    if (written) return wal_fail(wal, err); /* the sync failed: the handle accepts no append */
+    if (written) return wal_fail(wal, err); /* the sync failed, so the handle accepts no append */
     return err;
 }
 

@@ -15,7 +15,7 @@ enum {
     LABEL_KEY_MAX = 317,   /* Kubernetes: a prefix of 253, '/', a name of 63 */
     LABEL_VALUE_MAX = 253, /* Kubernetes allows 63; attributes of providers may be longer */
     LABELS_MAX = 256,      /* of one machine */
-    GROUP_MAX = 1024,      /* namespace, NUL, name; may contain any byte, as on the wire */
+    GROUP_MAX = 1024,      /* bytes of namespace, NUL and name; any byte is allowed */
     ERROR_TEXT_MAX = 4096, /* a machine's last error */
 };
 

@@ -127,7 +127,7 @@ void resource_sum_copy(struct resource_sum *to, const struct resource_sum *from)
  * in *s takes the format of the other operand. */
 void resource_sum_add(struct resource_sum *s, const struct resources *r);
 void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *other);
-/* *s = r x n; n = 0 gives an empty sum. */
+/* Sets *s to r times n; n = 0 gives an empty sum. */
 void resource_sum_scale(struct resource_sum *s, const struct resources *r, uint64_t n);
 void resource_sum_scale_sum(struct resource_sum *s, const struct resource_sum *of, uint64_t n);
 bool resource_sum_is_zero(const struct resource_sum *s);

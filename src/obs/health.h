@@ -45,7 +45,7 @@ enum err health_open(const struct health_options *options, struct health **ret_h
 void health_close(struct health *health); /* NULL is allowed */
 /* Serves the pages. Call it once. Returns errors of http_route; then no page is served. */
 enum err health_serve(struct health *health, struct http_server *server, struct note *note);
-void health_unserve(struct health *health); /* call before the server closes; fine when not
+void health_unserve(struct health *health); /* call before the server closes; no effect if not
                                                served */
 
 /* Adds a named readiness check. The check fails with `reason` until health_check_set makes it

@@ -123,7 +123,7 @@ void logger_close(struct logger *logger); /* reports repeats not reported yet; N
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
 struct logger_stats logger_stats(struct logger *logger);
 /* Reports repeated lines whose second is over, and dropped lines. Called about once a second.
- * Without this call the next line of the same place reports them. */
+ * Without this call, the next line of a log site reports the site's repeats. */
 void logger_tick(struct logger *logger);
 
 /* -- log source: a component, and fields that are added to each of its lines -- */

@@ -283,7 +283,7 @@ void metric_round_end(struct metric_family *family)
 
 /* -- families -- */
 
-/* Checks the constant that describes a metric. Tests of the page read the names. */
+/* Checks the constant that describes a metric. Tests of the metrics page check the names. */
 static bool metric_is_sound(const struct metric_options *options)
 {
     return options->name && options->help && !options->labels[METRIC_LABELS_MAX] &&

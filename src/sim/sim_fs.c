@@ -509,7 +509,7 @@ void sim_fs_close(struct sim_fs *disk)
     sim_fs_reclaim(disk);
     names_sync_all(disk);
     node_unref(disk, disk->root);
-    assert(list_empty(&disk->nodes)); /* the tree held all other nodes */
+    assert(list_empty(&disk->nodes)); /* the tree, freed above, held all nodes */
     free(disk);
 }
 

@@ -22,8 +22,8 @@ enum {
     SIM_FS_NODE_BYTES = 256,          /* cost of a file or directory in addition to its content */
     SIM_FS_DEPTH_MAX = 64,            /* components of a path */
     SIM_FS_HANDLES_MAX = 4096,        /* open files; further opens fail with ERR_FULL */
-    SIM_FS_NAMES_PENDING_MAX = 4096,  /* unsynced name changes; more write back the oldest */
-    SIM_FS_WRITES_PENDING_MAX = 1024, /* unsynced writes per file; more write back the oldest */
+    SIM_FS_NAMES_PENDING_MAX = 4096,  /* unsynced name changes; then the oldest is synced */
+    SIM_FS_WRITES_PENDING_MAX = 1024, /* unsynced writes per file; then the oldest is synced */
 };
 #define SIM_FS_CAPACITY_DEFAULT (1ull << 30)
 
@@ -31,7 +31,7 @@ enum {
 typedef void sim_fs_cost_fn(void *context, uint64_t ns);
 
 struct sim_fs_options {
-    uint64_t capacity; /* bytes of the disk, which also bounds its memory; 0: the default */
+    uint64_t capacity; /* size of the disk in bytes, which also bounds its memory; 0: default */
     /* Chances that a power cut loses or tears an unsynced write. The sum is at most 1,000,000. */
     uint32_t write_lost_per_million;
     uint32_t write_torn_per_million; /* torn at a byte, at a sector, or sector by sector */

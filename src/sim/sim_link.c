@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PACKET_OVERHEAD = 60 }; /* bytes of headers, for the rate */
+enum { PACKET_OVERHEAD = 60 }; /* bytes of headers per packet, which the link's rate counts */
 #define LOOPBACK_NS   10000ull
 #define NS_PER_SECOND (MS_PER_SECOND * NS_PER_MS)
 

@@ -124,7 +124,7 @@ static void emit(struct sim_socket *s, enum sim_packet_kind kind, uint64_t seque
     struct sim_packet *packet =
         sim_packet_new(s->host, s->peer, kind, kind == SIM_SYN ? str_from(s->key) : bytes);
 
-    if (!packet) return; /* treated as lost; the timer resends it */
+    if (!packet) return; /* no memory: as if lost; the timer resends the packet */
     packet->connection = s->connection;
     packet->side = !s->side;
     packet->tls = s->tls;
@@ -334,9 +334,9 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
 {
     uint64_t acked = packet->ack - s->unacked;
 
-    /* an old packet, or an invalid number */
+    /* Ignores an old packet or an invalid number. */
     if (packet->ack < s->unacked || packet->ack > s->sent) return;
-    /* the peer is alive but has no room */
+    /* The peer is alive but has no room, so the connection must not time out. */
     if (data_end(s) > s->window_end) s->waiting_since = SIM_NEVER;
     if (packet->ack + packet->window > s->window_end) s->window_end = packet->ack + packet->window;
     if (acked) {

@@ -87,7 +87,7 @@ struct sim_socket {
     struct sim_event timer;
 
     struct buf in;
-    struct list early; /* packets received ahead of their turn, by number */
+    struct list early; /* packets received too early, sorted by number */
     uint64_t expected;
     bool fin_received;
 
@@ -103,8 +103,8 @@ void sim_socket_free(struct sim_socket *s); /* sends nothing to the peer; accept
 /* Accepts output that fits into the buffer and returns its size. sim_stream_progress announces room
  * for more output. */
 size_t sim_socket_take(struct sim_socket *s, struct str bytes);
-void sim_socket_push(struct sim_socket *s);             /* sends the packets that may be sent */
-void sim_socket_end(struct sim_socket *s);              /* sends the end after all output */
+void sim_socket_push(struct sim_socket *s);             /* sends packets as the window allows */
+void sim_socket_end(struct sim_socket *s);              /* ends the stream after all output */
 void sim_socket_read(struct sim_socket *s, size_t len); /* `len` bytes of `in` were delivered */
 /* Closes the process's handle. Accepted output is still sent. If received data was not read, a
  * reset is sent instead. */
