@@ -120,7 +120,7 @@ struct replica_limits {            /* 0 selects the default in the field's comme
     uint64_t snapshot_every_ms;    /* default 30,000; time between checks if a snapshot is due */
     uint64_t snapshot_chunk_bytes; /* default 256 KiB per turn */
     uint32_t trailing_entries; /* default 4,096; entries before a snapshot, for slow followers */
-    uint32_t hash_every;       /* default 4,096; state hashes are compared at its multiples */
+    uint32_t hash_every;       /* default 4,096; entries between comparisons of state hashes */
     size_t peer_queue_bytes;   /* default 32 MiB of frames for one peer; more are dropped */
 };
 enum replica_role { REPLICA_FOLLOWER, REPLICA_CANDIDATE, REPLICA_LEADER };

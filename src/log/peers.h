@@ -93,10 +93,10 @@ size_t peers_queued(const struct peers *peers, uint64_t to); /* bytes in the pee
 bool peers_connected(const struct peers *peers, uint64_t to);
 /* Returns the address of a connected peer, or "" without a connection. */
 const char *peers_met_at(const struct peers *peers, uint64_t to);
-/* Sends the first begin->bytes bytes of a file over the bulk lane, read in chunks on `worker`. Ends
- * with on_snap_sent. The file must stay readable until on_snap_sent, and the worker must not be
- * closed before peers_close or on_snap_sent. ERR_BUSY (already sending to this peer), ERR_NOT_FOUND
- * (no such peer), ERR_NOMEM. */
+/* Sends the first begin->bytes bytes of a file over the bulk lane, read in chunks on `worker`.
+ * Calls on_snap_sent at the end. The file must stay readable until on_snap_sent, and the worker
+ * must not be closed before peers_close or on_snap_sent. ERR_BUSY (already sending to this peer),
+ * ERR_NOT_FOUND (no such peer), ERR_NOMEM. */
 enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_snap_begin *begin,
                          const char *path, struct loop_worker *worker);
 /* Stops sending the file. on_snap_sent follows with ERR_CANCELLED. */

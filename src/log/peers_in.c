@@ -150,7 +150,7 @@ static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
     taken = c->lane == LANE_BULK ? peers->events.on_snap(peers->events.owner, c->from, &given)
                                  : peers->events.on_frame(peers->events.owner, c->from, &given);
     peers->calling = false;
-    if (c->unwanted) { /* not earlier, because a hang-up may call the owner again */
+    if (c->unwanted) { /* checked last, because a hang-up may call the owner again */
         peer_in_hang_up(c);
         return ERR_CANCELLED;
     }

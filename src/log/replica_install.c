@@ -418,7 +418,7 @@ bool replica_install_busy(const struct replica *replica)
     return replica->installs && replica->installs->state != NONE;
 }
 
-/* -- from bytes to state -- */
+/* -- from received bytes to restored state -- */
 
 /* Resets the state. The bulk thread must have finished. */
 static void replica_install_forget(struct replica_installs *in)

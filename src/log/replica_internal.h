@@ -30,8 +30,8 @@
  *     err = engine_x(r->engine, replica_now(r), ..., &effects);
  *     replica_effects(r, err, &effects);
  *
- * replica_effects stops the replica on any error that the caller did not handle before. It never
- * calls its callers' files: it only queues work for disk, peers, apply and install.
+ * replica_effects stops the replica on any error that the caller did not handle before. This
+ * function never calls its callers' files, but queues work for disk, peers, apply and install.
  *
  * After replica_fail the replica is stopped: may_step stays false, and pumps return at once.
  * Functions with a parameter `owner`, a struct replica, are events of peers and then do nothing. */
@@ -332,8 +332,8 @@ void replica_disk_vote(struct replica *replica, struct vote vote);
 /* Handles the replacement of all entries from index `from` on. */
 void replica_disk_replaced(struct replica *replica, uint64_t from);
 /* Empties the log in memory, which continues after `index`: calls entries_reset and forgets entries
- * queued for the disk. The caller then sends wal_reset to the disk worker, whose jobs run in order,
- * and adds no entry before it is done. The engine returns no entry before engine_installed. */
+ * queued for the disk. The caller then sends wal_reset to the disk worker, whose jobs run in order.
+ * The engine returns no entry before engine_installed, so wal_reset is done first. */
 void replica_disk_reset(struct replica *replica, uint64_t index);
 /* Frees segments without live entries. Call it after a compaction (entries_forget_to). */
 void replica_disk_release(struct replica *replica);

@@ -91,7 +91,7 @@ bool machine_state_keeps_stamp(enum machine_state state);
 enum machine_edge {
     EDGE_REFUSED,  /* a transition into or out of Unspecified, or to the same state */
     EDGE_DRIVEN,   /* one of our transitions, see the diagram above */
-    EDGE_OBSERVED, /* by the provider (host lost, repaired, ...), or by us with a lost reply */
+    EDGE_OBSERVED, /* caused by the provider (host lost, repaired), or by us with a lost reply */
     EDGE_FOREIGN,  /* accepted, but not caused by us: another program acts on the machine */
 };
 enum machine_edge machine_edge(enum machine_state from, enum machine_state to);

@@ -17,7 +17,7 @@
  *
  * An absent dimension is zero everywhere. No amount is ever negative. The index of a dimension
  * depends on the order in which names were first seen, so no decision and no output may depend on
- * it: walk dimensions->by_name where the order is visible. */
+ * the index: walk dimensions->by_name where the order is visible. */
 #ifndef MODEL_RESOURCE_H
 #define MODEL_RESOURCE_H
 #include "base/arena.h"

@@ -114,7 +114,7 @@ enum err metrics_on_write(struct metrics *metrics, metrics_collect_fn *fn, void 
 void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *context);
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
-/* Appends the whole text. Any thread. On ERR_FULL and ERR_NOMEM `into` is unchanged. */
+/* Appends the text of all metrics. Any thread. On ERR_FULL and ERR_NOMEM `into` is unchanged. */
 enum err metrics_write(struct metrics *metrics, struct buf *into);
 
 /* Adds process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,

@@ -100,7 +100,7 @@ struct sim_host_options {
  * world. ERR_INVALID, ERR_EXISTS (name), ERR_FULL, ERR_NOMEM. */
 enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
                       struct sim_host **ret_host);
-/* Returns the host's io, valid for the life of the host. Each death replaces the objects in it. */
+/* Returns the host's io, valid for the host's life. A process's death replaces the io's objects. */
 struct io *sim_host_io(struct sim_host *host);
 struct sim_fs *sim_host_disk(struct sim_host *host); /* to set the disk's fault options */
 
@@ -124,7 +124,7 @@ enum sim_death {
  * not be called inside a turn. Returns the result of start(). */
 enum err sim_host_start(struct sim_host *host, const struct sim_process_ops *ops, void *context);
 enum err sim_host_restart(struct sim_host *host); /* uses the last ops and context */
-void sim_host_stop(struct sim_host *host);        /* calls ops->stop in a turn; then wait or kill */
+void sim_host_stop(struct sim_host *host);        /* calls ops->stop in a turn; does not wait */
 /* Kills the process, if there is one. If called inside a turn of the host (for example in a disk
  * hook), the turn continues, but its further actions have no effect. */
 void sim_host_die(struct sim_host *host, enum sim_death death);
@@ -146,5 +146,5 @@ bool sim_host_paused(const struct sim_host *host);
 void sim_host_clock_rate(struct sim_host *host, int32_t ppm);
 /* Moves only the wall clock. The monotonic clock never jumps and never runs backwards. */
 void sim_host_clock_step(struct sim_host *host, int64_t ms);
-int64_t sim_host_wall_error_ms(const struct sim_host *host); /* error against the world's time */
+int64_t sim_host_wall_error_ms(const struct sim_host *host); /* difference from the world's time */
 #endif

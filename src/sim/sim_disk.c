@@ -22,7 +22,7 @@ static bool disk_admits(void *context)
 static void disk_charge(void *context, uint64_t ns)
 {
     struct sim_host *host = context;
-    if (host->turning || host->in_job) host->spent_ns += ns; /* else no turn or job waits */
+    if (host->turning || host->in_job) host->spent_ns += ns; /* else nothing waits for the disk */
 }
 
 enum err sim_disk_open(struct sim_host *host)

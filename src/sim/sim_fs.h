@@ -68,7 +68,7 @@ struct sim_fs;
  * ERR_INVALID, ERR_NOMEM. */
 enum err sim_fs_open(const struct sim_fs_options *options, struct prng *prng,
                      struct sim_fs **ret_disk);
-/* Frees everything, including open handles and locks. NULL is fine. */
+/* Frees everything, including open handles and locks. Accepts NULL. */
 void sim_fs_close(struct sim_fs *disk);
 struct fs *sim_fs_fs(struct sim_fs *disk);
 /* Changes the options from now on, to repair a disk, to fill it (a capacity below the used bytes),

@@ -6,7 +6,7 @@
 
 #include "sim/sim_fs_int.h"
 
-enum { SHRINK_FROM = 64 * 1024 }; /* bytes; to shrink a smaller content is not worth a copy */
+enum { SHRINK_FROM = 64 * 1024 }; /* bytes; shrinking a smaller content is not worth a copy */
 
 void data_init(struct sim_node *node)
 {

@@ -14,7 +14,7 @@
  *                window fills and stream_write returns ERR_FULL; finally the sender gives up, while
  *                the receiver keeps a half-open connection without traffic;
  *   clogging     holds all packets until the clog ends, then delivers them in one burst;
- *   rate         spreads a burst: a packet leaves when the previous one has left.
+ *   rate         spreads a burst: a packet leaves when the previous packet has left.
  * Without `reorder` a link is first in, first out. A host's link to itself has no faults. */
 #ifndef SIM_SIM_LINK_H
 #define SIM_SIM_LINK_H

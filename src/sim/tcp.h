@@ -5,7 +5,7 @@
  * A socket is the kernel's part: numbered bytes, acknowledgements, timers. A socket outlives the
  * process's handle (accepted output is still sent after a close) and is lost in a power cut. A
  * stream is the process's handle: callbacks, pause, and output that the kernel has not accepted
- * yet. Kernel code never calls back; it marks the stream ready for the next turn of the process. */
+ * yet. Kernel code never calls back, but marks the stream ready for the process's next turn. */
 #ifndef SIM_TCP_H
 #define SIM_TCP_H
 #include "base/buf.h"
