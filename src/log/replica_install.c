@@ -11,7 +11,7 @@
  *                                             name        machines filled
  *
  *   1. The file is renamed durably. From here on a restart finds the new snapshot and a log that
- *      does not join it, and discards that log (replica.c).
+ *      does not continue the snapshot, and discards that log (replica.c).
  *   2. The log is reset to continue after the snapshot, while the machines are filled.
  *   3. When the log and the machines are ready, the engine is notified and acknowledges.
  *

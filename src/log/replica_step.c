@@ -50,7 +50,7 @@ static enum err replica_step_take_entries(struct replica *replica,
     return err;
 }
 
-/* Called after every step that may have changed the role. Other files only move list items here. */
+/* Called after every step that may have changed the role. The callees only move list items. */
 static void note_role(struct replica *replica)
 {
     enum replica_role role = engine_role(replica->engine);

@@ -109,7 +109,7 @@ struct sim_process_ops {
     /* Called in a turn of the host's loop. If it fails, it must close everything that it opened. */
     enum err (*start)(struct io *io, void *context, void **ret_state);
     void (*stop)(void *state);    /* asks the process to end; called in a turn; may be NULL */
-    void (*destroy)(void *state); /* see the top of this file */
+    void (*destroy)(void *state); /* frees the state; the top of this file has the rules */
 };
 /* Called in start() of a process with threads (sim/threads), which must end by themselves. After
  * its death the timers fire one after another, without time passing, until none is left. */

@@ -42,7 +42,8 @@ struct sim_stream {
     struct stream base;
     struct list link, unsent; /* link: in host.streams; unsent: in host.unsent */
     struct sim_host *host;
-    struct sim_socket *socket;     /* NULL: never had a socket, or the process closed it */
+    struct sim_socket *socket;     /* NULL if no socket was made, or the process closed the
+                                      socket */
     struct sim_listener *listener; /* the listener that counts the stream as open */
     struct stream_events events;
     void *owner;
