@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes FORMAT, which names a directory's replica and cluster, and small files of the
- * same syntax. A change writes a new file, which is durable when the call returns. Blocks. */
+/* Reads and writes FORMAT, the file with the ids of a directory's replica and cluster, and small
+ * files of the same syntax. A change writes a new file, durable when the call returns. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
     struct datadir datadir;
     uint64_t check = 0;
     if (!str_starts(rest, STR("muster-data "))) return ERR_CORRUPT;
-    if (!str_starts(rest, first)) { /* another number: unknown format; other text: damage */
+    if (!str_starts(rest, first)) { /* another number is an unknown format, other text is damage */
         size_t end = str_find(text, '\n'), from = sizeof "muster-data " - 1;
         uint64_t number;
         bool numbered =
@@ -138,7 +138,7 @@ enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
 {
     enum err err = datadir_read_file(fs, dir, name, ret_datadir, note);
 
-    /* The writer may have died before the name was durable, and the caller relies on the file. */
+    /* Syncs the directory, because the file's writer may have died before the name was durable. */
     return err ? err : datadir_sync(fs, dir, note);
 }
 
@@ -189,7 +189,7 @@ uint64_t datadir_draw_id(struct entropy *entropy)
     return id;
 }
 
-/* Reads FORMAT.new, if it exists. ERR_NOT_READY if another tool wrote it. */
+/* Reads FORMAT.new, if it exists. Returns ERR_NOT_READY if a different tool wrote the file. */
 static enum err interrupted(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
                             struct datadir *ret_next, struct note *note)
 {
@@ -222,7 +222,7 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
     if (err) found = *next;
-    /* Write also an existing file again, because its writer may have died before it was durable. */
+    /* Writes even an existing file again, because its writer may have died before a sync. */
     err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
     if (!err) *ret_next = found;
     return err;
@@ -242,7 +242,7 @@ static enum err room_check(struct fs *fs, const char *dir, const char *name, str
                            struct note *note)
 {
     enum err err = read_judged(fs, dir, name, judge_room, &want, note);
-    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err; /* every directory was made with this file */
+    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err; /* every data directory has this file */
 }
 
 enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,
@@ -261,7 +261,7 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
     }
     if (!err) err = room_check(fs, dir, "log/FORMAT", STR("muster-log 1\n"), note);
     if (!err) err = room_check(fs, dir, "snap/FORMAT", STR("muster-snap 1\n"), note);
-    /* The vote was made with the directory. Without it this replica has forgotten its votes. */
+    /* A new directory always has a vote file. Without VOTE the replica has forgotten its votes. */
     if (!err) err = datadir_has(fs, dir, "log/VOTE", &has_vote, note);
     if (err) return err;
     if (!has_vote) return note_fail(note, ERR_CORRUPT, "%s/log/VOTE: is missing", dir);

@@ -25,34 +25,34 @@
 #include "log/engine.h"
 
 struct datadir {                     /* the content of FORMAT */
-    uint64_t replica_id, cluster_id; /* cluster_id 0: made to join a cluster, has not joined yet */
+    uint64_t replica_id, cluster_id; /* cluster_id is 0 until the replica has joined a cluster */
 };
 struct datadir_format_options {
     struct fs *fs;
     struct entropy *entropy;
-    const char *dir; /* created if absent; ERR_EXISTS if it holds files of a replica */
-    /* Bootstrap: the founding voters, including this replica. List and cluster id are the same on
-     * each founder. Writes term 1 and a configuration at index 1. NULL: the directory is empty and
-     * made to join a cluster. A founder with id 0 means this replica, whose identity is drawn here;
-     * allowed only for a single founder. */
+    const char *dir; /* created if absent; ERR_EXISTS if it already holds a replica */
+    /* The founding voters of a bootstrap, including this replica. NULL makes an empty directory
+     * that joins a cluster later. All founders use the same list and cluster id. With founders, the
+     * log begins with term 1 and a configuration at index 1. A single founder may have id 0, which
+     * means this replica, whose identity is drawn here. */
     const struct members *founders;
-    uint64_t cluster_id; /* 0 with founders: random; several founders need the same id */
+    uint64_t cluster_id; /* with founders, 0 draws an id; several founders must share one id */
     uint64_t replica_id; /* 0: drawn at random */
 };
-/* Crash-safe: a half-made directory is ERR_NOT_FOUND, and the next call makes it anew. */
+/* A half-made directory reads as ERR_NOT_FOUND, and the next datadir_format makes it anew. */
 enum err datadir_format(const struct datadir_format_options *options, struct datadir *ret_datadir,
                         struct note *note);
-/* ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION (unknown format), ERR_NOT_READY (an offline tool was
- * interrupted: run the tool again). */
+/* Reads FORMAT. Returns ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION (unknown format) or ERR_NOT_READY
+ * (an offline tool was interrupted and must be run again). */
 enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,
                       struct note *note);
-/* Stores the cluster id that a joiner learns from the first replica that contacts it. Written once.
- * ERR_CONFLICT: the replica belongs to another cluster. The caller holds the directory's lock. */
+/* Stores the cluster id that a joiner learns from the first replica that contacts it. ERR_CONFLICT
+ * if another cluster id is stored. The caller holds the directory's lock. */
 enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint64_t unique,
                        struct note *note);
 
-/* Small files beside FORMAT with the same syntax. Write replaces the file, durably if ERR_OK. Read
- * returns ERR_NOT_FOUND, ERR_CORRUPT or ERR_VERSION. Remove accepts a missing file. */
+/* Small files beside FORMAT with the same syntax. A write replaces the file, durably if ERR_OK. A
+ * read returns ERR_NOT_FOUND, ERR_CORRUPT or ERR_VERSION. A missing file can be removed. */
 #define DATADIR_BOOTSTRAP "BOOTSTRAP"
 #define DATADIR_PROMISE   "PROMISE"
 #define DATADIR_CONFLICT  "CONFLICT"
@@ -66,8 +66,8 @@ struct datadir datadir_draw(struct entropy *entropy); /* draws both identities *
 /* Whether the log continues the newest snapshot. */
 enum datadir_join {
     DATADIR_JOINS,
-    DATADIR_STALE, /* the log is shorter than the snapshot or differs from its history, because an
-                      install was cut short; the log is discarded, as the install would have done */
+    DATADIR_STALE, /* an interrupted snapshot install left a log that is too short or has another
+                      history; the caller must discard the log */
     DATADIR_GAP,   /* entries between snapshot and log are missing */
 };
 /* `first` and `last` are the indexes of the log's entries. For an empty log, `first` is the next
@@ -77,33 +77,33 @@ enum datadir_join datadir_join(const struct snapshot_mark *mark, uint64_t first,
                                uint64_t term_at_mark);
 
 /* -- offline tools; each tool takes the directory's lock -- */
-/* Verifies FORMAT, the vote, every record, every snapshot chunk, and that log and snapshot join.
- * Appends one line per finding to `report`, then a summary. Changes nothing. ERR_OK; ERR_CORRUPT if
- * anything is wrong; ERR_BUSY while a process uses the directory. */
+/* Verifies FORMAT, the vote, every record, every snapshot chunk, and that the log continues the
+ * snapshot. Appends one line per finding to `report`, then a summary. Changes nothing. Returns
+ * ERR_CORRUPT for any finding, ERR_BUSY while a process uses the directory. */
 enum err datadir_check(struct fs *fs, const char *dir, struct buf *report, struct note *note);
-/* For the permanent loss of a majority: makes this replica the only voter, under a new cluster
- * identity, so that the lost replicas are refused if they return. State and log stay. The lost
- * majority may have committed entries and handed out numbers that this replica does not know.
- * Therefore the term, and by a META_RECOVER entry at the end of the log every number of the state
- * machines, rise above everything that may have been used (base/recovery.h). */
+/* Makes this replica the only voter, after the permanent loss of a majority. State and log stay.
+ * The cluster gets a new identity, so that the lost replicas are refused if they return. The lost
+ * majority may have committed entries and handed out revisions and tokens that this replica does
+ * not know. Therefore the new term is above every term that may have been used. A META_RECOVER
+ * entry raises the numbers of all state machines in the same way (base/recovery.h). */
 struct datadir_force {
     struct fs *fs;
     struct entropy *entropy;
     const char *dir;
-    const char *address; /* NULL: keep the address of the configuration */
+    const char *address; /* NULL keeps the address of the configuration */
     uint64_t wall_ms;    /* current time; 0: unknown */
 };
 enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,
                               struct note *note);
-/* For a damaged replica, or a replica of a cluster that was restored or forced since. Moves log and
+/* Repairs a damaged replica, or a replica whose cluster was restored or forced. Moves log and
  * snapshots to DIR/damaged-<old id>/ and draws a new identity without a cluster, so that the
  * replica can be added to any cluster. */
 enum err datadir_rejoin(struct fs *fs, struct entropy *entropy, const char *dir,
                         struct datadir *ret_old, struct datadir *ret_new, struct note *note);
-/* Makes a replica from a backup. The old content of the directory is removed once the new state is
- * durable beside it. The replica is the only voter of a new cluster; replica and cluster get new
- * identities, so that neither old members nor old votes count for it. An interrupted restore leaves
- * the old directory, or a directory that answers ERR_NOT_READY until a restore has completed. */
+/* Makes a replica from a backup, as the only voter of a new cluster. Replica and cluster get new
+ * identities, so that old members and old votes do not count. The directory's old content is
+ * removed after the new state is durable. An interrupted restore leaves the old directory, or a
+ * directory that answers ERR_NOT_READY until a restore completes. */
 enum { DATADIR_SECTION_BYTES_MAX = 1 << 20 };
 #define DATADIR_SECTIONS_END UINT32_MAX
 struct datadir_restore {
@@ -114,8 +114,8 @@ struct datadir_restore {
     uint64_t index, term; /* last entry that the state contains; index 0 is ERR_INVALID */
     uint64_t clock_ns;
     uint32_t level;
-    /* Appends the next bytes of the state, at most DATADIR_SECTION_BYTES_MAX. Sections come in
-     * ascending order of machine id; DATADIR_SECTIONS_END ends the state. */
+    /* Appends at most DATADIR_SECTION_BYTES_MAX bytes of the state to `into`. *ret_section is a
+     * machine id that never decreases; DATADIR_SECTIONS_END ends the state. */
     enum err (*next)(void *owner, uint32_t *ret_section, struct buf *into, struct note *note);
     void *owner;
 };

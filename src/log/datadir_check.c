@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verifies a data directory offline: all parts, even if one is bad. Each finding is one line. */
+/* Verifies all parts of a data directory offline, even if one is bad. Each finding is a line. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct check {
     struct datadir_scan scan;
     bool log_read; /* the scan has results */
     uint64_t findings;
-    enum err err; /* failure of the report or of the disk: the check is incomplete */
+    enum err err; /* the report or the disk failed, so the check is incomplete */
 };
 
 /* Writes one line. Returns 1, so that callers can count findings. */
@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static unsigned say(struct check *check, c
     return 1;
 }
 
-/* An error of the directory's content is a finding. An error of the machine ends the check. */
+/* Returns true without an error. Bad content is a finding; any other error ends the check. */
 static bool passed(struct check *check, enum err err, const struct note *note)
 {
     if (!err) return true;
@@ -136,7 +136,7 @@ static enum err check_locked(struct check *check, struct note *note)
         return err;
     }
     bool known = passed(check, err, &own);
-    if (!known) /* the directory's parts may still be readable */
+    if (!known) /* the file FORMAT itself may still be readable */
         known = datadir_read_file(check->fs, check->dir, DATADIR_FORMAT, &check->datadir, &own) ==
                 ERR_OK;
     if (known)
@@ -144,7 +144,7 @@ static enum err check_locked(struct check *check, struct note *note)
             check->datadir.cluster_id);
     datadir_scan_init(&check->scan, check->datadir.replica_id);
     own.text[0] = '\0';
-    /* A bad newest snapshot is reported below, with all others. */
+    /* check_snapshots reports every bad snapshot, so this error is ignored. */
     (void)datadir_scan_snapshot(&check->scan, check->fs, check->dir, &own);
     if (known) check_log(check);
     check_vote(check);

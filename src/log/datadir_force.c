@@ -4,10 +4,10 @@
  * are lost, so a person must request this.
  *
  * The other replicas may also have handed out revisions, tokens and epochs that this replica does
- * not know. The META_RECOVER entry after the configuration raises every machine above them. It is
- * applied before the replica leads, so before it serves requests. Both entries are durable before
- * FORMAT.new becomes FORMAT. After an interruption the next run appends both entries again, which
- * only raises the numbers further. */
+ * not know. The META_RECOVER entry after the configuration raises the numbers of every state
+ * machine above all of those. This entry is applied before the replica can lead and serve requests.
+ * Both entries are durable before FORMAT.new becomes FORMAT. After an interruption the next run
+ * appends both entries again, which only raises the numbers further. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static enum err alone(struct datadir_force_work *work, uint64_t self)
     return err;
 }
 
-/* Reads everything and changes nothing, so that impossible requests fail first. */
+/* Reads the directory and changes nothing, so that an impossible request fails early. */
 static enum err datadir_force_check(struct datadir_force_work *work, uint64_t self)
 {
     const struct datadir_force *force = work->force;
@@ -97,7 +97,7 @@ static enum err append_alone(struct datadir_force_work *work, struct wal *wal,
         last_term = mark->term;
     }
     /* The new term is above any term in use, because shards and workers ignore terms below the last
-     * one they heard. The vote for ourselves in the new term is durable before the entry. */
+     * known term. The vote for ourselves in the new term is durable before the entry. */
     vote.term = recovery_above(max_u64(vote.term, last_term), recovery_floor(work->force->wall_ms));
     vote.candidate = work->next.replica_id;
     if (!err) err = vote_write(vote_file, vote, work->note);

@@ -9,9 +9,9 @@
  *     datadir_restore.c make a replica from a backup
  *     datadir_scan.c    compare the content of log and snapshot
  *
- * FORMAT.new is the intent record of a change in several steps. It holds the next FORMAT, is
- * durable before the first step, and is renamed to FORMAT by the last step. Without FORMAT it means
- * a half-made directory, beside FORMAT an interrupted offline tool. */
+ * FORMAT.new is the intent record of a change in several steps. FORMAT.new holds the next FORMAT,
+ * is durable before the first step, and is renamed to FORMAT by the last step. FORMAT.new alone
+ * means a half-made directory. FORMAT.new beside FORMAT means an interrupted offline tool. */
 #ifndef LOG_DATADIR_INTERNAL_H
 #define LOG_DATADIR_INTERNAL_H
 #include "log/datadir.h"
@@ -27,22 +27,22 @@ size_t datadir_text(const struct datadir *datadir,
                     char text[DATADIR_TEXT_CAP]);                     /* returns the length */
 enum err datadir_parse(struct str text, struct datadir *ret_datadir); /* ERR_CORRUPT, ERR_VERSION */
 
-/* Reads FORMAT or FORMAT.new. ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION. */
+/* Reads FORMAT or FORMAT.new. Returns ERR_NOT_FOUND, ERR_CORRUPT or ERR_VERSION. */
 enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
 enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
                             const struct datadir *datadir, uint64_t unique, struct note *note);
-/* ERR_NOT_READY: a restore was interrupted. No other tool may run until a restore completes. */
+/* Returns ERR_NOT_READY after an interrupted restore: another restore must complete first. */
 enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note);
-/* The last step of a change: renames FORMAT.new to FORMAT, durably. */
+/* Makes the last step of a change: renames FORMAT.new to FORMAT, durably. */
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
-/* Creates log/ and snap/ with their FORMAT lines. Existing ones are kept. */
+/* Creates log/ and snap/ with their FORMAT lines. Existing directories are kept. */
 enum err datadir_make_subdirs(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
-/* These functions note what failed and for which path. */
+/* These functions write the failed operation and its path to `note`. */
 enum err datadir_sync(struct fs *fs, const char *dir, struct note *note);
 enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note); /* removes temporaries */
 enum err datadir_make(struct fs *fs, const char *dir, struct note *note);
-/* Removes a file or an empty directory; a missing one is fine. Durable only after datadir_sync. */
+/* Removes a file or an empty directory, if it exists. Durable only after datadir_sync. */
 enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
 enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
                      struct note *note);
@@ -56,10 +56,10 @@ static inline struct wal_options datadir_wal(struct fs *fs, struct entropy *entr
                                 .cluster_id = datadir->cluster_id,
                                 .replica_id = datadir->replica_id};
 }
-/* Removes every file of log/ or snap/; a missing directory is fine. */
+/* Removes every file of log/ or snap/, if the directory exists. */
 enum err datadir_empty_subdir(struct fs *fs, const char *dir, const char *name, struct note *note);
-/* Content of a new log: no entries, and a vote in term `term` for no candidate. With a
- * configuration, that configuration is the entry at index 1. */
+/* The content of a new log: a vote in term `term` for no candidate, and no entries. A
+ * configuration, if given, becomes the entry at index 1. */
 struct datadir_first {
     struct fs *fs;
     struct entropy *entropy;
@@ -69,9 +69,10 @@ struct datadir_first {
     struct str configuration;
 };
 enum err datadir_write_first(const struct datadir_first *first, struct note *note);
-/* Begins an offline tool's change: reads FORMAT.new if the same tool was interrupted, else writes
- * `next`. FORMAT.new is durable either way. ERR_NOT_READY: a different tool was interrupted (a
- * rejoin changes the identity, force-config does not). datadir_may_begin only checks. */
+/* Begins an offline tool's change and makes FORMAT.new durable. Reads FORMAT.new if the same tool
+ * was interrupted, else writes `next` to FORMAT.new. Returns ERR_NOT_READY if another tool was
+ * interrupted: a rejoin changes the identity, force-config does not. datadir_may_begin only
+ * checks. */
 enum err datadir_may_begin(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
                            struct note *note);
 enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now,
@@ -81,16 +82,16 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
 /* -- comparison of log and snapshot -- */
 struct datadir_scan {
     struct snap_head snapshot; /* mark.index 0: no snapshot */
-    uint64_t first, last;      /* indexes of the log's entries; 0: the log is empty */
+    uint64_t first, last;      /* indexes of the log's entries; 0 if the log is empty */
     uint64_t last_term;
-    uint64_t term_at_snapshot; /* term of the log entry at the snapshot's index; 0: no such entry */
-    uint64_t term_back;        /* index of an entry with a lower term than the one before; 0 */
-    uint64_t self;             /* the replica whose address is searched */
-    struct buf addresses;      /* struct datadir_address, in order of index */
+    uint64_t term_at_snapshot; /* term of the log entry at the snapshot's index, or 0 */
+    uint64_t term_back;        /* index of an entry whose term is below the term before it, or 0 */
+    uint64_t self;             /* id of the replica whose addresses are collected */
+    struct buf addresses;      /* struct datadir_address, sorted by index */
 };
 struct datadir_address {
     uint64_t index;
-    char address[REPLICA_ADDRESS_MAX + 1]; /* "": the configuration does not contain `self` */
+    char address[REPLICA_ADDRESS_MAX + 1]; /* empty if the configuration lacks `self` */
 };
 void datadir_scan_init(struct datadir_scan *scan, uint64_t self);
 void datadir_scan_deinit(struct datadir_scan *scan);

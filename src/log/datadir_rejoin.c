@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives a damaged replica a new identity and moves its log and snapshots aside, because a replica
- * that lost acknowledged data must not vote under the old identity (rule R1). The replica belongs
- * to no cluster until a cluster adds it: after a restore or a force-config the cluster at its
- * addresses has a new identity. */
+/* Gives a damaged replica a new identity and moves its log and snapshots to another directory. A
+ * replica that lost acknowledged data must not vote under its old identity (rule R1). The replica
+ * has no cluster id until a cluster adds it, because a restore or force-config gives a cluster a
+ * new id. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "log/datadir_internal.h"
 
-/* Moves log/ or snap/ aside, durably. If the target exists, an earlier run moved the directory, and
- * the one at the old place is the new, empty one. */
+/* Moves log/ or snap/ into `aside`, durably. If the target exists, an earlier run has already moved
+ * the directory, and the directory at the source path is new and empty. */
 static enum err put_aside(struct fs *fs, const char *dir, const char *aside, const char *name,
                           struct note *note)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a replica from a backup. It is the only voter, under a new identity of a new cluster, with
- * a snapshot, an empty log after the snapshot, and the snapshot's term.
+/* Makes a replica from a backup. The replica is the only voter, under a new identity of a new
+ * cluster. It has a snapshot, an empty log after the snapshot, and the snapshot's term.
  *
- * Everything is built in restoring/, beside the old content, and is durable before RESTORE is
- * written. From then on the old content is given up: it is removed, the new directories and FORMAT
- * are moved in, and RESTORE is removed last. A crash therefore leaves either the complete old
- * directory, or a directory whose RESTORE file prevents any start. Running the restore again starts
- * from the beginning. */
+ * The new content is built in restoring/, beside the old content, and is durable before the file
+ * RESTORE is written. After RESTORE exists, the old content is removed, the new directories and
+ * FORMAT are moved in, and RESTORE is removed last. A crash therefore leaves either the complete
+ * old directory, or a directory whose RESTORE file prevents any start. Running the restore again
+ * starts from the beginning. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 enum { DATADIR_RESTORE_FILE_MODE = 0600 };
 #define STAGE "restoring"
-/* Upper bounds, far above any real cluster: near 2^64 the log could not continue for long. */
+/* Limit of a restored index or term. Real values are far lower; near 2^64 a log soon runs out. */
 #define INDEX_MAX ((uint64_t)1 << 62)
 
 struct datadir_restore_work {
@@ -44,7 +44,7 @@ static enum err remove_room(struct datadir_restore_work *work, const char *dir, 
     return err ? err : remove_one(work, dir, name);
 }
 
-/* Removes what an earlier run left in restoring/. */
+/* Removes files that an earlier run left in restoring/. */
 static enum err clear_stage(struct datadir_restore_work *work)
 {
     struct fs *fs = work->restore->fs;

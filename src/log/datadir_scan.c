@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads log and newest snapshot together: last index and term, whether they join, and the address
- * of this replica. Entries that a later record replaced do not count. */
+/* Reads log and newest snapshot: last index and term, addresses of this replica, and whether the
+ * log continues the snapshot. Entries that a later record replaced do not count. */
 #include <string.h>
 
 #include "log/datadir_internal.h"
@@ -80,7 +80,7 @@ enum datadir_join datadir_join(const struct snapshot_mark *mark, uint64_t first,
 {
     assert(first <= last + 1);
     if (first > mark->index + 1) return DATADIR_GAP;
-    /* Directly after the snapshot, or the log is complete. */
+    /* A log that begins directly after the snapshot, or contains its last entry, continues it. */
     if (first == mark->index + 1) return DATADIR_JOINS;
     return last >= mark->index && term_at_mark == mark->term ? DATADIR_JOINS : DATADIR_STALE;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each call runs one or a few steps of the library, with guards before and after each step, and
- * returns one set of effects.
+/* Runs the Raft library. Each call runs one or a few steps of the library, with guards before and
+ * after each step, and returns one set of effects.
  *
- * Ownership (docs/raft-guards.md has the table): bytes of entries always belong to the caller. The
- * library frees the "batch" that contains them; it gets the address of `no_batch`, and our
- * allocator ignores a free of that address. Configurations are allocated for each event and then
- * belong to the library.
+ * Ownership (table in docs/raft-guards.md): the bytes of entries always belong to the caller. The
+ * library frees the "batch" that contains the entries. The engine passes the address of `no_batch`
+ * as the batch, and our allocator ignores a free of that address. Configurations are allocated for
+ * each event and then belong to the library.
  *
- * Out of memory: the library frees twice, forgets, or continues as if nothing had failed (defect
- * 22). Therefore no step sees a failed allocation: a reserve is used instead, and the call then
- * returns ERR_NOMEM, which ends the process. */
+ * Out of memory: after a failed allocation the library frees memory twice, loses state, or
+ * continues as if nothing had failed (defect 22). Therefore no step sees a failed allocation. A
+ * reserve is used instead, and the call then returns ERR_NOMEM, which ends the process. */
 #include "log/engine.h"
 
 #include <stdlib.h>
@@ -18,14 +18,14 @@
 #include "log/guards.h"
 
 enum {
-    /* A new leader sends to every member twice, then the barrier once more. */
+    /* A new leader sends each member two messages, then one with its barrier entry. */
     MESSAGES_MAX = 4 * REPLICA_MEMBERS_MAX + 4,
-    /* More than any step needs: a few configurations, messages, or a table of terms of double size.
+    /* Larger than any step's allocations: a few configurations, messages, or a doubled term table.
      * The reserve is never written to, so it uses no resident memory. */
     ENGINE_RESERVE_BYTES = 1 << 20,
-    /* The election time-out doubles after each failed candidacy, up to four times the configured
-     * time-out, and up to this limit unless the configured one is higher. The actual time-out is
-     * random, up to twice as long. */
+    /* The election time-out doubles after each failed candidacy, up to ELECTION_FACTOR_MAX times
+     * the configured value. ELECTION_MAX_MS is a second bound, unless the configured value is
+     * higher. The actual time-out is random, between one and two times this value. */
     ELECTION_FACTOR_MAX = 4,
     ELECTION_MAX_MS = 1000,
 };
@@ -48,7 +48,7 @@ struct engine {
     mono_time now;
     bool begun;
     uint64_t commit;      /* index up to which entries may be applied */
-    uint32_t election_ms; /* configured value; the library's grows with failed candidacies */
+    uint32_t election_ms; /* configured value; failed candidacies lengthen the library's time-out */
     struct shape reported;
     struct heard heard[REPLICA_MEMBERS_MAX]; /* leader: last response of each member */
     size_t heard_count;
@@ -62,17 +62,17 @@ struct engine {
     struct raft_entry barrier;
     struct raft_entry *given; /* entries passed to the library */
     size_t given_cap;
-    void *reserve; /* NULL: used up, the engine has failed */
+    void *reserve; /* NULL after its use; the engine has then failed */
 };
 
-static const struct guards_step plain; /* not a vote, not a leader's message, not a time-out */
+static const struct guards_step plain; /* for a step without vote, leader's message or time-out */
 
 /* -- memory -- */
 
 static char no_batch;
 static _Thread_local struct engine *stepping; /* the engine whose step runs on this thread */
 
-/* True: the reserve was released, so try the allocation again. */
+/* Returns true if the reserve was released, so that the caller tries the allocation again. */
 static bool use_reserve(const void *got)
 {
     if (got || !stepping || !stepping->reserve) {
@@ -101,7 +101,7 @@ static void *heap_calloc(void *, size_t count, size_t size)
 static void *heap_realloc(void *, void *memory, size_t size)
 {
     void *grown = realloc(memory, size);
-    if (grown) return grown; /* on failure `memory` is still allocated */
+    if (grown) return grown; /* if realloc fails, `memory` stays allocated */
     return use_reserve(grown) ? realloc(memory, size) : NULL;
 }
 static void *heap_aligned_alloc(void *, size_t alignment, size_t size)
@@ -192,8 +192,7 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
         free(engine);
         return err_of(rv);
     }
-    engine->raft.tracer =
-        NULL; /* NULL: an environment variable could make a logger write to stderr */
+    engine->raft.tracer = NULL; /* an environment variable could make a logger write to stderr */
     raft_seed(&engine->raft, options->seed);
     raft_set_election_timeout(&engine->raft, options->election_ms);
     raft_set_heartbeat_timeout(&engine->raft, options->heartbeat_ms);
@@ -219,8 +218,8 @@ void engine_close(struct engine *engine)
 
 /* -- back-off of elections -- */
 
-/* A vote that arrives when its candidate is already in the next term elects nobody. Replicas that
- * respond slowly would repeat this for ever, so each failed candidacy makes the next one longer. */
+/* A vote that arrives after its candidate has moved to the next term elects nobody. Slow replicas
+ * could repeat this for ever, so each failed candidacy makes the next candidacy longer. */
 static void set_election_timeout(struct engine *engine, uint64_t ms)
 {
     if (engine->raft.election_timeout != ms) raft_set_election_timeout(&engine->raft, (unsigned)ms);
@@ -234,7 +233,7 @@ static void candidacy_failed(struct engine *engine)
     set_election_timeout(engine, min_u64(2 * (uint64_t)engine->raft.election_timeout, longest));
 }
 
-/* A candidacy has failed when the next one begins, or when we follow another candidate's term. */
+/* A candidacy has failed when the next begins, or when we follow another candidate's term. */
 static void look_at_candidacy(struct engine *engine, bool timeout)
 {
     const struct raft *raft = &engine->raft;
@@ -246,8 +245,8 @@ static void look_at_candidacy(struct engine *engine, bool timeout)
         candidacy_failed(engine);
 }
 
-/* Resets the time-out when a leader is heard. A leader also checks for its majority at the
- * configured interval. */
+/* Resets the time-out when a leader is known. A leader also checks for its majority at this
+ * interval. */
 static void election_over(struct engine *engine)
 {
     set_election_timeout(engine, engine->election_ms);
@@ -301,7 +300,7 @@ static enum err engine_step(struct engine *engine, struct raft_event *event,
     rv = raft_step(&engine->raft, event, &update);
     stepping = NULL;
     if (rv) return err_of(rv);
-    if (!engine->reserve) err = ERR_NOMEM; /* the effects must not be used, but results are kept */
+    if (!engine->reserve) err = ERR_NOMEM; /* the caller ignores the effects */
     if (update.flags & (RAFT_UPDATE_CURRENT_TERM | RAFT_UPDATE_VOTED_FOR))
         engine->flags |= ENGINE_VOTE;
     if (update.flags & (RAFT_UPDATE_ENTRIES)) engine_take_entries(engine, &update);
@@ -347,8 +346,8 @@ static void engine_give(struct raft_entry *to, const struct entry *entries, size
         };
 }
 
-/* A new leader needs an entry of its own term, to learn the commit index, for reads and for
- * changes. The library appends one only if its log is longer than its commit index. */
+/* Appends a barrier, because a new leader needs an entry of its own term for the commit index, for
+ * reads and for changes. The library does so only if its log is longer than its commit index. */
 static enum err ensure_barrier(struct engine *engine)
 {
     struct raft_event event = {.type = RAFT_SUBMIT};
@@ -407,7 +406,7 @@ static enum err call_end(struct engine *engine, enum err err, struct engine_effe
 
 /* -- events -- */
 
-/* The newest configuration among the start entries; count 0: none. ERR_CORRUPT: not a valid log. */
+/* Returns the newest configuration of the start entries (count 0: none). ERR_CORRUPT: a bad log. */
 static enum err newest_members(const struct engine_start *start, struct members *ret_members)
 {
     uint64_t last = start->start_index + start->entry_count - 1;
@@ -473,7 +472,7 @@ enum err engine_begin(struct engine *engine, mono_time now, const struct engine_
     event.start.n_entries = (unsigned)start->entry_count;
     engine->begun = true;
     err = engine_step(engine, &event, &plain);
-    if (!err || !engine->reserve) raft_free(entries); /* the library frees them when a step fails */
+    if (!err || !engine->reserve) raft_free(entries); /* a failed step frees `entries` */
     return call_end(engine, err, ret_effects);
 }
 
@@ -490,8 +489,8 @@ enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effe
     return call_end(engine, err, ret_effects);
 }
 
-/* Rejects input that a correct peer never sends, and that the library would assert on or, in
- * Debian's build, not notice. */
+/* Returns false for a message that no correct peer sends. On such input the library would fail an
+ * assertion or, in Debian's build, use the input. */
 static bool sound_leader(const struct engine *engine, uint64_t from, uint64_t term)
 {
     return from && from != engine->raft.id && term &&
@@ -550,7 +549,7 @@ static enum err receive_part(struct engine *engine, uint64_t from,
     if (guards_settles_change(&engine->raft, part)) err = settle_change(engine);
     if (err) return err;
     message.append_entries = *part;
-    engine->message_count = 0; /* the last response covers the earlier ones */
+    engine->message_count = 0; /* the last response covers the earlier responses */
     return engine_step(engine, &event, &what);
 }
 
@@ -578,7 +577,7 @@ enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t fr
     engine_give(engine->given, append->entries, append->entry_count, 0);
     rest.entries = engine->given;
     rest.entries += guards_trim_append(&engine->raft, &rest);
-    while (!err && more) { /* ends: every part but the last takes at least one entry */
+    while (!err && more) { /* the loop ends: each part but the last has an entry */
         struct raft_append_entries part = rest;
         uint64_t last;
         part.n_entries = guards_part(rest.entries, rest.n_entries);
@@ -609,7 +608,7 @@ static void hear(struct engine *engine, uint64_t id)
 
     if (!is_member(engine, id)) return;
     while (at < engine->heard_count && heard[at].id != id) at++;
-    if (at == REPLICA_MEMBERS_MAX) /* all slots used: one of these members was removed */
+    if (at == REPLICA_MEMBERS_MAX) /* all slots are used, so one has a removed member */
         for (at = 0; is_member(engine, heard[at].id);) at++;
     if (at == engine->heard_count) engine->heard_count++;
     heard[at] = (struct heard){.id = id, .at = engine->now};
@@ -713,7 +712,7 @@ enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
 
     assert(engine->begun);
     call_begin(engine, now);
-    /* An install dropped the log that contained these entries. */
+    /* A snapshot install dropped the log that contained these entries. */
     if (engine->raft.snapshot.installing || index <= engine->raft.last_stored)
         return call_end(engine, ERR_OK, ret_effects);
     assert(index <= guards_last_index(&engine->raft));

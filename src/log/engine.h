@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Raft engine behind its guards: an event in, effects out. No clock, no disk, no network.
+/* The Raft engine behind its guards. Each call takes an event and returns effects. No clock, disk
+ * or network.
  *
  * Only this module calls raft_step(). libraft 0.22.1 alone is neither safe nor live. Every defect
- * has a guard in guards.c, which is applied here on the way in and on the way out, so callers need
- * not know about the defects. Everything the engine returns is valid until the next call with a
- * non-const engine. Entry bytes are never copied here: they belong to the caller and must stay
- * valid while the effects are used.
+ * has a guard in guards.c. The engine applies the guards to input and output, so callers need not
+ * know the defects. Effects are valid until the next call with a non-const engine. Entry bytes are
+ * never copied here: they belong to the caller and must stay valid while the effects are used.
  *
  * For each call the driver must keep this order: (1) when ENGINE_VOTE is set, make term and vote
  * durable, and neither step nor send before that; (2) queue the snapshot or the entries for the
  * disk; (3) send the messages; (4) apply up to engine_commit(), with engine_configuration() for
  * each applied ENTRY_CHANGE. Only engine_persisted and engine_installed produce acknowledgements,
- * so a message may leave before its entries are on disk. */
+ * so a message may be sent before its entries are on disk. */
 #ifndef LOG_ENGINE_H
 #define LOG_ENGINE_H
 #include <raft.h>
@@ -29,8 +29,8 @@ struct engine_options {
     uint32_t in_flight_entries; /* limit per follower */
     uint32_t seed;              /* must differ between replicas */
 };
-/* A configuration in our own terms. The order of members is kept, because the engine's progress
- * array uses the same order. */
+/* A member of a configuration. The order of members is kept, because the engine's progress array
+ * uses the same order. */
 struct member {
     uint64_t id;
     enum member_role role;
@@ -48,8 +48,8 @@ struct snapshot_mark { /* what the engine must know about a snapshot */
 struct engine_start {
     uint64_t term, vote;                  /* the last values reported in engine_effects */
     const struct snapshot_mark *snapshot; /* NULL: none */
-    uint64_t start_index;                 /* index of entries[0]; last index + 1 without entries */
-    const struct entry *entries;          /* bytes are read for ENTRY_CHANGE only */
+    uint64_t start_index;                 /* index of entries[0]; without entries, the next index */
+    const struct entry *entries;          /* only the bytes of ENTRY_CHANGE are read */
     size_t entry_count;
 };
 
@@ -63,32 +63,32 @@ enum engine_flag {
 };
 struct engine_effects {
     uint32_t flags;
-    uint64_t term, vote;    /* with ENGINE_VOTE; the vote comes from the engine or from guard 15 */
-    uint64_t entries_index; /* with ENGINE_ENTRIES: index of the first entry, at most last + 1; if
-                               it is lower, the log from this index on is replaced */
+    uint64_t term, vote;    /* valid with ENGINE_VOTE; made by the engine or by guard 15 */
+    uint64_t entries_index; /* with ENGINE_ENTRIES: index of the first entry. An index <= last
+                               replaces the log from this index on */
     const struct raft_entry *entries;
     size_t entry_count;
     struct snapshot_mark install; /* with ENGINE_INSTALL: the snapshot announced by engine_offer */
-    /* With ENGINE_MESSAGES. server_id is the receiver; server_address is unused. An append contains
-     * prev_log_index and n_entries; the driver adds the entries, and the content of an install. */
+    /* Valid with ENGINE_MESSAGES. server_id is the receiver; server_address is unused. An append
+     * has prev_log_index and n_entries only; the driver adds entries and snapshot content. */
     const struct raft_message *messages;
     size_t message_count;
 };
 
 /* ERR_NOMEM only. */
 enum err engine_open(const struct engine_options *options, struct engine **ret_engine);
-void engine_close(struct engine *engine); /* NULL is fine */
+void engine_close(struct engine *engine); /* accepts NULL */
 
 /* -- events. `now` never decreases. ERR_NOMEM, ERR_INTERNAL and ERR_CORRUPT (a peer's log differs
  * from ours below the commit index) are fatal: the process ends and must not call the engine again.
  * After any other error listed below, the engine is unchanged. -- */
-/* The first call, exactly once. ERR_CORRUPT also for a log without a configuration at its start. A
- * single voter becomes leader at once, in a new term (guard 17), with effects like other calls. */
+/* Starts the engine, once. ERR_CORRUPT also for a log that begins without a configuration. A single
+ * voter becomes leader at once, in a new term (guard 17), so this call has effects too. */
 enum err engine_begin(struct engine *engine, mono_time now, const struct engine_start *start,
                       struct engine_effects *ret_effects);
 enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effects *ret_effects);
-/* Passes on the entries of a received append. ret_effects->entries points to the caller's bytes.
- * ERR_INVALID: a correct peer never sends this append; close the connection. */
+/* Passes a received append to the engine. ret_effects->entries points to the caller's bytes.
+ * ERR_INVALID: no correct peer sends this append, so close the connection. */
 struct engine_append {
     uint64_t term, prev_index, prev_term, commit;
     const struct entry *entries;
@@ -97,38 +97,38 @@ struct engine_append {
 enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t from,
                                const struct engine_append *append,
                                struct engine_effects *ret_effects);
-/* Passes on any other message: results, votes, timeout-now. server_id is the sender. */
+/* Passes any other message to the engine: result, vote, timeout-now. server_id is the sender. */
 enum err engine_receive(struct engine *engine, mono_time now, const struct raft_message *message,
                         struct engine_effects *ret_effects);
-/* A whole, verified snapshot of a peer is on our disk under a temporary name. If the effects
- * contain ENGINE_INSTALL, rename the file, drop the log up to the snapshot, then call
- * engine_installed. Otherwise the snapshot is not needed: remove the file. ERR_INVALID. */
+/* Reports to the engine that a peer's whole, verified snapshot is on our disk under a temporary
+ * name. If the effects contain ENGINE_INSTALL, rename the file, drop the log up to the snapshot,
+ * then call engine_installed. Otherwise remove the file. ERR_INVALID: a bad snapshot or sender. */
 enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint64_t term,
                       const struct snapshot_mark *mark, struct engine_effects *ret_effects);
 enum err engine_installed(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           struct engine_effects *ret_effects);
-/* All entries up to `index` are durable. Entries that were replaced after they were queued do not
- * count: the driver reports only the newest generation. */
+/* Reports to the engine that all entries up to `index` are durable. The driver must not report
+ * entries that were replaced after they were queued. */
 enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
                           struct engine_effects *ret_effects);
-/* A snapshot that this replica took is durable. Drops entries up to the snapshot's index minus
- * `trailing`. ERR_CONFLICT: an install or a newer snapshot came first, or the snapshot is at index
- * 1 (guard 21); remove the file. */
+/* Reports to the engine that a snapshot of this replica is durable. Drops entries up to the
+ * snapshot's index minus `trailing`. Returns ERR_CONFLICT if an install or a newer snapshot came
+ * first, or if the snapshot is at index 1 (guard 21). The caller then removes the file. */
 enum err engine_compacted(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           uint32_t trailing, struct engine_effects *ret_effects);
-/* The entry at `index` was applied and is a configuration. */
+/* Reports to the engine that the configuration entry at `index` was applied. */
 enum err engine_configuration(struct engine *engine, mono_time now, uint64_t index,
                               struct str bytes, struct engine_effects *ret_effects);
-/* Leader: appends entries. *ret_first is the index of the first one. ERR_NOT_LEADER; ERR_NOT_READY
- * (leadership transfer in progress); ERR_BUSY (a configuration change is not applied yet).
- * `entries` are either commands and barriers, or a single ENTRY_CHANGE (guard 11), else
- * ERR_INVALID. The engine itself appends the barrier of a new leader: the barrier is always in the
- * effects of the call that made this replica leader, and is the first entry of the term. */
+/* Appends entries as leader. *ret_first is the index of the first entry. `entries` are commands and
+ * barriers, or a single ENTRY_CHANGE (guard 11), else ERR_INVALID. Other errors: ERR_NOT_LEADER,
+ * ERR_NOT_READY (leadership transfer in progress), ERR_BUSY (a configuration change is not applied
+ * yet). The engine itself appends a new leader's barrier, which is the first entry of the term. The
+ * call that made this replica leader returns the barrier in its effects. */
 enum err engine_submit(struct engine *engine, mono_time now, const struct entry *entries,
                        size_t count, uint64_t *ret_first, struct engine_effects *ret_effects);
-/* Transfers leadership to the voter `to`, or to any voter if `to` is 0. ERR_NOT_LEADER, ERR_BUSY (a
- * transfer is in progress), ERR_NOT_FOUND (no such voter), ERR_INVALID (this replica). The attempt
- * ends by itself after one election time-out. */
+/* Transfers leadership to the voter `to`, or to any voter if `to` is 0. Returns ERR_NOT_LEADER,
+ * ERR_BUSY (another transfer is in progress), ERR_NOT_FOUND (no such voter) or ERR_INVALID (`to` is
+ * this replica). The transfer ends after one election time-out at the latest. */
 enum err engine_transfer(struct engine *engine, mono_time now, uint64_t to,
                          struct engine_effects *ret_effects);
 
@@ -139,15 +139,15 @@ enum replica_role engine_role(const struct engine *engine);
 uint64_t engine_term(const struct engine *engine);
 uint64_t engine_commit(const struct engine *engine);
 uint64_t engine_last(const struct engine *engine);
-uint64_t engine_leader(const struct engine *engine); /* id, or 0; reset after a time-out without
-                                                        contact */
+uint64_t engine_leader(const struct engine *engine); /* id of the leader, or 0; reset after a
+                                                        time-out without contact */
 uint64_t engine_transferee(const struct engine *engine);
 bool engine_installing(const struct engine *engine);
-/* Last replicated index; leader only; 0: unknown id. */
+/* Returns a member's last replicated index, on the leader only; 0 for an unknown id. */
 uint64_t engine_match(const struct engine *engine, uint64_t id);
-/* Last response; leader only; 0: never. */
+/* Returns when a member last responded, on the leader only; 0 for never. */
 mono_time engine_heard(const struct engine *engine, uint64_t id);
-/* The newest configuration. Also the index of its entry if the entry is not committed, else 0. */
+/* Returns the newest configuration. *ret_uncommitted is its index while uncommitted, else 0. */
 void engine_members(const struct engine *engine, struct members *ret_members,
                     uint64_t *ret_uncommitted);
 uint64_t engine_members_committed(const struct engine *engine, struct members *ret_members);

@@ -50,7 +50,6 @@ enum err members_encode(const struct members *members, struct buf *into)
     return err;
 }
 
-/* Decodes one member from the front of *rest. */
 static enum err take_member(struct str *rest, struct members *members)
 {
     struct member *member = &members->at[members->count];

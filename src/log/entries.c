@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries with bytes in memory are always the newest ones, from `cached_first` on, because bytes
- * are dropped from the oldest entries first. */
+/* Keeps the log in memory. The newest entries have bytes in memory, from `cached_first` on, because
+ * bytes are dropped from the oldest entries first. */
 #include "log/entries.h"
 
 #include <stdlib.h>
@@ -22,8 +22,8 @@ struct entry_slot {
     char *bytes; /* NULL: not in memory, or the entry has no bytes */
     uint64_t term;
     uint64_t end;             /* bytes on disk of all entries up to and including this entry */
-    uint32_t sequence;        /* number of the segment; 0 with offset 0: no place yet */
-    uint32_t offset;          /* position in the segment, after its head, so never 0 */
+    uint32_t sequence;        /* number of the segment; valid if offset is not 0 */
+    uint32_t offset;          /* position in the segment, after its head; 0 if not on disk yet */
     uint32_t length_and_kind; /* the kind is in the bits from KIND_SHIFT on */
 };
 struct slots {
@@ -56,7 +56,7 @@ static struct entry_slot *slots_at(const struct slots *slots, uint64_t index)
     return &slots->blocks[number / BLOCK_SLOTS][number % BLOCK_SLOTS];
 }
 
-/* Makes room for `index`, which exists or is the next index. Does not clear the slot. */
+/* Allocates the slot of `index`, which exists or is the next index. Does not clear the slot. */
 static enum err slots_reserve(struct slots *slots, uint64_t index)
 {
     uint64_t block = (index - slots->base) / BLOCK_SLOTS;
@@ -94,11 +94,11 @@ static void slots_forget(struct slots *slots, uint64_t first)
 
 struct entries {
     struct slots slots;
-    uint64_t first, last;  /* last + 1 == first: the log is empty */
+    uint64_t first, last;  /* if the log is empty, last + 1 == first */
     uint64_t cached_first; /* between first and last + 1 */
     size_t cached_bytes, cache_bytes;
     uint64_t end_before; /* `end` of the entry before `first` */
-    bool fresh;          /* empty since creation: the first entry found sets the start */
+    bool fresh;          /* empty since creation, so the first entry read sets `first` */
 };
 
 static struct entry_slot *slot_at(const struct entries *e, uint64_t index)
@@ -214,8 +214,8 @@ static enum err push(struct entries *e, const struct entry *entry, const struct 
     return ERR_OK;
 }
 
-/* Makes `index` the next index to append. If an allocation then fails, the replaced entries are
- * gone anyway, so the caller stops the replica. */
+/* Makes `index` the next index to append. If a later allocation fails, the dropped entries are
+ * lost, so the caller stops the replica. */
 static void replace_from(struct entries *e, uint64_t index)
 {
     if (index <= e->last) drop_from(e, index);
@@ -238,9 +238,9 @@ enum err entries_found(void *context, const struct wal_found *found)
         return ERR_OK;
     }
     if (entry->index == 0 || found->place.sequence > UINT32_MAX) return ERR_CORRUPT;
-    /* The oldest remaining segment may begin with entries that were replaced later, and the
-     * replacements may begin before its first entry, because older segments were released. The log
-     * then begins at the first replacement. */
+    /* The oldest segment may begin with entries that were replaced later. The replacements may
+     * begin at a lower index than the segment, because older segments were released. The log then
+     * begins at the first replacement. */
     if (entries->fresh || entry->index < entries->first) {
         restart(entries, entry->index - 1);
     } else if (entry->index > entries->last + 1)
@@ -259,7 +259,7 @@ void entries_placed(struct entries *entries, uint64_t index, const struct wal_pl
 
     assert(index <= entries->last);
     assert(place->offset != 0);
-    assert(place->sequence <= UINT32_MAX); /* with segments of 1 MiB: more than any disk has */
+    assert(place->sequence <= UINT32_MAX); /* 2^32 segments of 1 MiB exceed any disk */
     if (index < entries->first) return;    /* compacted during the write */
     slot = slot_at(entries, index);
     assert(place->size == record_size(slot_length(slot)));
@@ -321,7 +321,7 @@ void entries_trim(struct entries *entries, uint64_t durable_applied)
     while (entries->cached_bytes > entries->cache_bytes &&
            entries->cached_first <= min_u64(durable_applied, entries->last)) {
         struct entry_slot *slot = slot_at(entries, entries->cached_first);
-        if (!slot->offset) return; /* no place yet: the bytes are nowhere else */
+        if (!slot->offset) return; /* not on disk yet: memory has the only copy */
         uncache(entries, slot);
         entries->cached_first++;
     }

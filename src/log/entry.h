@@ -4,7 +4,7 @@
 #define LOG_ENTRY_H
 #include "base/str.h"
 
-/* The numbers equal the engine's, and are used on disk and in frames. */
+/* The values equal those of the Raft library, and are used on disk and in network frames. */
 enum entry_kind {
     ENTRY_COMMAND = 1, /* an envelope (log/envelope.h) */
     ENTRY_BARRIER = 2, /* written by a new leader; no bytes */

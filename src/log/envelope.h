@@ -10,7 +10,7 @@
 #include "base/note.h"
 
 enum {
-    ENVELOPE_MACHINE_META = 0, /* machine 0, of the log itself: cluster level, clock */
+    ENVELOPE_MACHINE_META = 0, /* state machine 0 belongs to the log: cluster level, clock */
     ENVELOPE_FORMAT = 1,
     ENVELOPE_HEAD = 40,
 };
@@ -22,6 +22,6 @@ struct log_envelope {
 enum err envelope_append(const struct log_envelope *envelope,
                          struct buf *into); /* ERR_FULL, ERR_NOMEM */
 size_t envelope_size(const struct log_envelope *envelope);
-/* Returns views into `bytes`. ERR_PARSE, ERR_VERSION, with a note. */
+/* Returns views into `bytes`. After ERR_PARSE or ERR_VERSION, `note` has the reason. */
 enum err envelope_parse(struct str bytes, struct log_envelope *ret_envelope, struct note *note);
 #endif

@@ -48,7 +48,7 @@ struct frame_field {
         WHERE(of), .wire = (bytes), .is_flag = true                                                \
     }
 
-/* After the fields come the other bytes: the texts of a hello, entries, a chunk. */
+/* Fields and limits of each frame kind. Texts, entries or a chunk follow the fields. */
 static const struct {
     const char *name;
     struct frame_field fields[10];
@@ -268,7 +268,7 @@ void frame_seal(struct frame_link *link, struct buf *into, size_t start)
 
 /* -- reading -- */
 
-/* Decodes a payload whose length covers the fixed part. `bad`: a value no correct sender writes. */
+/* Decodes a payload that contains at least its fields. `bad` is set for an invalid value. */
 struct frame_reader {
     const char *at;
     size_t left;
@@ -301,7 +301,7 @@ static void take_fields(struct frame_reader *r, struct peer_frame *frame)
     }
 }
 
-/* True if the text may be shown in log lines and used as a C string. */
+/* Returns true if the text may be shown in log lines and used as a C string. */
 static bool is_plain(struct str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -313,8 +313,8 @@ static enum err read_hello(struct frame_reader *r, struct frame_hello *hello, st
 {
     size_t name_len = hello->name.len, address_len = hello->address.len;
 
-    if (hello->protocol != FRAME_PROTOCOL) { /* other protocols may have other fields after this
-                                                one */
+    if (hello->protocol != FRAME_PROTOCOL) { /* a different protocol may change the fields after
+                                                `protocol` */
         return note_fail(note, ERR_VERSION, "the peer speaks protocol %u, we speak %u",
                          hello->protocol, FRAME_PROTOCOL);
     }
@@ -390,7 +390,7 @@ static enum err read_payload(struct frame_reader *r, struct peer_frame *frame, s
     return ERR_OK;
 }
 
-/* Checks everything that is visible in the head. */
+/* Checks all fields of a frame's head. */
 static enum err check_head(const struct frame_link *link, const char *head, struct note *note)
 {
     uint32_t length = load_le32(head + FRAME_AT_LENGTH), kind = load_le32(head + FRAME_AT_KIND);

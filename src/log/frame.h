@@ -22,19 +22,19 @@ enum {
     FRAME_PROTOCOL = 1,           /* version in the hello */
     FRAME_CHUNK_MAX = 256 << 10,  /* payload of a snapshot chunk */
     FRAME_ENTRIES_MAX = 8192,     /* entries in one append */
-    FRAME_APPEND_BYTES = 1 << 20, /* target size of an append; a larger entry goes alone */
+    FRAME_APPEND_BYTES = 1 << 20, /* target size of an append; a larger entry is sent alone */
 };
 enum peer_frame_kind {
-    FRAME_HELLO = 1, /* first frame of each side of a connection, unsalted */
+    FRAME_HELLO = 1, /* first frame of each side; its checksums are not salted */
     FRAME_APPEND,
     FRAME_APPEND_RESULT,
     FRAME_VOTE,
     FRAME_VOTE_RESULT,
     FRAME_TIMEOUT_NOW,
-    FRAME_READ_ROUND, /* the leader asks whether the peer still accepts it as leader of this term */
+    FRAME_READ_ROUND, /* the leader asks whether the peer still accepts the leader's term */
     FRAME_READ_ANSWER,
     FRAME_HASH,       /* state hash at one index */
-    FRAME_SNAP_BEGIN, /* bulk lane: size, index and term of a snapshot, leader's term */
+    FRAME_SNAP_BEGIN, /* starts a snapshot on the bulk lane: size, index, terms */
     FRAME_SNAP_CHUNK,
     FRAME_SNAP_END,
     FRAME_BEAT, /* keep-alive, both directions of both lanes */
@@ -44,8 +44,8 @@ enum frame_lane { LANE_CONTROL = 1, LANE_BULK = 2 };
 struct frame_hello {
     uint32_t protocol;
     enum frame_lane lane;
-    uint64_t cluster_id, from, to; /* `to`: expected receiver; a wiped replica has another id */
-    uint64_t nonce;                /* this side's half of the session */
+    uint64_t cluster_id, from, to; /* `to` detects a wiped replica, whose id is new */
+    uint64_t nonce;                /* this side's input to the session number */
     uint32_t level;                /* highest cluster level the sender understands */
     struct str name, address;      /* label of the sender, and where the sender can be reached */
 };
@@ -57,7 +57,7 @@ struct frame_hash {
     uint64_t index, term, hash;
 };
 struct frame_snap_begin {
-    uint64_t term, index, index_term, bytes, id; /* id: new for each snapshot transfer */
+    uint64_t term, index, index_term, bytes, id; /* each snapshot transfer has a new id */
 };
 struct frame_snap_chunk {
     uint64_t id, offset;
@@ -91,26 +91,25 @@ struct frame_link {
     uint64_t session; /* 0 during the exchange of hellos */
     uint64_t number;  /* number of the last frame */
 };
-/* Appends a whole frame. After an error `into` and the link are unchanged. ERR_TOO_LARGE, ERR_FULL,
- * ERR_NOMEM. An APPEND is written with the encoded bytes of its `entries`, as returned by
- * frame_take. */
+/* Appends a whole frame. Returns ERR_TOO_LARGE, ERR_FULL or ERR_NOMEM, and then leaves `into` and
+ * the link unchanged. For an APPEND, `entries` holds encoded bytes, as returned by frame_take. */
 enum err frame_append(struct frame_link *link, const struct peer_frame *frame, struct buf *into);
-/* Writes an APPEND whose entries are not contiguous. frame_begin_append writes the head and the
- * fixed part, each frame_add_entry adds and counts an entry, and frame_seal fills in length, number
- * and checksums. `start` is the offset of the frame in `into`; truncate `into` to it to give up
- * before the seal. frame_add_entry: ERR_TOO_LARGE past FRAME_MAX or FRAME_ENTRIES_MAX, ERR_FULL,
- * ERR_NOMEM; the frame is then unchanged. */
+/* These functions write an APPEND whose entries are not contiguous. frame_begin_append writes the
+ * head and the fixed part, and sets *ret_start to the frame's offset in `into`. Each
+ * frame_add_entry adds and counts an entry, or returns ERR_TOO_LARGE (FRAME_MAX,
+ * FRAME_ENTRIES_MAX), ERR_FULL or ERR_NOMEM and changes nothing. frame_seal fills in length, number
+ * and checksums. To give up before frame_seal, truncate `into` to the frame's offset. */
 enum err frame_begin_append(const struct peer_frame *frame, struct buf *into, size_t *ret_start);
 enum err frame_add_entry(const struct entry *entry, struct buf *into, size_t start);
 void frame_seal(struct frame_link *link, struct buf *into, size_t start);
-/* Decodes the frame at the start of `bytes` and returns views into `bytes`. ERR_OK sets *ret_size.
- * ERR_NOT_READY: more bytes are needed. ERR_TOO_LARGE, ERR_CORRUPT (checksum, number, session),
- * ERR_PARSE (payload), ERR_VERSION: close the connection. The link advances only with ERR_OK. */
+/* Decodes the frame at the start of `bytes` and returns views into `bytes`. ERR_OK sets *ret_size
+ * and advances the link. ERR_NOT_READY asks for more bytes. After ERR_TOO_LARGE, ERR_CORRUPT
+ * (checksum, number, session), ERR_PARSE (payload) or ERR_VERSION, close the connection. */
 enum err frame_take(struct frame_link *link, struct str bytes, struct peer_frame *ret_frame,
                     size_t *ret_size, struct note *note);
-/* After ERR_NOT_READY: how many bytes the next frame_take needs. */
+/* Returns how many bytes the next frame_take needs, after ERR_NOT_READY. */
 size_t frame_wanted(struct str bytes);
-/* Iterates over the entries of an APPEND that frame_take has checked. False at the end. */
+/* Returns the next entry of an APPEND that frame_take has checked. False after the last entry. */
 bool frame_next_entry(struct peer_frame *frame, struct entry *ret_entry);
 uint64_t frame_session(uint64_t dialer_nonce, uint64_t listener_nonce); /* never 0 */
 const char *frame_kind_name(enum peer_frame_kind kind);                 /* "append" */

@@ -11,7 +11,7 @@
 struct members_view { /* state of the leader at this moment */
     uint64_t self;
     const struct members *members; /* the newest configuration */
-    uint64_t uncommitted;          /* index of its entry; 0 if committed */
+    uint64_t uncommitted;          /* index of that configuration's entry; 0 if committed */
     bool own_term_committed;
     uint64_t commit;
     bool handing_over; /* a leadership transfer is in progress */
@@ -29,8 +29,8 @@ struct members_view { /* state of the leader at this moment */
  * removes this leader, so transfer leadership first. */
 enum err members_change(const struct members_view *view, enum member_change_kind kind, uint64_t id,
                         struct str address, struct members *ret_next, struct note *note);
-/* The best transfer target: the responsive voter with the highest match index. 0: none. */
+/* Returns the best transfer target, the responsive voter with the highest match index, or 0. */
 uint64_t members_heir(const struct members_view *view);
-/* Checks that the text is an address other replicas can dial. ERR_INVALID with a note. */
+/* Checks that other replicas can dial the address. Returns ERR_INVALID with a note if not. */
 enum err members_check_address(struct str address, struct note *note);
 #endif

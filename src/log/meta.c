@@ -68,7 +68,7 @@ enum err meta_apply(struct meta *meta, struct str command, struct note *note)
         return note_fail(note, ERR_PARSE, "command of the log itself: %zu bytes", command.len);
     level = load_le32(command.at + 4);
     if (level == 0) return note_fail(note, ERR_PARSE, "command of the log itself: level 0");
-    /* Two leaders may propose one after the other; the older entry must not undo the newer one. */
+    /* Two leaders may propose levels in turn; the lower level must not undo the higher one. */
     if (level > meta->level) meta->level = level;
     return ERR_OK;
 }

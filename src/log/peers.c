@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing, the list of peers, the turn, metrics. The memory is freed when the last
- * stream and job that refer to it have ended. Runs on the loop's thread. */
+/* Opens and closes the connections to other replicas; also their metrics and the work of each turn.
+ * The memory is freed when the last stream and job that use it have ended. Loop thread only. */
 #include "log/peers.h"
 
 #include <stdio.h>
@@ -166,7 +166,7 @@ static void on_turn(struct turn_hook *hook)
 
 static void peers_on_wake(struct task *task)
 {
-    (void)task; /* the task only causes the hooks to run, again if they have run already */
+    (void)task; /* the task only makes the turn's hooks run, even if they ran already */
 }
 
 void peers_wake(struct peers *peers)
@@ -422,7 +422,7 @@ void peers_close(struct peers *peers)
     turn_hook_remove(&peers->hook);
     task_cancel(&peers->wake);
     task_cancel(&peers->resume);
-    peers->kept++; /* released at the end of this call */
+    peers->kept++; /* peers_release below undoes this, so that peers is not freed earlier */
     shut_all(&peers->list);
     shut_all(&peers->gone);
     peer_in_shut_all(peers);

@@ -11,13 +11,13 @@
  * idle_ms closes the connection. Reason: after a partition TCP retries only when its own back-off
  * has passed, which may be a minute; a new connection takes about a second.
  *
- * Admission: the hello names cluster, sender and receiver, and all three must be right, because a
+ * Admission: the hello names cluster, sender and receiver. All three names must be right, because a
  * wiped replica has the old address and a new identity. Under TLS the peer's certificate must
  * contain muster://replica/<x>, where x is the name or the 16 hex digits of the id in its hello. A
  * joiner without a cluster accepts the first cluster whose hello contains the joiner's id, and
  * dials no peer before that. A replica with a valid hello may send frames even if it is no member,
  * because a leader may be missing in our configuration. A replayed hello gives no access
- * (peers_greet.c). Names are resolved at every dial. Back-off is 20 ms to 1 s with jitter; it is
+ * (peers_greet.c). Names are resolved at every dial. Back-off is 20 ms to 1 s with jitter, and is
  * reset when peers_set names the peer and when the peer sends a hello.
  *
  * Malformed bytes close the sender's connection and affect no other peer. */
@@ -31,24 +31,24 @@
 
 struct peers;
 struct peers_events { /* called on the loop's thread; views are valid during the call */
-    /* A frame on the control lane. In a vote request the candidate is the sender. False: the
-     * replica cannot take a step now, so peers stops reading this connection until peers_resume and
-     * then delivers the frame again. */
+    /* Delivers a frame of the control lane. In a vote request the candidate is the sender. Returns
+     * false if the replica cannot take a step now. Reading of this connection then pauses until
+     * peers_resume, and the frame is delivered again. */
     bool (*on_frame)(void *owner, uint64_t from, struct peer_frame *frame);
-    /* A frame on the bulk lane: replica `from` begins, continues or ends a snapshot. False as in
-     * on_frame. Chunks arrive in order without gap, and their total size equals the announced size
-     * at the end. If the connection breaks first, on_snap_lost follows. */
+    /* Delivers a frame of the bulk lane: replica `from` begins, continues or ends a snapshot.
+     * Returns false like on_frame. Chunks arrive in order without gap, and their total is the
+     * announced size. If the connection breaks before the end, on_snap_lost follows. */
     bool (*on_snap)(void *owner, uint64_t from, struct peer_frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
-    /* A joiner learned its cluster and must store the id durably. No frame of that cluster is
-     * delivered before. False: refuse the connection. */
+    /* Passes a joiner the id of its cluster, which the joiner must store durably. Frames of that
+     * cluster follow only afterwards. Returns false to refuse the connection. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
-    /* A peer sent its hello: cluster level, and its address if the peer dialed us (else empty). */
+    /* A peer sent its hello and cluster level. `address` is empty unless the peer dialed us. */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);
     /* A replica of another cluster, with a valid identity, sent a hello addressed to replica `to`,
-     * which may be this one. The connection is refused. May be NULL. */
+     * which can be this replica. The connection is refused. May be NULL. */
     void (*on_foreign)(void *owner, uint64_t cluster_id, uint64_t to);
-    /* Sending a snapshot ended. ERR_OK: the peer's on_snap accepted the end of the snapshot. */
+    /* The transfer of a snapshot ended. ERR_OK means that the peer accepted the whole snapshot. */
     void (*on_snap_sent)(void *owner, uint64_t to, uint64_t id, enum err err);
     void *owner;
 };
@@ -57,46 +57,46 @@ struct peers_options {
     const struct log_source *log; /* may be NULL */
     struct metrics *metrics;      /* may be NULL */
     const char *listen, *address, *name;
-    struct tls_context *tls_server, *tls_client; /* both or neither; borrowed until closed */
+    struct tls_context *tls_server, *tls_client; /* set both or none; borrowed until peers_close */
     uint64_t id, cluster_id;
     uint32_t level;
-    size_t queue_bytes; /* per peer; an empty queue accepts one frame of any size; 0: 32 MiB */
-    uint64_t idle_ms;   /* close a connection after this long without data; 0: 3,000 */
+    size_t queue_bytes; /* limit per peer; an empty queue accepts any frame; 0 means 32 MiB */
+    uint64_t idle_ms;   /* a connection without data for this long is closed; 0 means 3,000 */
     struct peers_events events;
 };
 enum err peers_open(const struct peers_options *options, struct peers **ret_peers,
                     struct note *note); /* starts listening; errors of net_listen and metrics_add */
-/* No callback follows. Must not be called from a callback. The memory is freed later, when all
- * streams are closed and the worker has finished with its file. NULL is fine. */
+/* Closes all connections; no callback follows. Must not be called from a callback. The memory is
+ * freed later, when all streams are closed and the worker has closed its file. Accepts NULL. */
 void peers_close(struct peers *peers);
 const char *peers_address(const struct peers *peers); /* the address that other replicas dial */
 /* Sets the list of peers. Listed peers are dialed. A peer that is no longer listed is removed, and
- * a snapshot being sent to it ends with ERR_CANCELLED. A changed address is dialed anew. This
- * replica's own entry is ignored. ERR_FULL (more than PEERS_MAX), ERR_INVALID (an address): nothing
- * changed. ERR_NOMEM: some peers are missing. */
+ * a snapshot transfer to that peer ends with ERR_CANCELLED. A changed address is dialed anew. This
+ * replica's own entry is ignored. ERR_FULL (more than PEERS_MAX) and ERR_INVALID (bad address)
+ * change nothing. After ERR_NOMEM some peers are missing. */
 enum { PEERS_MAX = 2 * REPLICA_MEMBERS_MAX };
 struct peer_where {
     uint64_t id;
     const char *address;
 };
 enum err peers_set(struct peers *peers, const struct peer_where *where, size_t count);
-/* Queues a frame; it is sent at the end of the turn. ERR_FULL, ERR_UNAVAILABLE (no connection),
- * ERR_NOMEM: the frame is dropped, which Raft treats as loss. */
+/* Queues a frame, which is sent at the end of the turn. After ERR_FULL, ERR_UNAVAILABLE (no
+ * connection) or ERR_NOMEM the frame is dropped, which Raft treats as loss. */
 enum err peers_send(struct peers *peers, uint64_t to, const struct peer_frame *frame);
 /* Sends an append with `count` entries after frame->u.append.prev_index, split into frames of about
- * FRAME_APPEND_BYTES. `next` returns the entries in order; if it returns false, the call ends with
- * ERR_NOT_FOUND. *ret_sent: the number of entries sent, maybe above 0 after an error. */
+ * FRAME_APPEND_BYTES. `next` returns the entries in order. If `next` returns false, the call ends
+ * with ERR_NOT_FOUND. *ret_sent is the number of entries sent, also after an error. */
 typedef bool peers_entry_fn(void *context, uint64_t index, struct entry *ret_entry);
 enum err peers_send_append(struct peers *peers, uint64_t to, const struct peer_frame *frame,
                            uint32_t count, peers_entry_fn *next, void *context, uint32_t *ret_sent);
 size_t peers_queued(const struct peers *peers, uint64_t to); /* bytes in the peer's queue */
 bool peers_connected(const struct peers *peers, uint64_t to);
-/* Address of the connected peer; "": not connected. */
+/* Returns the address of a connected peer, or "" without a connection. */
 const char *peers_met_at(const struct peers *peers, uint64_t to);
 /* Sends the first begin->bytes bytes of a file over the bulk lane, read in chunks on `worker`.
- * on_snap_sent follows. The file must stay readable until then, and the worker must not be closed
- * before peers_close or on_snap_sent. ERR_BUSY (already sending to this peer), ERR_NOT_FOUND (no
- * such peer), ERR_NOMEM. */
+ * Calls on_snap_sent at the end. The file must stay readable until on_snap_sent, and the worker
+ * must not be closed before peers_close or on_snap_sent. ERR_BUSY (already sending to this peer),
+ * ERR_NOT_FOUND (no such peer), ERR_NOMEM. */
 enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_snap_begin *begin,
                          const char *path, struct loop_worker *worker);
 /* Stops sending the file. on_snap_sent follows with ERR_CANCELLED. */

@@ -2,11 +2,11 @@
 /* Sends one file over the bulk lane: reads a chunk on the worker, sends it, and reads the next
  * while the stream has room. At most one chunk is in memory beside the stream's output.
  *
- * The file counts as sent when the peer has acknowledged the end. An orderly close of the stream
- * would not prove that the peer processed its content.
+ * The file counts as sent when the peer has acknowledged its end. An orderly close of the stream
+ * would not prove that the peer processed the content.
  *
- * The job opens the file for each chunk, so that no handle must be closed when a peer is lost in
- * between; compared with reading 256 KiB that costs nothing. */
+ * The job opens the file for each chunk, so that no file stays open when a peer is lost between two
+ * chunks. Opening a file costs nothing compared with reading 256 KiB. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ static enum err peers_file_put(struct sending *s, const struct peer_frame *frame
 
     if (err) return err;
     s->moved = loop_now(s->peers->io->loop);
-    peer_line_flush(line); /* on failure the line is down, and the transfer ends with it */
+    peer_line_flush(line); /* a failure closes the line, which ends the transfer */
     return line->state == LINE_OPEN ? ERR_OK : ERR_UNAVAILABLE;
 }
 
@@ -109,7 +109,7 @@ void peer_file_pump(struct sending *s)
         s->begun = true;
         err = peers_file_put(s, &begin);
     }
-    /* Above half its bound the stream will call on_drained, which continues the transfer. */
+    /* A stream with more pending bytes calls on_drained later, which continues the transfer. */
     if (!err && s->has_chunk && stream_pending(line->stream) <= BULK_OUTPUT_MAX / 2)
         err = put_chunk(s);
     if (!err && s->sent == s->begin.bytes)
@@ -145,7 +145,7 @@ void peer_file_over(struct sending *s, enum err err)
     s->over = true;
     s->result = err;
     if (!err) s->peer->bulk.backoff_ms = BACKOFF_MIN_MS;
-    s->peer->bulk.quiet = true; /* on_snap_sent reports the end, not the log */
+    s->peer->bulk.quiet = true; /* on_snap_sent reports the end, so do not log it */
     peer_line_drop(&s->peer->bulk, err_text(err));
     loop_defer(s->peers->io->loop, &s->report);
 }

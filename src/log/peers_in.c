@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections dialed by other replicas: delivery of frames, back-pressure, silence.
+/* Serves connections dialed by other replicas: delivery of frames, back-pressure, silent peers.
  *
- * Frames are decoded directly from the stream's bytes. Only an incomplete frame is copied, and its
- * buffer grows with the bytes received, not with the length in its head. */
+ * Frames are decoded directly from the stream's bytes. Only an incomplete frame is copied. The
+ * buffer of the copy grows with the bytes received, not with the length in the frame's head. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ enum err peer_in_answer(struct incoming *c, const struct peer_frame *frame)
     return err;
 }
 
-/* Checks which frames a lane may carry, and in which order. */
+/* Returns why a frame is not allowed on its lane or at this point, or NULL if it is allowed. */
 static const char *misplaced(const struct incoming *c, const struct peer_frame *frame)
 {
     if ((frame->kind >= FRAME_SNAP_BEGIN) != (c->lane == LANE_BULK)) return "on the wrong lane";
@@ -130,7 +130,7 @@ static void note_snap(struct incoming *c, const struct peer_frame *frame)
     }
 }
 
-/* ERR_BUSY: the owner cannot take the frame now. */
+/* Delivers a frame to the owner. Returns ERR_BUSY if the owner cannot take the frame now. */
 static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
 {
     struct peers *peers = c->peers;
@@ -150,7 +150,7 @@ static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
     taken = c->lane == LANE_BULK ? peers->events.on_snap(peers->events.owner, c->from, &given)
                                  : peers->events.on_frame(peers->events.owner, c->from, &given);
     peers->calling = false;
-    if (c->unwanted) { /* after the call, because this may call the owner again */
+    if (c->unwanted) { /* checked last, because a hang-up may call the owner again */
         peer_in_hang_up(c);
         return ERR_CANCELLED;
     }
@@ -164,8 +164,8 @@ static enum refusal refusal_of(enum err err)
     return err == ERR_VERSION ? REFUSED_VERSION : REFUSED_FRAME;
 }
 
-/* Takes the frame at the start of `bytes`. ERR_OK; ERR_NOT_READY: incomplete; ERR_BUSY: the owner
- * cannot take it now. After any other error the connection is closed. */
+/* Takes the frame at the start of `bytes`. Returns ERR_NOT_READY if the frame is incomplete,
+ * ERR_BUSY if the owner cannot take it now. Any other error has closed the connection. */
 static enum err take_frame(struct incoming *c, struct str bytes, size_t *ret_size)
 {
     struct frame_link link = c->in;
@@ -194,7 +194,7 @@ static bool peers_in_keep(struct incoming *c, struct str bytes)
     return false;
 }
 
-/* Extends the kept bytes by as much of *rest as the first frame still needs. */
+/* Moves bytes from *rest to the connection's input, as many as the input's first frame needs. */
 static bool top_up(struct incoming *c, struct str *rest)
 {
     size_t have = c->input.len - c->input_at;
@@ -206,7 +206,7 @@ static bool top_up(struct incoming *c, struct str *rest)
     return true;
 }
 
-/* Takes frames until one is incomplete or refused as busy, then keeps the remaining bytes. */
+/* Takes frames until a frame is incomplete or the owner is busy, then keeps the remaining bytes. */
 static void take_frames(struct incoming *c, struct str rest)
 {
     enum err err = ERR_OK;
@@ -277,7 +277,7 @@ void peer_in_resume_all(struct peers *peers)
         struct incoming *c = CONTAINER_OF(node, struct incoming, link);
         if (!c->held || c->closing) continue;
         c->held = false;
-        c->heard = loop_now(peers->io->loop); /* data received meanwhile waits in the kernel */
+        c->heard = loop_now(peers->io->loop); /* during the pause, data waited in the kernel */
         take_frames(c, STR_EMPTY);
         if (c->held || c->closing) continue;
         if (c->ended) stream_end(c->stream);

@@ -14,8 +14,8 @@
  *      |<--on_closed-- CLOSING <--any failure---+
  *      +--wanted--> WAITING --timer--> DIALING
  *
- * A stream's memory is freed in its on_closed, so everything a stream may call must exist until
- * then. `kept` counts streams and jobs; after peers_close the last of them frees struct peers. */
+ * A stream calls the owner until its on_closed, which frees the stream. `kept` counts streams and
+ * jobs. After peers_close the last of them frees struct peers. */
 #ifndef LOG_PEERS_INTERNAL_H
 #define LOG_PEERS_INTERNAL_H
 #include "base/list.h"
@@ -33,8 +33,8 @@ enum {
     SLOW_FACTOR = 10, /* a frame must be complete within this many idle_ms after its first byte */
     STALL_MS = 60000, /* a snapshot transfer without progress for this long is given up */
     QUEUE_BYTES_DEFAULT = 32 << 20,
-    KEPT_BYTES = 64 << 10,     /* a larger empty buffer is freed when idle */
-    STRANGERS_MAX = 64,        /* connections without a hello; then the oldest is closed */
+    KEPT_BYTES = 64 << 10,     /* an idle line frees an empty buffer larger than this */
+    STRANGERS_MAX = 64,        /* limit of connections without a hello; more close the oldest */
     OUTSIDERS_MAX = 32,        /* connections of senders that peers_set did not list */
     IN_STREAMS_MAX = 512,      /* including handshakes in progress */
     IN_OUTPUT_MAX = 16 << 10,  /* output buffer for our hello and beats to a dialer */
@@ -51,7 +51,7 @@ enum refusal {
     REFUSED_RECEIVER, /* addressed to another replica, or sent by this replica */
     REFUSED_IDENTITY, /* the certificate does not name the sender */
     REFUSED_TLS,      /* the TLS handshake failed */
-    REFUSED_LATE,     /* the hello or the rest of a frame took too long */
+    REFUSED_LATE,     /* the hello or a complete frame took too long */
     REFUSED_SILENT,   /* the peer sent no beat, or does not read our beats */
     REFUSED_ORDER,    /* a frame that is not allowed at this point */
     REFUSED_FULL,     /* too many connections */
@@ -63,7 +63,7 @@ enum { BYTES_IN, BYTES_OUT };
 
 struct peers_meter { /* NULL pointers without metrics */
     struct counter *refused[REFUSED_COUNT], *dropped[DROP_COUNT], *bytes[2];
-    struct counter *dials[2]; /* [0]: got the hello; [1]: failed */
+    struct counter *dials[2]; /* [0]: dials that got a hello; [1]: failed dials */
     struct gauge *connected;
 };
 
@@ -76,12 +76,12 @@ struct peer_line {
     struct stream *stream; /* set in DIALING, OPEN, CLOSING */
     struct timer timer;    /* WAITING: next dial; DIALING: deadline of the hello; OPEN: beat */
     uint64_t backoff_ms;   /* next pause, before jitter */
-    mono_time dialed;      /* time of the last dial; 0: never */
+    mono_time dialed;      /* time of the last dial; 0 if never dialed */
     mono_time dial_at;     /* earliest time of the next dial */
-    bool connected;        /* DIALING: connected, the peer's hello has not come */
-    bool quiet;            /* closing because the file was sent: do not log it */
-    bool reported;         /* the failure is logged: once, not for every dial */
-    uint64_t nonce;        /* this side's half of the session */
+    bool connected;        /* DIALING: connected, but the peer's hello has not arrived */
+    bool quiet;            /* closed by the end of a file transfer: do not log the close */
+    bool reported;         /* the failure is logged already; further failed dials are not */
+    uint64_t nonce;        /* this side's input to the session number */
     struct frame_link in, out;
     struct buf input;  /* hello and beats of the peer; always small */
     struct buf output; /* frames written in this turn */
@@ -119,7 +119,7 @@ struct peer {
     char id_text[ID_TEXT_CAP];
     struct peer_line control, bulk;
     struct sending *sending; /* the file being sent, until on_snap_sent */
-    bool gone, named;        /* named: listed by the running peers_set */
+    bool gone, named;        /* named: the running peers_set lists this peer */
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 
@@ -136,15 +136,15 @@ struct incoming {
     uint64_t from;
     char from_text[ID_TEXT_CAP];
     bool greeted;        /* the hello was valid and answered; the hello may still be a replay */
-    bool known;          /* the peer used our answer's session, so it is no replay */
-    uint64_t cluster_id; /* from the hello, as are level, name and address */
+    bool known;          /* the peer used our answer's session, so the hello is no replay */
+    uint64_t cluster_id; /* cluster_id, level, name and address are from the hello */
     uint32_t level;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
-    bool held;  /* the replica just refused the frame at input_at */
+    bool held;  /* paused, because the owner refused the frame at input_at */
     bool ended; /* the dialer closed its sending side */
     bool closing;
     mono_time heard;       /* time of the last received bytes */
-    mono_time frame_since; /* first byte of the incomplete frame; MONO_NEVER: no incomplete frame */
+    mono_time frame_since; /* arrival of an incomplete frame's first byte; else MONO_NEVER */
     bool snap;             /* a snapshot has begun and not ended */
     bool unwanted;         /* the owner called peers_refuse_snap in the current callback */
     uint64_t snap_id, snap_at, snap_bytes;
@@ -187,11 +187,11 @@ const char *peers_refusal_name(enum refusal refusal);
 /* Returns the hello of this replica. */
 struct peer_frame peers_hello(const struct peers *peers, enum frame_lane lane, uint64_t to,
                               uint64_t nonce);
-/* True if the certificate of the stream's peer names the sender of the hello, or without TLS. */
+/* Returns true without TLS, or if the certificate of the stream's peer names the hello's sender. */
 bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
                        const struct frame_hello *hello, struct note *note);
 void peer_free_if_over(struct peer *peer); /* frees a removed peer that nothing refers to */
-void peers_wake(struct peers *peers);      /* schedules a turn, and so the hook */
+void peers_wake(struct peers *peers);      /* schedules a turn, in which the hook runs */
 
 /* -- peers_in.c -- */
 void peer_in_accept(void *peers, struct stream *own_stream);
@@ -205,9 +205,9 @@ enum err peer_in_answer(struct incoming *incoming,
 void peer_in_leave_list(struct incoming *incoming);
 
 /* -- peers_greet.c -- */
-/* Both return ERR_OK, or an error if the connection is refused. peer_greet checks and answers the
- * hello. The next frame, a beat, proves that the sender read the answer; only then is the sender
- * `known`. */
+/* peer_greet checks and answers the hello. peer_welcome takes the next frame, a beat, which proves
+ * that the sender read the answer, so that the sender is `known`. Both functions return an error if
+ * the connection is refused. */
 enum err peer_greet(struct incoming *incoming, const struct frame_hello *hello);
 enum err peer_welcome(struct incoming *incoming, const struct peer_frame *first);
 
@@ -217,14 +217,14 @@ void peer_line_deinit(struct peer_line *line); /* the line must have no stream *
 void peer_line_look(struct peer_line *line);   /* dials if the line is wanted and off */
 void peer_line_hurry(struct peer_line *line);  /* the peer is reachable: shortens the back-off */
 void peer_line_drop(struct peer_line *line,
-                    const char *why);        /* closes; a wanted line is dialed again */
+                    const char *why);        /* closes the line; redials if wanted */
 void peer_line_shut(struct peer_line *line); /* closes for good, without callbacks */
 void peer_line_mark_dirty(struct peer_line *line);
 void peer_line_flush(struct peer_line *line);
 size_t peer_line_queued(const struct peer_line *line);
 
 /* -- peers_file.c -- */
-/* Call when the line is open or has room. */
+/* Continues the transfer. Called when the line opens or has room again. */
 void peer_file_pump(struct sending *sending);
 /* Ends the transfer; on_snap_sent follows later. */
 void peer_file_over(struct sending *sending, enum err err);

@@ -10,14 +10,14 @@
 
 static void dial(struct peer_line *line);
 
-/* -- states of a line -- */
+/* -- states of a line, which is one lane to one peer -- */
 
 static struct peers *peers_of(const struct peer_line *line)
 {
     return line->peer->peers;
 }
 
-/* A finished file may still wait for its on_snap_sent, but needs no line. */
+/* Returns whether the line must be open. A finished file needs no line before on_snap_sent. */
 static bool is_wanted(const struct peer_line *line)
 {
     const struct peers *peers = peers_of(line);
@@ -119,8 +119,8 @@ void peer_line_look(struct peer_line *line)
     }
 }
 
-/* Dials at most once per BACKOFF_MIN_MS, however often a peer says hello. A long dial is restarted,
- * because TCP would repeat its first packet only a second later. */
+/* Dials at most once per BACKOFF_MIN_MS, however often a peer sends a hello. Restarts a long dial,
+ * because TCP would resend its first packet only after a second. */
 void peer_line_hurry(struct peer_line *line)
 {
     line->backoff_ms = BACKOFF_MIN_MS;
@@ -155,7 +155,7 @@ static void peers_out_on_closed(void *owner, enum err why, const struct note *no
     struct peer *peer = line->peer;
     struct peers *peers = peer->peers;
     bool was_open = line->state == LINE_OPEN, we_did = line->state == LINE_CLOSING;
-    /* After a quiet end the peer's current file is not the file this connection was for. */
+    /* A line that closed quietly has sent its file, so peer->sending is a different file by now. */
     struct sending *sending = line->lane == LANE_BULK && !line->quiet ? peer->sending : NULL;
 
     line->stream = NULL;
@@ -223,15 +223,15 @@ static void open_line(struct peer_line *line, const struct frame_hello *hello)
     if (line->lane == LANE_BULK && line->peer->sending) peer_file_pump(line->peer->sending);
     if (peers->events.on_hello) {
         peers->calling = true;
-        /* The address in this hello is ignored. We know where we dialed the peer, and the process
-         * may have moved since and announced its new address on a connection of its own. */
+        /* The address in this hello is ignored, because the peer may have moved since we dialed. It
+         * announces a new address on the connection that it dials to us. */
         peers->events.on_hello(peers->events.owner, line->peer->id, hello->level, STR_EMPTY);
         peers->calling = false;
     }
 }
 
-/* True for a frame allowed in this direction. The peer sends the end of a snapshot when it has
- * processed the whole snapshot. */
+/* Returns true for a frame that the dialed peer may send. The peer sends the end of a snapshot when
+ * it has processed the whole snapshot. */
 static bool is_answer(const struct peer_line *line, const struct peer_frame *frame)
 {
     const struct sending *sending = line->peer->sending;
@@ -242,7 +242,7 @@ static bool is_answer(const struct peer_line *line, const struct peer_frame *fra
     return frame->kind == FRAME_HELLO || frame->kind == FRAME_BEAT;
 }
 
-/* Takes one frame from the input. False: the frame is incomplete, or the line is closed. */
+/* Takes one frame from the input. False if the frame is incomplete or the line is closed. */
 static bool take_answer(struct peer_line *line)
 {
     struct note note = {""};
@@ -352,7 +352,7 @@ static void dial(struct peer_line *line)
     line->connected = line->quiet = false;
     line->heard = line->dialed;
     timer_start_in(&line->timer, DIAL_MS + HELLO_MS);
-    err = say_hello(line); /* kept in the stream until it is open */
+    err = say_hello(line); /* the stream sends the hello when it opens */
     if (err) peer_line_drop(line, err_text(err));
 }
 
@@ -368,8 +368,8 @@ static void on_beat_timer(struct peer_line *line)
     struct peers *peers = peers_of(line);
     mono_time now = loop_now(peers->io->loop);
 
-    line->backoff_ms = BACKOFF_MIN_MS; /* a connection that lasted resets the back-off; one that
-                                          breaks at once does not */
+    line->backoff_ms = BACKOFF_MIN_MS; /* a lasting connection resets the back-off; a connection
+                                          that breaks at once does not */
     line->reported = false;
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     if (mono_elapsed_ms(line->heard, now) >= peers->idle_ms) {
@@ -421,7 +421,7 @@ void peer_line_flush(struct peer_line *line)
     if (line->state != LINE_OPEN || bytes.len == 0) return;
     err = stream_write(line->stream, &bytes, 1);
     peers_count_bytes(peers_of(line), BYTES_OUT, bytes.len);
-    /* Frames are numbered, so a lost frame also ends the connection. */
+    /* Ends the connection after a lost frame, because frames are numbered. */
     if (err == ERR_NOMEM) peers_count_drop(peers_of(line), DROP_MEMORY);
     if (err) peer_line_drop(line, err_text(err));
     buf_clear(&line->output);

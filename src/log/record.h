@@ -22,8 +22,8 @@ enum record_kind {
     RECORD_COMMAND = ENTRY_COMMAND,
     RECORD_BARRIER = ENTRY_BARRIER,
     RECORD_CHANGE = ENTRY_CHANGE,
-    RECORD_RESET = 16, /* index, term: of the snapshot after which the log continues; no bytes */
-    RECORD_SEAL = 17,  /* index: sequence of the next segment; 0: the log continues here */
+    RECORD_RESET = 16, /* index and term are those of the snapshot before the log; no bytes */
+    RECORD_SEAL = 17,  /* index: the next segment's sequence, or 0 if the log continues here */
 };
 enum { RECORD_HEAD = 48, SEGMENT_HEAD = 4096, RECORD_ALIGN = 8 };
 struct log_record {
@@ -34,20 +34,20 @@ struct log_record {
 size_t record_size(size_t bytes); /* size on disk, including padding */
 /* `room` must have record_size(record->bytes.len) bytes. */
 void record_write(const struct log_record *record, uint64_t salt, void *room);
-/* Decodes the record at the start of `bytes`. ERR_OK sets *ret_size. ERR_CORRUPT: no valid record
- * of this segment starts here. ERR_TOO_LARGE: the head is valid, but the record needs *ret_size
- * bytes, more than given. */
+/* Decodes the record at the start of `bytes` and sets *ret_size. Returns ERR_CORRUPT if no valid
+ * record of this segment starts here, ERR_TOO_LARGE if the head is valid but the record needs
+ * *ret_size bytes, more than given. */
 enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_record,
                      size_t *ret_size);
-/* Decodes the head only; `bytes` in *ret_record is empty. The head has its own checksum, so its
- * values are valid even if the record is torn or damaged. ERR_CORRUPT, ERR_TOO_LARGE as above. */
+/* Decodes the head only; ret_record->bytes is empty. The head has its own checksum, so its values
+ * are valid even if the record is torn or damaged. The errors are those of record_read. */
 enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *ret_record,
                           size_t *ret_size);
 
 struct segment_head {
     uint64_t sequence; /* equals the number in the file name */
     uint64_t salt;
-    uint64_t cluster_id, replica_id; /* cluster_id: for people only, may change later */
+    uint64_t cluster_id, replica_id; /* cluster_id is informational and can be outdated */
 };
 void segment_head_write(const struct segment_head *head, char room[SEGMENT_HEAD]);
 /* ERR_CORRUPT, ERR_VERSION. */

@@ -2,9 +2,9 @@
 /* Life cycle of a replica: opening, the pump that runs every part in order, status, fail-stop,
  * closing.
  *
- * Opening is the only time the loop's thread waits for the disk. Recovery joins snapshot, log, term
- * and vote here. A log that does not join the snapshot belongs to an install that was cut short
- * after the snapshot became durable. That log is discarded, as the install would have done. */
+ * The loop's thread waits for the disk only while a replica opens. Opening reads snapshot, log,
+ * term and vote. If the log does not continue the snapshot, a snapshot install was interrupted
+ * after its snapshot became durable. That log is discarded, as the install would have done. */
 #include "log/replica_internal.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@
 
 static void replica_on_wake(struct task *task)
 {
-    (void)task; /* its only purpose is that the turn's hooks run after it */
+    (void)task; /* the task only makes the turn's hooks run */
 }
 
 void replica_wake(struct replica *replica)
@@ -43,7 +43,7 @@ void replica_again(struct replica *replica)
     if (!timer_running(&replica->again)) timer_start(&replica->again, replica_now(replica));
 }
 
-/* The engine's timer is ignored while the gate is closed: it would fire without effect. */
+/* Ignores the engine's time-out while the gate is closed, because no step may run then. */
 static void arm(struct replica *replica)
 {
     mono_time due = mono_min(replica_propose_due(replica), replica_read_due(replica));
@@ -75,7 +75,7 @@ static void report_change(struct replica *replica)
     if (replica->events.on_change) replica->events.on_change(replica->events.owner, &status);
 }
 
-/* A done() may request something else, which is refused in the same loop. */
+/* Ends all pending calls. Repeats, because a done() may make a new call, which is refused. */
 static void end_all(struct replica *replica)
 {
     do {
@@ -160,7 +160,7 @@ static void on_stop(struct task *task)
 {
     struct replica *replica = CONTAINER_OF(task, struct replica, stop_task);
 
-    /* Nothing this replica would send from now on can be trusted. */
+    /* Closes all connections, because nothing that this replica sends can be trusted. */
     peers_close(replica->peers);
     replica->peers = NULL;
     replica_snapshot_stop(replica);
@@ -199,7 +199,7 @@ struct replica_status replica_status(const struct replica *replica)
     const struct member *self = members_find(members, replica->id);
     struct replica_status status = {
         .id = replica->id,
-        /* Also while the id is being written: from then on it cannot join another cluster. */
+        /* Reports the id before it is durable, because the replica can join no other cluster. */
         .cluster_id = replica->adopt.busy ? replica->adopt_id : replica->cluster_id,
         .role = REPLICA_FOLLOWER,
         .member = self != NULL,
@@ -272,7 +272,7 @@ static void adopt_done(struct replica_job *job)
     replica_changed(replica);
 }
 
-/* The bulk thread writes the identity. Until it is durable the peer is refused and dials again. */
+/* The bulk thread writes the id. Until the id is durable, the peer is refused and dials again. */
 static bool on_cluster(void *owner, uint64_t cluster_id)
 {
     struct replica *replica = owner;
@@ -398,7 +398,7 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     enum err err = replica_snapshot_load(replica, &head, note);
 
     if (err) return err;
-    /* The machines contain what was applied; meta has the clock and the level. */
+    /* The machines hold the snapshot's state now; meta has the clock and the level. */
     err = entries_open(replica->limits.cache_bytes, 1, &replica->entries);
     if (!err)
         err = wal_open(&wal, false, entries_found, replica->entries, &replica->wal, &report, note);
@@ -415,7 +415,7 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     return ERR_OK;
 }
 
-/* Reads back a configuration that is not in the cache, because the engine must see every one. */
+/* Reads a configuration that is not in the cache, because the engine needs all configurations. */
 static enum err read_change(struct replica *replica, struct entry *entry,
                             const struct wal_place *place, struct buf *bytes, size_t *ret_offset,
                             struct note *note)
@@ -425,7 +425,7 @@ static enum err read_change(struct replica *replica, struct entry *entry,
     enum err err = wal_read(replica->io->fs, replica->dir, place, 1, bytes, &read, note);
 
     if (err) return err;
-    /* The buffer may move, so addresses are set when everything is read. */
+    /* The buffer can move while it grows, so entry->bytes.at is set after the last read. */
     *ret_offset = at;
     entry->bytes.len = bytes->len - at;
     return ERR_OK;
@@ -436,7 +436,7 @@ static enum err begin_engine(struct replica *replica, struct note *note)
     uint64_t first = entries_first(replica->entries), last = entries_last(replica->entries);
     size_t count = (size_t)(last + 1 - first);
     struct entry *all = calloc(count ? count : 1, sizeof *all);
-    /* Offset + 1; 0: the bytes were in memory. */
+    /* Per entry: its offset in `bytes` plus 1, or 0 if its bytes were in memory. */
     size_t *offsets = calloc(count ? count : 1, sizeof *offsets);
     struct engine_effects effects;
     struct buf bytes;

@@ -129,8 +129,8 @@ static void replica_apply_recover(struct replica *replica, uint64_t index, struc
              log_u64("floor", recovery.floor));
 }
 
-/* A level above what this program understands stops the replica here, not at the first entry that
- * uses the level. Otherwise the replica could lead meanwhile and write such entries. */
+/* A cluster level that this program does not understand stops the replica here, not at the first
+ * entry of that level. Otherwise the replica could become leader and write such entries. */
 static enum err apply_meta(struct replica *replica, uint64_t index,
                            const struct log_envelope *envelope, struct note *note)
 {
@@ -185,12 +185,12 @@ static void entry_applied(struct replica *replica, uint64_t index, uint64_t term
     if (replica->stopped) return;
     if (index % replica->limits.hash_every == 0) compare_state(replica, index, term);
     if (replica->stopped) return; /* the reply comes from a state that cannot be trusted */
-    /* Last, so that a done() sees the replica as of this entry. */
+    /* Done last, so that a done() sees the replica's state after this entry. */
     if (is_change) replica_change_applied(replica, index, term);
     replica_propose_applied(replica, index, term, buf_peek(&replica->apply.reply));
 }
 
-/* False: the entry is not finished and continues in the next turn. */
+/* Continues the current entry. Returns false if the entry also needs the next turn. */
 static bool part_applied(struct replica *replica)
 {
     struct replica_apply_state *apply = &replica->apply;
@@ -236,7 +236,7 @@ static void replica_apply_old_done(struct replica_job *job)
     struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
     struct replica *replica = job->replica;
 
-    /* Only an install releases segments with unapplied entries. Otherwise a segment is missing. */
+    /* Only a snapshot install may remove unapplied entries. Otherwise a segment is missing. */
     if (job->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
         replica->applied + 1 == old->first)
         job->err = ERR_CORRUPT;
@@ -245,7 +245,7 @@ static void replica_apply_old_done(struct replica_job *job)
         replica_fail(replica, job->err, &job->note);
         return;
     }
-    /* Other errors end by themselves: a snapshot released the segment, or memory is short. */
+    /* Other errors are temporary, so retry: a snapshot released the segment, or memory is short. */
     if (job->err) {
         old->count = 0;
         replica_again(replica);
@@ -253,7 +253,7 @@ static void replica_apply_old_done(struct replica_job *job)
     replica_wake(replica);
 }
 
-/* Returns the entry after the last applied one. False: the entry is being read. */
+/* Returns the first entry that is not applied, or false while the entry is read from disk. */
 static bool next_entry(struct replica *replica, struct entry *ret_entry)
 {
     struct replica_old *old = &replica->apply.old;
@@ -278,7 +278,7 @@ static bool next_entry(struct replica *replica, struct entry *ret_entry)
     return false;
 }
 
-/* A short entry may still be expensive, by what it ends, frees or grants. */
+/* Counts the machines' work, because a short entry can be expensive by what it ends or frees. */
 static uint64_t work_of(const struct replica *replica)
 {
     uint64_t work = 0;
@@ -295,7 +295,7 @@ void replica_apply_pump(struct replica *replica)
     size_t entries = 0, bytes = 0;
     uint64_t work = work_of(replica);
 
-    if (replica->apply.sliced) return; /* the turn's slice is done: others use the loop */
+    if (replica->apply.sliced) return; /* this turn's slice is done: other work gets the loop */
     /* Guard 10: during the install of a snapshot the commit index may cover entries that the engine
      * never returned. */
     while (replica_may_step(replica) && !engine_installing(replica->engine) &&
@@ -319,13 +319,13 @@ void replica_apply_pump(struct replica *replica)
     }
     if (entries == 0 || replica->stopped) return;
     entries_trim(replica->entries, min_u64(replica->disk.durable, replica->applied));
-    replica_wake(replica); /* reads, level and snapshot policy ran earlier in this pump */
+    replica_wake(replica); /* runs the parts of the pump that precede apply again */
 }
 
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
 {
     assert(index >= replica->applied);
-    replica->apply.part = NULL; /* its machine has a new state now */
+    replica->apply.part = NULL; /* the snapshot replaced the machine's state */
     replica->applied = index;
     replica->applied_term = term;
     replica_propose_skipped(replica, index);

@@ -13,7 +13,7 @@
 enum {
     RELIEF_MS = 1000,
     RELIEF_MAX_MS = 60000
-}; /* between transfers of a leader whose disk is full */
+}; /* pause between transfers by a leader whose disk is full */
 
 static struct member_change *change_at(struct list *node)
 {
@@ -60,7 +60,7 @@ static const char *met_at(const struct replica *replica, uint64_t id)
     return id == replica->id ? peers_address(replica->peers) : peers_met_at(replica->peers, id);
 }
 
-/* A leader lists no change that may still be lost: an operator who sees 3 voters may stop one. */
+/* A leader lists only committed changes, because an operator who sees 3 voters may stop one. */
 static const struct members *listed(const struct replica *replica, bool leads, struct members *room)
 {
     uint64_t uncommitted;
@@ -209,7 +209,7 @@ static void begin_transfers(struct replica *replica)
         struct note note = {""};
         enum err err = ERR_OK;
 
-        if (!replica_may_step(replica)) { /* the previous step closed the gate: wait */
+        if (!replica_may_step(replica)) { /* the last step closed the engine's gate */
             list_append(&change->transfers_asked, node);
             continue;
         }
@@ -259,7 +259,7 @@ static void seek_relief(struct replica *replica)
         change->relief_pause_ms ? min_u64(2 * change->relief_pause_ms, RELIEF_MAX_MS) : RELIEF_MS;
     change->relief_at = mono_after(now, change->relief_pause_ms);
     to = next_voter(replica);
-    if (to == 0) return; /* a single voter, or no contact to the others */
+    if (to == 0) return; /* no other voter, or no contact to other voters */
     LOG_WARN(&replica->log, "disk is full: handing leadership to another replica");
     (void)start_transfer(replica, to, &note);
 }
@@ -274,9 +274,9 @@ void replica_change(struct replica *replica, struct member_change *change)
     replica_wake(replica);
 }
 
-/* Refuses a member that understands less than the cluster level, because it would stop at its first
- * entry. The level of a new member is known only after its hello. An existing member may not have
- * been heard yet. */
+/* Refuses a member that understands less than the cluster level, because the member would stop at
+ * an entry of that level. A new member's level is unknown before its hello, so the member is added.
+ * To become a voter, a member must have announced its level. */
 static enum err judge_level(const struct replica *replica, const struct member_change *asked,
                             struct note *note)
 {
@@ -350,7 +350,7 @@ static void begin_change(struct replica *replica, struct member_change *asked)
         err = write_change(replica, asked, &next, &note);
         if (!err) return;
     } else if (err == ERR_NOT_LEADER && engine_role(replica->engine) == REPLICA_LEADER) {
-        /* This leader is removed: transfer leadership; the new leader gets the request again. */
+        /* To remove this leader, transfer leadership; the caller asks the new leader again. */
         err = start_transfer(replica, 0, &note);
         if (!err) {
             replica->change.leaving = asked;
@@ -415,7 +415,7 @@ mono_time replica_change_due(const struct replica *replica)
 
 /* -- cluster level -- */
 
-/* The lowest level of all members; 0 if a member was not heard since start. */
+/* Returns the lowest level of all members, or 0 if a member was not heard since the start. */
 static uint32_t common_level(const struct replica *replica)
 {
     const struct members *members = &replica->change.newest;

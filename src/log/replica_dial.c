@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides which replicas to dial, and stores what each replica announced.
  *
- * Dialed are the members of the newest configuration and replicas that recently said hello: a
- * lagging replica must answer a member that its own configuration lacks, and a joiner must answer
- * its leader. Both the configuration and the member itself name the member's address. If the two
- * differ (the member moved while this replica was down, or started with a wrong address) and there
- * is no connection, both are tried in turn. */
+ * A replica dials the members of the newest configuration, and replicas that recently sent a hello.
+ * The reason is that a lagging replica must answer a member that its configuration lacks, and a
+ * joiner must answer its leader. A member's address is in the configuration and in the member's
+ * hello. If these addresses differ (the member moved while this replica was down, or started with a
+ * wrong address) and there is no connection, both addresses are tried in turn. */
 #include "log/replica_internal.h"
 
 #include <string.h>
@@ -76,7 +76,7 @@ void replica_dial_hello(void *owner, uint64_t from, uint32_t level, struct str a
 
     if (from == replica->id || replica->stopped) return;
     if (!known) known = add_known(replica, from);
-    if (!known) return; /* the table is full of members, and this replica is no member */
+    if (!known) return; /* the table is full of members, and the sender is no member */
     known->level = level;
     known->said_at = replica_now(replica);
     replica->change.level_dirty = true;
@@ -136,7 +136,7 @@ static void try_other_addresses(struct replica *replica)
     }
 }
 
-/* A replica that was removed and switched off must not be dialed for ever. */
+/* Forgets silent replicas, so that a replica that was removed is not dialed for ever. */
 static void sweep(struct replica *replica)
 {
     struct replica_dial *dial = &replica->dial;

@@ -18,10 +18,10 @@
 
 enum {
     SEAL_AFTER_MS = 250, /* seal after this time without an append */
-    PAUSE_MS = 10,       /* and write a slice of a spare after this time */
+    PAUSE_MS = 10,       /* zero a slice of a spare segment after this time without an append */
     SPARE_EVERY = 256 << 10,
-    LOOK_EVERY_MS = 1000, /* also check after writing this fraction (1/8) of the reserve */
-    LOOK_SHARE = 8,       /* also check after writing this share of the reserve */
+    LOOK_EVERY_MS = 1000, /* time between checks of the free space */
+    LOOK_SHARE = 8,       /* also check after writing 1/8 of the reserve */
     REPLICA_DISK_RESERVE_BYTES = 256 << 20,
     RESERVE_SHARE = 20, /* the default reserve is at most 1/20 of the space at start */
 };
@@ -41,8 +41,8 @@ static enum err run_append(struct replica_job *job)
     uint64_t began = clock_mono_ns(replica->io->clock).ns;
     enum err err;
 
-    /* Entries whose term is not on disk would be invalid at the next start. The vote was queued
-     * before the entries, on the same thread. */
+    /* The vote was queued before the entries, on this thread. If the vote failed, write no entries,
+     * because entries whose term is not on disk would be invalid at the next start. */
     if (disk->vote.err) {
         job->note = disk->vote.note;
         return disk->vote.err;
@@ -69,7 +69,7 @@ static void append_done(struct replica_job *job)
     last = min_u64(last, disk->valid_to);
     for (uint64_t index = disk->first; index <= last; index++)
         entries_placed(replica->entries, index, &disk->places[index - disk->first]);
-    /* Only entries that were not replaced meanwhile are durable. */
+    /* Entries that were replaced during the job do not count as durable. */
     if (last >= disk->first) disk->durable = max_u64(disk->durable, last);
     replica_observe_sync(replica, disk->append_ns, disk->count);
     buf_clear(&disk->bytes);
@@ -147,8 +147,8 @@ void replica_disk_replaced(struct replica *replica, uint64_t from)
 
     assert(from > 0);
     disk->next = min_u64(disk->next, from);
-    /* The replaced entries may be among those the disk reported and the engine does not know yet,
-     * and among those in the running job. Both only count below `from`. */
+    /* Replaced entries no longer count: neither durable entries that the engine does not know of
+     * yet, nor entries of the running append job. */
     disk->durable = min_u64(disk->durable, from - 1);
     disk->reported = min_u64(disk->reported, from - 1);
     disk->valid_to = min_u64(disk->valid_to, from - 1);
@@ -203,7 +203,7 @@ static enum err run_upkeep(struct replica_job *job)
     enum err err = ERR_OK;
 
     disk->upkeep_free_known = false;
-    wal_save_space(replica->wal, disk->upkeep_full); /* otherwise zeros would use up the reserve */
+    wal_save_space(replica->wal, disk->upkeep_full); /* a full disk gets no zeros */
     switch (disk->upkeep_kind) {
     case UPKEEP_RELEASE: err = wal_release(replica->wal, disk->upkeep_release, &job->note); break;
     case UPKEEP_SPARE: err = wal_prepare(replica->wal, &job->note); break;
@@ -254,9 +254,9 @@ static void upkeep_done(struct replica_job *job)
     replica_wake(replica);
 }
 
-/* A slice of a spare delays the next append, so slices wait for a pause. Under steady load one
- * slice runs per SPARE_EVERY bytes, which keeps the zeroed space well ahead. Release is cheap and
- * uses the same call. */
+/* Returns when to zero the next slice of a spare segment. A slice delays the next append, so slices
+ * wait for a pause. Under steady load a slice runs per SPARE_EVERY bytes, which keeps enough space
+ * zeroed. The release of a segment is cheap and uses the same call. */
 static mono_time spare_due(const struct replica *replica)
 {
     const struct replica_disk *disk = &replica->disk;
@@ -265,8 +265,8 @@ static mono_time spare_due(const struct replica *replica)
     return mono_after(disk->appended_at, PAUSE_MS);
 }
 
-/* Checks free space once a second, and earlier after many writes that could use up the reserve,
- * because a replica stops on a full disk, but not when it refuses proposals. */
+/* Checks free space once a second, and earlier after many writes that could use up the reserve. A
+ * full disk stops the replica, whereas a used-up reserve only refuses proposals. */
 static bool look_due(const struct replica *replica, mono_time now)
 {
     const struct replica_disk *disk = &replica->disk;
@@ -275,7 +275,7 @@ static bool look_due(const struct replica *replica, mono_time now)
            disk->stats.bytes - disk->looked_bytes >= max_u64(1, disk->reserve_bytes / LOOK_SHARE);
 }
 
-/* Chooses the most urgent upkeep. False: nothing is due. */
+/* Returns the most urgent upkeep, or false if none is due. */
 static bool choose_upkeep(struct replica *replica, enum replica_upkeep *ret_kind)
 {
     struct replica_disk *disk = &replica->disk;

@@ -2,18 +2,18 @@
 /* Snapshots between replicas: sending our own, receiving and installing a peer's.
  *
  * Receiving. One snapshot at a time. Bytes are written to a temporary file as they arrive, through
- * two buffers of at most INBOX_BYTES; when both are full the sender waits. The complete file is
- * verified, then offered to the engine. Only if the engine wants the snapshot is our own state
- * changed, in an order that is safe for a crash at any point:
+ * two buffers of at most INBOX_BYTES; when both buffers are full the sender waits. The complete
+ * file is verified, then offered to the engine. Our own state changes only if the engine wants the
+ * snapshot, in an order that is safe for a crash at any point:
  *
  *     none -> taking -> checking -> offered -> keeping -> restoring -> restored -> none
  *      bytes arrive   whole, valid  wanted    gets its    log reset,   engine notified
  *                                             name        machines filled
  *
  *   1. The file is renamed durably. From here on a restart finds the new snapshot and a log that
- *      does not join it, and discards that log (replica.c).
+ *      does not continue the snapshot, and discards that log (replica.c).
  *   2. The log is reset to continue after the snapshot, while the machines are filled.
- *   3. When both are done the engine is notified, and acknowledges.
+ *   3. When the log and the machines are ready, the engine is notified and acknowledges.
  *
  * A failure before step 1 drops the file; the leader sends again. A failure after step 1 stops the
  * replica, because engine and machines have given up their old state.
@@ -37,7 +37,7 @@ struct send {
     uint64_t to; /* 0: unused */
     uint64_t id, index, term;
     bool wanted, running;
-    uint32_t whole;  /* complete transfers that did not suffice */
+    uint32_t whole;  /* complete transfers that did not bring the follower up to date */
     uint32_t broken; /* consecutive broken transfers */
     mono_time began, not_before;
 };
@@ -48,7 +48,7 @@ struct replica_installs {
     struct send sends[REPLICA_MEMBERS_MAX];
 
     enum receiving state;
-    bool doomed;  /* dropped as soon as the bulk thread has finished with it */
+    bool doomed;  /* the transfer is dropped when the bulk thread has finished */
     bool refused; /* a frame was refused because both buffers are full */
     bool ended;   /* all bytes were received */
     bool wanted;  /* the engine wants the snapshot */
@@ -57,7 +57,7 @@ struct replica_installs {
     struct buf filling;
     mono_time began;
 
-    struct replica_job job; /* the bulk thread's job, with its data: */
+    struct replica_job job; /* the bulk thread's job; the fields below are its data */
     enum inbox_work work;
     struct snap_inbox *inbox;
     uint64_t unique, writing_at;
@@ -93,8 +93,8 @@ void replica_install_send(struct replica *replica, const struct raft_message *me
     replica_wake(replica);
 }
 
-/* A follower that was sent a snapshot must reach that snapshot. A newer snapshot of ours is no
- * reason to send again. */
+/* Returns whether the follower still lacks the snapshot that it was sent. A newer snapshot of ours
+ * is no reason to send again. */
 static bool still_wanted(const struct replica *replica, const struct send *send)
 {
     uint64_t index = send->index ? send->index : replica->snapshot.index;
@@ -262,7 +262,7 @@ static void replica_install_done(struct replica_job *job)
     replica_wake(job->replica);
 }
 
-/* False: the bulk thread's queue is full. The state does not change, and the pump retries. */
+/* Returns false, without change, if the bulk thread's queue is full. The pump then retries. */
 static bool replica_install_submit(struct replica_installs *in, enum inbox_work work)
 {
     in->work = work;
@@ -311,8 +311,8 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
     struct replica_installs *in = replica->installs;
     uint64_t free_bytes = replica->disk.free_bytes;
 
-    /* The same sender began again, or there is a newer leader. The current transfer is then
-     * cancelled. A completely received snapshot is kept: it is worth more than a new transfer. */
+    /* The same sender began again, or a newer leader began. Cancels the current transfer, but keeps
+     * a completely received snapshot, which is worth more than a new transfer. */
     if (in->state == REPLICA_INSTALL_TAKING &&
         (in->doomed || begin->term > in->begin.term || (from == in->from && !in->ended))) {
         if (!in->doomed) doom(in, ERR_OK, NULL);
@@ -320,8 +320,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
         return false;
     }
     if (in->state != NONE)
-        return replica_install_refuse(replica,
-                                      from); /* guard 9: one at a time; the leader sends it again */
+        return replica_install_refuse(replica, from); /* guard 9: one install at a time */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
         return replica_install_refuse(replica, from); /* the leader learns our position from
@@ -400,7 +399,7 @@ bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *fram
     case FRAME_SNAP_BEGIN: return on_begin(replica, from, &frame->u.snap_begin);
     case FRAME_SNAP_CHUNK: return on_chunk(replica, from, &frame->u.snap_chunk);
     case FRAME_SNAP_END: replica_install_on_end(replica, from, frame->u.snap_end.id); return true;
-    default: assert(false); /* peers checks which frames this lane may carry */
+    default: assert(false); /* the peers module checks which frames this lane may carry */
     }
     return true;
 }
@@ -419,13 +418,13 @@ bool replica_install_busy(const struct replica *replica)
     return replica->installs && replica->installs->state != NONE;
 }
 
-/* -- from bytes to state -- */
+/* -- from received bytes to restored state -- */
 
 /* Resets the state. The bulk thread must have finished. */
 static void replica_install_forget(struct replica_installs *in)
 {
     assert(!in->job.busy && !in->inbox && !in->reset.busy);
-    snap_close(in->reader); /* closing reads nothing, so it may run here */
+    snap_close(in->reader); /* needs no disk access, so the loop's thread may close */
     in->reader = NULL;
     buf_deinit(&in->filling);
     buf_init(&in->filling, INBOX_BYTES);
@@ -443,7 +442,7 @@ static void stop_for(struct replica_installs *in, enum err err, struct note *not
     replica_fail(in->replica, err, note);
 }
 
-/* True for errors that end by themselves. No state depends on a file without its name. */
+/* Returns true for errors that a retry can cure. No state depends on the received file yet. */
 static bool replica_install_is_passing(enum err err)
 {
     return replica_snapshot_is_passing(err) || err == ERR_CORRUPT;
@@ -557,7 +556,7 @@ static void start_restore(struct replica_installs *in)
 
 static void replica_install_keep(struct replica_installs *in)
 {
-    /* The gate: the step that wanted the snapshot may have a term and vote to write first. */
+    /* The gate is closed while the step that wanted the snapshot has a vote to write. */
     if (in->work == INBOX_NOTHING) {
         if (replica_may_step(in->replica)) replica_install_submit(in, INBOX_KEEP);
     } else if (in->job.err) {
@@ -598,7 +597,7 @@ static void replica_install_finish(struct replica_installs *in)
     const struct snapshot_mark mark = in->head.mark;
     enum err err;
 
-    /* Old entries still being read back for the machines must not be applied to the new state. */
+    /* Waits for a running read of old entries, which must not be applied to the new state. */
     if (!in->reset_done || !replica_may_step(replica) || replica->apply.old.job.busy) return;
     replica_snapshot_took_over(replica, &mark, in->begin.bytes);
     replica_apply_jump(replica, mark.index, mark.term);

@@ -17,9 +17,9 @@
  *     replica_metrics.c   muster_log_*
  *
  * The pump. Code never calls the engine at the place where something happens. A disk report, a due
- * timer, a proposal or a finished transfer is recorded in the owner's part of this struct and the
- * pump is woken. At the end of the loop's turn the pump lets every part take its steps, in a fixed
- * order. Frames are the exception: frames are views, so they step the engine on arrival.
+ * timer, a proposal or a finished transfer is recorded in struct replica and the pump is woken. At
+ * the end of the loop's turn the pump lets every part take its steps, in a fixed order. Frames are
+ * the exception: a frame steps the engine on arrival, because it is a view of received bytes.
  *
  * The gate. While a term or vote is being written to disk, no step may run and no message may be
  * sent: replica_may_step() is false, frames are refused (and delivered again later), and all other
@@ -30,8 +30,8 @@
  *     err = engine_x(r->engine, replica_now(r), ..., &effects);
  *     replica_effects(r, err, &effects);
  *
- * replica_effects stops the replica on any error that the caller did not handle before. It never
- * calls its callers' files: it only queues work for disk, peers, apply and install.
+ * replica_effects stops the replica on any error that the caller did not handle before. This
+ * function never calls its callers' files, but queues work for disk, peers, apply and install.
  *
  * After replica_fail the replica is stopped: may_step stays false, and pumps return at once.
  * Functions with a parameter `owner`, a struct replica, are events of peers and then do nothing. */
@@ -54,20 +54,20 @@ enum {
     REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at once */
     REPLICA_READS_MAX = 65536,   /* waiting tickets; then ERR_FULL */
     REPLICA_HASHES_KEPT = 8,     /* number of indexes whose state hashes are compared */
-    REPLICA_APPLY_ENTRIES = 256, /* entries per slice: each may answer a call */
+    REPLICA_APPLY_ENTRIES = 256, /* entries per slice, because each may end a call */
     REPLICA_APPLY_BYTES = 1 << 20,
     REPLICA_APPLY_WORK = 1024,    /* records per slice, as counted by the machines */
-    REPLICA_READ_BYTES = 4 << 20, /* per job that reads old entries */
+    REPLICA_READ_BYTES = 4 << 20, /* bytes per job that reads old entries */
     REPLICA_READ_ENTRIES = 4096,
-    REPLICA_DISK_BYTES = 4 << 20, /* per append job, which has at least one entry */
+    REPLICA_DISK_BYTES = 4 << 20, /* bytes per append job, but at least one entry */
     REPLICA_DISK_ENTRIES = 16384,
-    REPLICA_REPLY_MAX = 16 << 20, /* ceiling of a machine's reply */
+    REPLICA_REPLY_MAX = 16 << 20, /* largest reply of a machine, in bytes */
     /* The most that one entry advances the replicated clock: twice the interval at which an idle
      * store proposes a tick. */
     REPLICA_CLOCK_CAP_MS = 2000,
     REPLICA_DISK_JOBS = 64,
     REPLICA_BULK_JOBS = 64,
-    REPLICA_KNOWN_MAX = 16, /* replicas that said hello: members first, then others */
+    REPLICA_KNOWN_MAX = 16, /* replicas that sent a hello; members have precedence */
 };
 
 struct replica_metrics;   /* replica_metrics.c */
@@ -100,10 +100,10 @@ struct replica_disk {  /* replica_disk.c */
     uint64_t durable;  /* last durable index of the current log */
     uint64_t reported; /* last index reported to the engine as durable */
     uint64_t first;    /* first index of the append job */
-    uint64_t valid_to; /* do not report entries of the append job above this index: replaced */
+    uint64_t valid_to; /* the append job's entries above this index were replaced */
     bool wants_spare, sealed, full;
 
-    struct replica_job append; /* the append job, with its data: */
+    struct replica_job append; /* the append job; its data are the fields below */
     bool job_wants_spare;
     struct buf bytes;
     struct entry *entries;
@@ -115,7 +115,7 @@ struct replica_disk {  /* replica_disk.c */
     struct replica_job vote;
     struct vote vote_value;
 
-    struct replica_job upkeep; /* the upkeep job, with its data: */
+    struct replica_job upkeep; /* the upkeep job; its data are the fields below */
     enum replica_upkeep upkeep_kind;
     struct wal_stats upkeep_stats;
     uint64_t upkeep_free, upkeep_release;
@@ -126,12 +126,12 @@ struct replica_disk {  /* replica_disk.c */
     uint64_t free_bytes, reserve_bytes;
     struct timer timer; /* time of the next upkeep */
     mono_time timer_due, appended_at, looked_at;
-    uint64_t sliced_at, looked_bytes; /* time of the last slice; stats.bytes at the last look */
+    uint64_t sliced_at, looked_bytes; /* time of last slice; stats.bytes at last space check */
 };
 struct replica_pending { /* proposals of one leadership, by index */
     struct list proposals;
     uint64_t term;   /* 0: unused */
-    mono_time until; /* MONO_NEVER while this replica leads the term */
+    mono_time until; /* when proposals get ERR_UNKNOWN; MONO_NEVER while leading */
 };
 struct replica_propose { /* replica_propose.c */
     struct list gathered, refused;
@@ -149,7 +149,7 @@ struct replica_propose { /* replica_propose.c */
     uint64_t clock_late_ms; /* loop_late_ms() at the time clock_from */
 };
 struct replica_reads {     /* replica_read.c */
-    struct list fresh;     /* tickets that came after the round began */
+    struct list fresh;     /* tickets that arrived after the round began */
     struct list round;     /* tickets that wait for the round */
     struct list confirmed; /* tickets that wait for apply, ordered by index */
     struct list refused;
@@ -164,7 +164,7 @@ struct replica_known { /* a replica that said hello */
     uint64_t id;
     mono_time said_at;
     uint32_t level;
-    bool use_said; /* dial the address the replica announced, not the configured one */
+    bool use_said; /* dial the announced address instead of the configured address */
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 struct replica_dial { /* replica_dial.c */
@@ -173,9 +173,9 @@ struct replica_dial { /* replica_dial.c */
     bool due;
     mono_time look_at, swept_at;
 };
-struct replica_old {        /* replica_old.c: a range of old entries; the bulk thread's while
+struct replica_old {        /* replica_old.c: old entries in a range; owned by the bulk thread while
                                busy */
-    struct replica_job job; /* in its done(): the entries are read, or job.err is set */
+    struct replica_job job; /* when the job is done, entries are read or job.err is set */
     struct buf bytes;
     struct entry *entries; /* NULL: not allocated yet */
     struct wal_place *places;
@@ -195,7 +195,7 @@ struct replica_change_state {      /* replica_change.c */
     uint64_t running_term;
     mono_time until;                        /* when a change after a lost leadership becomes
                                                ERR_UNKNOWN */
-    struct list transfers_asked, transfers; /* transfers: the transfer in progress */
+    struct list transfers_asked, transfers; /* `transfers` wait for the running transfer */
     mono_time transfer_until;
     bool transferring;
     mono_time relief_at; /* earliest next transfer because of a full disk */
@@ -204,7 +204,7 @@ struct replica_change_state {      /* replica_change.c */
     struct members newest;         /* configuration last given to peers */
     uint64_t uncommitted;          /* index of the entry of `newest`; 0 if committed */
     bool members_dirty, level_dirty;
-    uint64_t level_index; /* index of a META_LEVEL entry in flight; 0: none */
+    uint64_t level_index; /* index of the META_LEVEL entry in flight, or 0 */
     uint32_t level_asked; /* level in that entry */
 };
 struct replica_hash { /* state hashes at one index */
@@ -218,7 +218,7 @@ struct replica_hash { /* state hashes at one index */
 };
 struct replica_apply_state {          /* replica_apply.c */
     bool sliced;                      /* a slice has run in this turn */
-    const struct state_machine *part; /* the machine that continues the next entry */
+    const struct state_machine *part; /* machine whose apply_more continues the next entry */
     uint64_t part_term;
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];
@@ -235,12 +235,12 @@ struct replica {
     uint32_t speaks; /* highest cluster level this program understands */
     uint32_t election_ms, heartbeat_ms;
     struct replica_limits limits; /* defaults are filled in */
-    /* Indexed by id; ops NULL: no machine. */
+    /* Indexed by machine id. An unused id has ops NULL. */
     struct state_machine machines[REPLICA_MACHINES_MAX + 1];
     uint64_t empty_hash[REPLICA_MACHINES_MAX + 1]; /* hash of each machine when empty */
     struct replica_events events;
     struct fs_lock *lock;
-    struct loop_worker *disk_worker; /* wal and vote file, one job at a time */
+    struct loop_worker *disk_worker; /* for wal and vote file; one job at a time */
     struct loop_worker *bulk_worker; /* for snapshots and old entries */
     struct wal *wal;                 /* owned by the disk worker after open */
     struct vote_file *vote_file;
@@ -259,13 +259,13 @@ struct replica {
     struct timer timer; /* for engine time-outs and deadlines; re-armed by every pump */
     struct timer again; /* runs the pump in the next turn */
     bool closing, woken, change_due;
-    enum replica_role role; /* after the last step, as is the term */
+    enum replica_role role; /* role and term after the last step */
     uint64_t role_term;
     enum err stopped; /* ERR_OK: running */
     struct note stopped_note;
     struct replica_status reported; /* last status passed to on_change */
 
-    /* Written by replica_apply.c; replica_install.c moves both through replica_apply_jump. */
+    /* Written by replica_apply.c. replica_install.c changes both through replica_apply_jump. */
     uint64_t applied, applied_term;
     struct meta meta;
 
@@ -297,9 +297,9 @@ static inline bool replica_may_step(const struct replica *replica)
 }
 void replica_wake(struct replica *replica);  /* the pump runs later in this turn */
 void replica_again(struct replica *replica); /* the pump runs in the next turn */
-/* Fail-stop. Copies the note; only the first failure counts. on_stopped follows from a task. */
+/* Stops the replica for good. Copies the note; only the first counts. A task calls on_stopped. */
 void replica_fail(struct replica *replica, enum err why, const struct note *note);
-void replica_changed(struct replica *replica); /* on_change may have to be called */
+void replica_changed(struct replica *replica); /* checks later whether on_change is due */
 void replica_job_init(struct replica_job *job, struct replica *replica,
                       enum err (*run)(struct replica_job *job),
                       void (*done)(struct replica_job *job));
@@ -317,7 +317,7 @@ void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
 void replica_send(struct replica *replica, const struct raft_message *message);
-/* Converts any frame but an append. */
+/* Converts a received frame, which is no append, to a message for the engine. */
 struct raft_message replica_message_of(const struct peer_frame *frame, uint64_t from);
 void replica_send_all(struct replica *replica, const struct peer_frame *frame, bool voters_only);
 void replica_send_pump(struct replica *replica);
@@ -329,11 +329,11 @@ void replica_disk_close(struct replica *replica); /* after the workers are close
 void replica_disk_pump(struct replica *replica);
 /* Closes the gate until the vote is durable. */
 void replica_disk_vote(struct replica *replica, struct vote vote);
-/* Entries from `from` on were replaced. */
+/* Handles the replacement of all entries from index `from` on. */
 void replica_disk_replaced(struct replica *replica, uint64_t from);
 /* Empties the log in memory, which continues after `index`: calls entries_reset and forgets entries
- * queued for the disk. The caller then sends wal_reset to the disk worker, whose jobs run in order,
- * and adds no entry before wal_reset is done. The engine ensures it until engine_installed. */
+ * queued for the disk. The caller then sends wal_reset to the disk worker, whose jobs run in order.
+ * The engine returns no entry before engine_installed, so wal_reset is done first. */
 void replica_disk_reset(struct replica *replica, uint64_t index);
 /* Frees segments without live entries. Call it after a compaction (entries_forget_to). */
 void replica_disk_release(struct replica *replica);
@@ -346,10 +346,10 @@ void replica_propose_role(struct replica *replica); /* call when leadership bega
 /* The entry at `index` was applied: decides the proposals at that index. */
 void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t term,
                              struct str reply);
-/* A snapshot replaced the entries up to `index`: proposals there end with ERR_UNKNOWN. */
+/* A snapshot replaced the entries up to `index`: ends their proposals with ERR_UNKNOWN. */
 void replica_propose_skipped(struct replica *replica, uint64_t index);
 mono_time replica_propose_due(const struct replica *replica);
-/* Nanoseconds, for an entry created now. */
+/* Returns the clock advance of an entry created now, in nanoseconds. */
 uint64_t replica_propose_advance(struct replica *replica);
 
 /* -- replica_read.c -- */
@@ -392,17 +392,17 @@ void replica_apply_hash(struct replica *replica, uint64_t from, const struct fra
  * lost at the next attempt, or never completed. */
 enum err replica_old_open(struct replica_old *old, struct replica *replica,
                           void (*done)(struct replica_job *job));
-/* Accepts a zeroed struct; must not be called while busy. */
+/* Frees the buffers. Accepts a zeroed struct; must not be called while the job is busy. */
 void replica_old_close(struct replica_old *old);
 /* Reads entries that are not in memory, from `first` up to `last` or a few MiB; done() follows.
- * False: no such entries, or the bulk thread's queue is full. */
+ * Returns false if there are no such entries, or the bulk thread's queue is full. */
 bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last);
 const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index); /* or NULL */
 
 /* -- replica_restore.c -- */
-/* Blocks; called before anything runs. Restores the machines and meta from the newest snapshot, or
- * makes them empty. Sets snapshot, snapshot_bytes, applied, applied_term and *ret_head (mark.index
- * 0: no snapshot). Removes temporary files. ERR_CORRUPT, ERR_VERSION, ... */
+/* Restores the machines and meta from the newest snapshot, or makes them empty. Sets snapshot,
+ * snapshot_bytes, applied, applied_term and *ret_head (mark.index 0: no snapshot). Removes
+ * temporary files. Blocks, so it is called only at start. Returns ERR_CORRUPT, ERR_VERSION, ... */
 enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_head,
                                struct note *note);
 /* Restores a snapshot piece by piece. Between begin and end the machines must not be used; end
@@ -420,36 +420,36 @@ enum err replica_snapshot_path(const struct replica *replica, const struct snaps
 enum err replica_snapshot_open(struct replica *replica);
 /* Stops the timer; no slice runs after this. */
 void replica_snapshot_stop(struct replica *replica);
-void replica_snapshot_close(struct replica *replica); /* after the workers are closed; frees */
+void replica_snapshot_close(struct replica *replica); /* frees; call after the workers closed */
 /* Called every turn. Takes a slice of the snapshot in progress. When the file is durable, calls
  * engine_compacted, entries_forget_to and replica_disk_release. A snapshot begins only if applied
  * <= disk.durable and no install runs. An install that begins later cancels the snapshot. */
 void replica_snapshot_pump(struct replica *replica);
 /* Cancels the snapshot in progress, if any; no view is open after this. Takes no engine step. */
 void replica_snapshot_give_up(struct replica *replica);
-/* True for an error that ends by itself and is worth a retry. Errors of the disk are not. */
+/* Returns true for a temporary error, which is worth a retry. Disk errors are not temporary. */
 bool replica_snapshot_is_passing(enum err err);
-/* A newer snapshot is durable: followers get the newer one from now on. Older ones are removed when
- * no transfer uses them. */
+/* Makes a newer, durable snapshot the one that followers get. Older snapshots are removed when no
+ * transfer uses them. */
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes);
 
 /* -- replica_install.c -- */
 enum err replica_install_open(struct replica *replica);
 void replica_install_stop(struct replica *replica);
-void replica_install_close(struct replica *replica); /* after the workers are closed; frees */
-/* Calls engine_offer, restores, calls engine_installed. */
+void replica_install_close(struct replica *replica); /* frees; call after the workers closed */
+/* Advances an install: engine_offer, then restoring, then engine_installed. */
 void replica_install_pump(struct replica *replica);
-/* The engine wants `message->server_id` to get a snapshot: sends replica->snapshot. */
+/* Sends replica->snapshot to replica `message->server_id`, as the engine requested. */
 void replica_install_send(struct replica *replica, const struct raft_message *message);
-/* ENGINE_INSTALL: the offered snapshot must be installed. Called inside replica_effects, so it only
- * records the request and takes no step. */
+/* Records that the engine wants the offered snapshot installed (ENGINE_INSTALL). Takes no step,
+ * because it is called inside replica_effects. */
 void replica_install_begin(struct replica *replica, const struct snapshot_mark *mark);
 bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *frame);
 void replica_install_on_lost(void *owner, uint64_t from);
 void replica_install_on_sent(void *owner, uint64_t to, uint64_t id, enum err err);
 bool replica_install_busy(const struct replica *replica); /* receiving or restoring a snapshot */
-/* True if a snapshot older than `index` is being sent to a replica. `stop` ends those transfers. */
+/* Returns true if a snapshot older than `index` is being sent. `stop` ends those transfers. */
 bool replica_install_sends_older(struct replica *replica, uint64_t index, bool stop);
 
 /* -- replica_metrics.c -- */

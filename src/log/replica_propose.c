@@ -7,11 +7,11 @@
  *       +-refused-+-------------+--> DECIDED --the pump--> IDLE: done(outcome)
  *
  * A proposal is identified by (index, term). If its index is applied with the same term, the
- * applied entry is this proposal (log matching): ERR_OK. With another term the proposal can never
- * be applied: ERR_NOT_LEADER. A replacement in our own log proves nothing, because another replica
- * may still have the entry, win an election and commit it. So after a lost leadership its proposals
- * wait for two election time-outs and then end with ERR_UNKNOWN. Each leadership has its own list,
- * because the next leadership may start at a lower index.
+ * applied entry is this proposal (Raft's log matching): ERR_OK. With another term the proposal can
+ * never be applied: ERR_NOT_LEADER. A replacement in our own log proves nothing, because another
+ * replica may still have the entry, win an election and commit it. So after a lost leadership its
+ * proposals wait for two election time-outs and then end with ERR_UNKNOWN. Each leadership has its
+ * own list, because the next leadership may start at a lower index.
  *
  * Bytes in flight count until the entry is applied, also when the caller has gone (a ghost replaces
  * its proposal). Otherwise a leader without a majority could be filled without bound. */
@@ -69,7 +69,7 @@ static void replica_propose_finish(struct replica *replica, struct proposal *pro
     proposal->done(proposal, err, reply);
 }
 
-/* Sets the outcome. The pump calls done(), never the caller of decide(). A ghost just ends. */
+/* Sets the proposal's outcome; the pump calls its done() later. A ghost ends at once. */
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_ghost(proposal)) {
@@ -134,9 +134,9 @@ static enum err replica_propose_judge(const struct replica *replica,
     return has_room(replica, proposal) ? ERR_OK : ERR_FULL;
 }
 
-/* The time the leader measured since its previous entry of this term; 0 for the first. Time in
- * which the leader's loop did not run is left out: no lease could be renewed then, so no lease may
- * expire because of it. This can make the replicated clock slower, never faster. */
+/* Returns the time that the leader measured since its previous entry of this term; 0 for the first.
+ * Time in which the leader's loop did not run is excluded: no lease could be renewed in it, so it
+ * must not expire a lease. Therefore the replicated clock can be slow, but never fast. */
 uint64_t replica_propose_advance(struct replica *replica)
 {
     struct replica_propose *propose = &replica->propose;
@@ -177,7 +177,7 @@ static enum err replica_propose_gather(struct replica *replica, struct proposal 
     envelope.advance_ns = replica_propose_advance(replica);
     err = envelope_append(&envelope, &propose->bytes);
     if (err) return err;
-    /* The buffer may move while gathering: store a length now, an address at submission. */
+    /* The buffer can move while it grows: store a length now, an address at submission. */
     proposal->place = propose->count;
     propose->entries[propose->count++] = (struct entry){
         .kind = ENTRY_COMMAND,
@@ -213,8 +213,8 @@ void replica_propose(struct replica *replica, struct proposal *const *proposals,
     replica_wake(replica);
 }
 
-/* Replaces the proposal of a caller that has gone by a ghost, which keeps its place in the list. A
- * finished ghost is reused. Out of memory there is no ghost, and the bytes no longer count. */
+/* Replaces an abandoned proposal by a ghost, a placeholder at the same place in the list. Reuses a
+ * finished ghost. Without memory there is no ghost, and the bytes no longer count. */
 static void leave_ghost(struct replica *replica, const struct proposal *proposal,
                         struct list *position)
 {
@@ -304,7 +304,7 @@ static void replica_propose_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    /* A done() may propose again and be refused again: that is for the next round. */
+    /* A done() may propose again. If that proposal is refused too, the next call handles it. */
     list_init(&refused);
     list_splice(&refused, &replica->propose.refused);
     for (struct list *node; (node = list_pop(&refused));) {

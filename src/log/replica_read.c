@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linearizable reads without a write: a round asks all voters whether they still accept this term.
+/* Linearizable reads without a write: a round asks all voters whether this term is still accepted.
  *
- * A round serves the tickets that came before it began. The commit index at the start of the round
- * covers everything acknowledged before, and a majority that was still in our term after the start
- * proves that no other leader had been elected by then. Later tickets wait for the next round.
- * Responses contain term and round, so an old response proves nothing. No clock is involved.
+ * A round serves the tickets that arrived before the round began. The commit index at the start of
+ * the round covers everything acknowledged before, and a majority that was still in our term after
+ * the start proves that no other leader had been elected by then. Later tickets wait for the next
+ * round. Responses contain term and round, so an old response proves nothing. No clock is involved.
  *
  * The leader must first have committed an entry of its own term, because before that a new leader
  * does not know which entries its predecessor acknowledged. */
@@ -110,7 +110,7 @@ static void replica_read_begin(struct replica *replica)
         ask(replica);
 }
 
-/* A leader asks this replica, in any role, whether it still accepts the leader's term. */
+/* Answers a leader's read round: whether this replica, in any role, accepts the leader's term. */
 void replica_read_asked(struct replica *replica, uint64_t from, const struct frame_read *read)
 {
     struct peer_frame frame = {.kind = FRAME_READ_ANSWER, .u.read = *read};
@@ -137,7 +137,7 @@ void replica_read_role(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
-    /* Confirmed tickets stay valid: they only wait for apply. */
+    /* Confirmed tickets stay valid, because such a ticket only waits for apply. */
     reads->running = false;
     list_splice(&reads->round, &reads->fresh);
     for (struct list *node; (node = list_pop(&reads->round));)
@@ -162,7 +162,7 @@ static void replica_read_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    list_init(&refused); /* a done() may ask again and be refused again, in the next round */
+    list_init(&refused); /* a done() may read again; its refusal comes in the next call */
     list_splice(&refused, &replica->reads.refused);
     for (struct list *node; (node = list_pop(&refused));)
         ticket_end(replica, ticket_at(node), ticket_at(node)->outcome);
@@ -172,7 +172,7 @@ void replica_read_pump(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
-    if (replica->stopped) return; /* also confirmed tickets: the state cannot be trusted */
+    if (replica->stopped) return; /* even for confirmed tickets: the state cannot be trusted */
     if (replica_may_step(replica)) {
         if (!reads->running && !list_empty(&reads->fresh))
             replica_read_begin(replica);

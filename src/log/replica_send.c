@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends the engine's messages.
  *
- * An append names a range of the log. Entries in memory are sent at once. For the other entries,
- * and for those that do not fit in the peer's queue, the replica stores the range (struct
- * replica_lag) and sends it in parts; the bulk thread reads old entries back from the segments.
- * While a range is being sent, a repeated request of the engine does not start it again. When the
- * range ends or the connection breaks, the next request starts a new one. */
+ * An append names a range of the log. Entries in memory are sent at once. For entries that are not
+ * in memory or do not fit in the peer's queue, the replica stores the range (struct replica_lag)
+ * and sends it in parts; the bulk thread reads old entries back from the segments. While a range is
+ * being sent, a repeated request of the engine does not start it again. When the range ends or the
+ * connection breaks, the next request starts a new range. */
 #include "log/replica_internal.h"
 
 #include <string.h>
@@ -67,7 +67,7 @@ static bool next_read(void *context, uint64_t index, struct entry *ret_entry)
     return entry != NULL;
 }
 
-/* Sends up to `count` entries from lag->next on. False: the range cannot continue now. */
+/* Sends up to `count` entries from lag->next on. Returns false if the range cannot continue now. */
 static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t count)
 {
     struct replica *replica = lag->replica;
@@ -109,15 +109,15 @@ static void replica_send_old_done(struct replica_job *job)
         replica_fail(replica, job->err, &job->note);
         return;
     }
-    if (job->err) { /* compacted meanwhile, or out of memory: the engine asks again */
+    if (job->err) { /* entries compacted, or memory short: the engine asks again */
         LOG_WARN(&replica->log, "log entries for a slow replica could not be read: retrying",
                  log_err("err", job->err), log_text("why", job->note.text),
                  log_u64("peer", lag->id));
         lag->active = false;
         return;
     }
-    /* Entries that were read are subject to the gate: no message is sent while a vote is pending.
-     * In that case this replica is about to lose leadership anyway. */
+    /* Entries that were read are subject to the gate: no message is sent while a vote is pending. A
+     * pending vote means that this replica is about to lose leadership. */
     if (!lag->active || !lag_current(lag) || !replica_may_step(replica) ||
         lag->next != old->first) {
         lag->active = false;
@@ -178,7 +178,7 @@ static void send_append(struct replica *replica, uint64_t to,
         if (!lag->old.job.busy && !lag->waits) lag_run(lag);
         return;
     }
-    if (lag->old.job.busy) return; /* reads for an older term; the engine asks again */
+    if (lag->old.job.busy) return; /* still reads for an older term; the engine asks again */
     lag->active = true;
     lag->next = prev + 1;
     lag->end = prev + count;

@@ -21,7 +21,7 @@
 
 enum {
     SLICE_MAX = 64 << 20,  /* above any machine's largest record */
-    FORGET_ENTRIES = 4096, /* per turn: a snapshot may replace a million entries */
+    FORGET_ENTRIES = 4096, /* entries dropped per turn, because there can be millions */
 };
 
 enum taking { IDLE, REPLICA_SNAPSHOT_TAKING, FINISHING, DURABLE, GIVING_UP };
@@ -36,7 +36,7 @@ struct replica_snapshots {
     struct sections sections; /* ordered by machine id */
     mono_time began;
 
-    struct replica_job job; /* the bulk thread's job, with its data: */
+    struct replica_job job; /* the bulk thread's job; its data are the fields below */
     enum file_work work;
     struct snap_writer *writer; /* NULL: not created yet, or freed */
     uint64_t unique;
@@ -44,7 +44,7 @@ struct replica_snapshots {
     size_t slice_section;
     uint64_t file_bytes;
 
-    uint64_t forget_to; /* entries up to here were replaced; 0: all are dropped */
+    uint64_t forget_to; /* log entries up to this index can be dropped; 0: none left */
 
     /* Removal of older files. */
     bool tidy_due;
@@ -102,7 +102,7 @@ static void replica_snapshot_submit(struct replica_snapshots *s, enum file_work 
 {
     s->work = work;
     s->job.err = ERR_OK;
-    /* The queue is full: submitted again later. */
+    /* The bulk thread's queue is full, so submit the job again later. */
     if (replica_job_start(&s->job, s->replica->bulk_worker)) {
         s->job.err = ERR_BUSY;
         replica_again(s->replica);
@@ -135,8 +135,8 @@ bool replica_snapshot_is_passing(enum err err)
 
 /* -- beginning -- */
 
-/* True if there are new entries, and more than the first configuration, of which the engine takes
- * no snapshot (guard 21). */
+/* Returns true if entries were applied since the last snapshot. Index 1 does not count, because the
+ * engine takes no snapshot at index 1 (guard 21). */
 static bool is_worth_it(const struct replica *replica)
 {
     return replica->applied > max_u64(replica->snapshot.index, 1);
@@ -146,7 +146,7 @@ static bool policy_says(const struct replica *replica)
 {
     uint64_t since = replica->applied - replica->snapshot.index;
 
-    /* Do not rewrite a large state for a few entries, or an idle cluster's state for none. */
+    /* Does not rewrite a large state for a few entries, or an idle cluster's state for no entry. */
     return since >= replica->limits.snapshot_entries_min &&
            entries_log_bytes_since(replica->entries, replica->snapshot.index) >=
                replica->snapshot_bytes;
@@ -175,8 +175,8 @@ enum err replica_snapshot(struct replica *replica)
     return ERR_OK;
 }
 
-/* Finds the configuration at the applied index. At start the engine may already count a
- * configuration as committed that is not applied here: then it is too early for a snapshot. */
+/* Finds the configuration at the applied index. Returns false if the engine's committed
+ * configuration is not applied here yet, as can happen at start. */
 static bool find_members(const struct replica *replica, struct snapshot_mark *mark)
 {
     mark->members_index = engine_members_committed(replica->engine, &mark->members);
@@ -207,7 +207,7 @@ static void replica_snapshot_begin(struct replica *replica)
     enum err err = ERR_OK;
 
     if (!s->wanted || engine_installing(replica->engine) || replica->apply.part) return;
-    /* The entries it replaces must be durable. */
+    /* A snapshot may replace durable entries only. */
     if (replica->applied > replica->disk.durable) return;
     if (!find_members(replica, &head.mark)) return;
     s->wanted = false;
@@ -268,7 +268,7 @@ static void take_slice(struct replica *replica)
 
 /* -- completion -- */
 
-/* Entries that were added after a reset stay, because they are after the snapshot. */
+/* Drops log entries that the snapshot replaced. Entries added after a log reset are newer. */
 static void replica_snapshot_forget(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
@@ -283,7 +283,7 @@ static void replica_snapshot_forget(struct replica *replica)
         replica_again(replica);
 }
 
-/* False: not possible now, or no longer needed. */
+/* Compacts the log. Returns false if a compaction is not possible now or no longer needed. */
 static bool compact(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
@@ -294,7 +294,7 @@ static bool compact(struct replica *replica)
 
     if (!replica_may_step(replica)) return false;
     err = engine_compacted(replica->engine, replica_now(replica), mark, trailing, &effects);
-    if (err == ERR_CONFLICT) { /* a newer snapshot came: ours is removed with the older ones */
+    if (err == ERR_CONFLICT) { /* a newer snapshot exists: ours is removed with the older ones */
         replica_snapshot_give_up(replica);
         return false;
     }
@@ -316,14 +316,14 @@ static void replica_snapshot_settle(struct replica *replica)
              log_u64("took_ms", mono_elapsed_ms(s->began, replica_now(replica))));
     replica_count(replica, COUNT_SNAPSHOTS_TAKEN);
     s->state = IDLE;
-    buf_deinit(&s->slice); /* the buffer may be large, and the next snapshot is far away */
+    buf_deinit(&s->slice); /* free a large buffer, because the next snapshot is far away */
     buf_init(&s->slice, SLICE_MAX);
 }
 
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes)
 {
-    /* Transfers of the previous snapshot continue; transfers of older ones are stopped. */
+    /* Transfers of the previous snapshot continue; transfers of older snapshots are stopped. */
     (void)replica_install_sends_older(replica, replica->snapshot.index, true);
     replica->snapshot = *mark;
     replica->snapshot_bytes = bytes;
@@ -370,14 +370,14 @@ void replica_snapshot_pump(struct replica *replica)
             replica_snapshot_submit(s, FILE_ABANDON);
         else {
             s->state = IDLE;
-            s->tidy_due = true; /* the file may have been renamed just before */
+            s->tidy_due = true; /* the file may already have its final name */
         }
     }
     if (s->state == IDLE) replica_snapshot_begin(replica);
     if (!s->job.busy && s->state == REPLICA_SNAPSHOT_TAKING) take_slice(replica);
     if (!s->job.busy && s->state == FINISHING) {
         if (s->job.err)
-            take_slice(replica); /* takes a slice again, or was given up */
+            take_slice(replica); /* take_slice handles the job's error: retry or give up */
         else
             s->state = DURABLE;
     }

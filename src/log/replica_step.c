@@ -50,7 +50,7 @@ static enum err replica_step_take_entries(struct replica *replica,
     return err;
 }
 
-/* Called after every step that may have changed the role. The parts only move their lists here. */
+/* Called after every step that may have changed the role. The callees only move list items. */
 static void note_role(struct replica *replica)
 {
     enum replica_role role = engine_role(replica->engine);
@@ -171,8 +171,8 @@ static void step_frame(struct replica *replica, uint64_t from, const struct peer
     replica_effects(replica, err, &effects);
 }
 
-/* A leader may send faster than this disk writes. The amount of queued data is bounded; when it is
- * reached, the sender's connection waits until some data is written. */
+/* Returns true if an append must wait, because the bounded queue for the disk is full. The sender's
+ * connection then waits until some data is written. */
 static bool is_swamped(const struct replica *replica, const struct peer_frame *frame)
 {
     return frame->kind == FRAME_APPEND && frame->u.append.entry_count > 0 &&
@@ -199,7 +199,7 @@ bool replica_on_frame(void *owner, uint64_t from, struct peer_frame *frame)
     case FRAME_READ_ROUND: replica_read_asked(replica, from, &frame->u.read); break;
     case FRAME_READ_ANSWER: replica_read_answered(replica, from, &frame->u.read); break;
     case FRAME_HASH: replica_apply_hash(replica, from, &frame->u.hash); break;
-    default: /* peers checks which frames this lane may carry */ assert(false);
+    default: /* the peers module checks which frames this lane may carry */ assert(false);
     }
     replica_wake(replica);
     return true;

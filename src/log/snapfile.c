@@ -69,7 +69,7 @@ size_t snap_head_write(const struct snap_head *head, char *room, uint32_t *ret_c
     return size;
 }
 
-/* Decodes the members between SNAP_HEAD_FIXED and `end`, which must match exactly. */
+/* Decodes the members between SNAP_HEAD_FIXED and `end`, where the last member must end. */
 static enum err members_read(const char *bytes, size_t end, uint32_t count,
                              struct members *ret_members)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshot files: a head, then chunks of sections, each with its checksum, then an end mark.
  *
- * A file is written under a temporary name, synced and renamed, and its directory is synced; only
- * then is the file a snapshot. snap/<index, 16 hex>-<term, 16 hex>.snap. Calls block; they run on
- * the bulk thread and at start. One snapshot is kept, and its predecessor until the next one is
- * durable. docs/formats/log.md has the bytes. A section belongs to a machine; section 0 is the
- * log's own (clock, level). */
+ * A file is written under a temporary name, synced and renamed, and its directory is synced. A
+ * snapshot's final name is snap/<index, 16 hex>-<term, 16 hex>.snap. Calls block; they run on the
+ * bulk thread and at start. The newest snapshot is kept, and its predecessor until the next
+ * snapshot is durable. docs/formats/log.md has the bytes. A section belongs to a machine; section 0
+ * is the log's own (clock, level). */
 #ifndef LOG_SNAPFILE_H
 #define LOG_SNAPFILE_H
 #include "base/buf.h"
@@ -21,7 +21,7 @@ enum {
 struct snap_head {
     struct snapshot_mark mark;
     uint64_t cluster_id;
-    uint32_t level; /* programs that understand less cannot read the snapshot */
+    uint32_t level; /* programs that know only lower levels cannot read the file */
     uint64_t clock_ns;
 };
 /* -- encoding, appended to `into`; also used for streamed snapshots -- */
@@ -31,7 +31,7 @@ struct snap_stream { /* allocated by the caller */
 };
 enum err snap_stream_begin(struct snap_stream *stream, const struct snap_head *head,
                            struct buf *into);
-/* At most SNAP_CHUNK_MAX bytes; sections in ascending order. */
+/* Encodes a chunk of at most SNAP_CHUNK_MAX bytes. Sections must be in ascending order. */
 enum err snap_stream_chunk(struct snap_stream *stream, uint32_t section, struct str bytes,
                            struct buf *into);
 enum err snap_stream_end(const struct snap_stream *stream, struct buf *into);
@@ -45,23 +45,24 @@ enum err snap_write(struct snap_writer *writer, uint32_t section, struct str byt
                     struct note *note); /* at most SNAP_CHUNK_MAX; sections in ascending order */
 /* Ends the file, syncs it, renames it and syncs the directory. Frees the writer also on error. */
 enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct note *note);
-void snap_abandon(struct snap_writer *own_writer); /* removes the temporary file; NULL is fine */
+void snap_abandon(struct snap_writer *own_writer); /* removes the temporary file; accepts NULL */
 
 struct snap_reader;
-/* Opens a file, checks its head. ERR_CORRUPT naming file and offset, ERR_VERSION, ERR_NOT_FOUND. */
+/* Opens a file and checks its head. ERR_CORRUPT (the note says where), ERR_VERSION,
+ * ERR_NOT_FOUND. */
 enum err snap_open(struct fs *fs, const char *path, struct snap_reader **ret_reader,
                    struct snap_head *ret_head, struct note *note);
-/* Reads the next chunk and replaces the content of `into`. *ret_section UINT32_MAX: end of the
- * file, and all checks passed. */
+/* Reads the next chunk and replaces the content of `into`. At the end of the file *ret_section is
+ * UINT32_MAX, and all checks have passed. */
 enum err snap_read(struct snap_reader *reader, struct buf *into, uint32_t *ret_section,
                    struct note *note);
-void snap_close(struct snap_reader *reader); /* NULL is fine */
+void snap_close(struct snap_reader *reader); /* accepts NULL */
 enum err snap_verify(struct fs *fs, const char *path, struct snap_head *ret_head,
                      uint64_t *ret_bytes, struct note *note); /* reads the whole file */
 
-/* Finds the newest snapshot that is not temporary; older ones are not read. ERR_NOT_FOUND: none. If
- * the newest cannot be read the result is ERR_CORRUPT, not an older snapshot, because the log
- * entries after the older one may be gone. */
+/* Finds the newest snapshot that is not temporary. Returns ERR_NOT_FOUND if there is none. Returns
+ * ERR_CORRUPT if the newest snapshot is unreadable. An older snapshot is never returned, because
+ * the log entries after it may be removed. */
 enum err snap_newest(struct fs *fs, const char *dir, char name[SNAP_NAME_CAP],
                      struct snap_head *ret_head, struct note *note);
 /* Called at start, before anything is written or received. Makes the newest snapshot's name
@@ -84,5 +85,5 @@ enum err snap_inbox_write(struct snap_inbox *inbox, uint64_t offset, struct str 
 enum err snap_inbox_check(struct snap_inbox *inbox, struct snap_head *ret_head, struct note *note);
 /* Renames the file durably. Frees the inbox. */
 enum err snap_inbox_keep(struct snap_inbox *own_inbox, struct note *note);
-void snap_inbox_drop(struct snap_inbox *own_inbox); /* removes the temporary file; NULL is fine */
+void snap_inbox_drop(struct snap_inbox *own_inbox); /* removes the temporary file; accepts NULL */
 #endif

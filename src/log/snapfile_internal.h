@@ -7,18 +7,18 @@
 
 enum {
     SNAP_HEAD_FIXED = 72, /* bytes before the members */
-    SNAP_HEAD_MAX = 8192, /* size with REPLICA_MEMBERS_MAX of the longest addresses */
+    SNAP_HEAD_MAX = 8192, /* size with REPLICA_MEMBERS_MAX longest addresses */
     SNAP_CHUNK_HEAD = 24, /* bytes before the chunk's data */
-    SNAP_END_BYTES = 16,  /* bytes in the end mark: number of chunks, bytes */
+    SNAP_END_BYTES = 16,  /* the end mark has the numbers of chunks and bytes */
     SNAP_ALIGN = 8,
     SNAP_NAME_SIZE = 16 + 1 + 16 + 5 + 1, /* "<index>-<term>.snap" and its NUL */
     SNAP_SYNC_BYTES = 4 << 20,            /* the most bytes written between two syncs */
 };
 #define SNAP_SECTION_END UINT32_MAX
 
-/* Writes the head with its checksum. The size is a multiple of 8; `room` has SNAP_HEAD_MAX. */
+/* Writes the head with its checksum to `room` (SNAP_HEAD_MAX bytes). Returns a multiple of 8. */
 size_t snap_head_write(const struct snap_head *head, char *room, uint32_t *ret_crc);
-/* ERR_CORRUPT, ERR_VERSION; ERR_TOO_LARGE: the head needs *ret_size bytes. */
+/* Returns ERR_CORRUPT, ERR_VERSION, or ERR_TOO_LARGE if the head needs *ret_size bytes. */
 enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *ret_size,
                         uint32_t *ret_crc);
 struct snap_chunk {

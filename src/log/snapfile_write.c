@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A snapshot under a temporary name: written here chunk by chunk, or received from a peer as raw
- * bytes and checked.
+/* Writes a snapshot under a temporary name: chunk by chunk from our state, or as raw bytes that a
+ * peer sent, which are checked.
  *
  * Invariant: a file is renamed only when all of it is durable, and then the rename is made durable.
- * Blocks; one thread at a time. */
+ * Calls block; one thread at a time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct snap_temp {
     struct fs *fs;
     struct fs_file *file;
     char dir[FS_PATH_CAP];
-    char path[FS_PATH_CAP]; /* "": the file has its final name, nothing is to be removed */
+    char path[FS_PATH_CAP]; /* empty once the file has its final name and must stay */
     uint64_t at, synced;
     enum err failed; /* after a failure the file must not be finished */
 };
@@ -73,7 +73,7 @@ static void temp_close(struct snap_temp *temp)
 {
     if (!temp->file) return;
     fs_close(temp->fs, temp->file);
-    if (temp->path[0]) fs_remove(temp->fs, temp->path); /* on failure the file is swept later */
+    if (temp->path[0]) fs_remove(temp->fs, temp->path); /* otherwise removed at the next start */
 }
 
 /* -- writing -- */
@@ -93,7 +93,7 @@ static enum err put_made(struct snap_writer *writer, enum err err, struct note *
     return fs_noted(err, "write", writer->temp.path, note);
 }
 
-/* Prepares the buffer. Fails if the file failed before. */
+/* Clears the buffer, or returns the error of an earlier failure of the file. */
 static enum err writer_check(struct snap_writer *writer, struct note *note)
 {
     buf_clear(&writer->room);

@@ -5,10 +5,10 @@
  *     40  0 (4), crc32c of 0..43 (4)
  *
  * A write goes to one slot and is synced, then to the other slot and is synced. So at any moment
- * one slot contains the last promise, and it is the valid slot with the higher serial. If a write
- * was torn, the other slot has the old value (the new one was never promised) or the new one. If
- * one slot is damaged, the other has the same value. With only one slot per write, damage to the
- * newer slot would bring back an older vote, and this replica might vote twice. */
+ * the valid slot with the higher serial contains the last promised vote. After a torn write the
+ * other slot has the old vote, if the new vote was not promised yet, or the new vote. If one slot
+ * is damaged, the other has the same value. With only one slot per write, damage to the newer slot
+ * would bring back an older vote, and this replica might vote twice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "base/crc32c.h"
 #include "log/wal.h"
 
-/* Offsets of the table above, and: */
+/* Offsets and sizes of the table at the top of this file. */
 enum {
     VOTE_AT_CRC = 44,
     SLOT_BYTES = 48,
@@ -107,7 +107,7 @@ static enum err vote_create(struct fs *fs, const char *path, struct note *note)
     memset(bytes, 0, sizeof bytes);
     slot_write(&(struct slot){.serial = 1}, bytes);
     slot_write(&(struct slot){.serial = 1}, bytes + SLOT_STEP);
-    /* Left by a process that died here. Temporary files of other names may be in use. */
+    /* Removes the file of a process that died here. Other temporary files may be in use. */
     const char *slash = strrchr(path, '/');
     snprintf(temp, sizeof temp, "%.*s/.VOTE.00000000.tmp", (int)(slash - path), path);
     enum err err = fs_remove(fs, temp);
@@ -154,7 +154,7 @@ enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_f
     }
     err = vote_load(file, &slot, note);
     /* The content just read may not be durable. Rewrites the newest slot first, in place, so that
-     * the other slot stays until it is durable. */
+     * the other slot stays until the newest slot is durable. */
     if (!err && !read_only) err = slot_put(file, slot, note);
     if (!err && !read_only) err = slot_put(file, 1 - slot, note);
     if (err) goto fail;

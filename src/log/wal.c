@@ -20,7 +20,7 @@ enum err wal_fail(struct wal *wal, enum err err)
     return err;
 }
 
-/* Notes what failed in the current segment. */
+/* Writes the failed operation and its place in the current segment to `note`. */
 static enum err fail_here(struct wal *wal, enum err err, const char *what, struct note *note)
 {
     note_set(note, "%s %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", what, wal->dir,
@@ -96,8 +96,8 @@ static enum err wal_gather(struct wal *wal, struct log_record record, struct not
     return ERR_OK;
 }
 
-/* True if the segment has room for the record and for the seal after it. A record that fits in no
- * segment gets a segment of its own, which grows. */
+/* Returns true if the segment has room for the record and for the seal after it. A record that fits
+ * in no segment gets a segment of its own, which grows. */
 static bool fits(const struct wal *wal, size_t size)
 {
     return wal->offset + size + RECORD_HEAD <= wal->segment_bytes || wal->offset == SEGMENT_HEAD;
@@ -269,7 +269,7 @@ enum err wal_open(const struct wal_options *options, bool read_only, wal_found_f
 void wal_close(struct wal *wal)
 {
     if (!wal) return;
-    /* Best effort: without the seal no record covers the last append (invariant 4). */
+    /* Tries to seal, because without a seal no record covers the last append (invariant 4). */
     if (!wal->read_only && !wal->failed) (void)wal_seal(wal, NULL);
     wal_free(wal);
 }

@@ -24,9 +24,9 @@ struct wal_options {
     struct entropy *entropy; /* source of checksum salts */
     const char *dir;         /* the data directory; "log" in it must exist */
     uint64_t cluster_id, replica_id;
-    uint64_t segment_bytes; /* 0: 64 MiB; otherwise 64 KiB to 1 GiB; a segment is larger if one
-                               record needs it */
-    uint32_t spares;        /* most segments prepared in advance; 0: 2; at most 16 */
+    uint64_t segment_bytes; /* 64 KiB to 1 GiB, or 0 for 64 MiB; a record that needs more makes its
+                               segment larger */
+    uint32_t spares;        /* maximum of segments prepared in advance, up to 16; 0 means 2 */
     bool create;            /* creates the first segment of an empty log; without `create` an empty
                                log is ERR_CORRUPT */
 };
@@ -35,8 +35,8 @@ struct wal_place {         /* where an entry is on disk */
     uint32_t offset, size; /* position and size of the entry's record */
 };
 /* Called for every entry that survives recovery, in file order. An entry with a known index
- * replaces that entry and all later ones. `reset`: drop everything, the log continues after
- * `index`. Bytes are valid during the call. */
+ * replaces that entry and all later entries. `reset` drops all entries, because the log continues
+ * after `index`. Bytes are valid during the call. */
 struct wal_found {
     struct entry entry;
     struct wal_place place;
@@ -45,34 +45,34 @@ struct wal_found {
 typedef enum err wal_found_fn(void *context, const struct wal_found *found);
 struct wal_report { /* what recovery found, for the log and for `muster check` */
     uint64_t segments, records, bytes;
-    uint64_t torn_bytes; /* removed from the tail; never acknowledged */
+    uint64_t torn_bytes; /* bytes removed from the tail, which were never acknowledged */
     uint64_t torn_segment, torn_offset;
 };
-/* Reads everything, cuts a torn tail, and prepares for appends. ERR_CORRUPT names file and offset
- * of a bad record among the acknowledged ones. `read_only` changes nothing on disk; then only
- * wal_close may follow. */
+/* Reads the whole log, cuts a torn tail, and prepares for appends. Returns ERR_CORRUPT, with file
+ * and offset in `note`, for a bad record that was acknowledged. `read_only` changes nothing on
+ * disk; then only wal_close may follow. */
 enum err wal_open(const struct wal_options *options, bool read_only, wal_found_fn *each,
                   void *context, struct wal **ret_wal, struct wal_report *ret_report,
                   struct note *note);
-void wal_close(struct wal *wal); /* tries to seal; NULL is fine */
+void wal_close(struct wal *wal); /* tries to seal the log; accepts NULL */
 /* Appends and syncs all entries: one write and one fdatasync unless a segment ends in between. Sets
  * places[i] for each entry. Any error (ERR_NO_SPACE, ERR_IO, ...) is final. */
 enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
                     struct wal_place *places, struct note *note);
-/* Call when a snapshot up to `index` in `term` is durable: the log continues after it. Synced. */
+/* Makes the log continue after a durable snapshot up to `index` in `term`. Syncs the log. */
 enum err wal_reset(struct wal *wal, uint64_t index, uint64_t term, struct note *note);
-/* Records durably that everything so far was durable. Called when nothing was appended for a while.
- * No effect if the last record is already such a seal. */
+/* Appends a durable seal, a record which states that all earlier records are durable. Called after
+ * a pause without appends. No effect if the last record is a seal. */
 enum err wal_seal(struct wal *wal, struct note *note);
 /* Marks segments before `sequence` as no longer needed; the current segment always stays.
  * wal_prepare then recycles or removes one segment per call. */
 enum err wal_release(struct wal *wal, uint64_t sequence, struct note *note);
-/* One small step of upkeep: handles a released segment, writes zeros ahead in the current segment,
- * or writes part of a spare segment. Writes and syncs at most about 1 MiB, so that a waiting append
- * is not delayed. Call it between appends while wal_wants_spare is true. ERR_NO_SPACE is not final
+/* Does a step of upkeep: handles a released segment, writes zeros ahead in the current segment, or
+ * writes part of a spare segment. Writes and syncs at most about 1 MiB, so that a waiting append is
+ * not delayed. Call it between appends while wal_wants_spare is true. ERR_NO_SPACE is not final
  * here: wal_wants_spare is then false until a segment is released or filled. */
 bool wal_wants_spare(const struct wal *wal);
-/* While space is scarce nothing is prepared in advance; released segments are still removed. */
+/* While space is scarce, no segment is prepared in advance. Released segments are still removed. */
 void wal_save_space(struct wal *wal, bool scarce);
 enum err wal_prepare(struct wal *wal, struct note *note);
 struct wal_stats {
@@ -82,8 +82,8 @@ struct wal_stats {
 struct wal_stats wal_stats(const struct wal *wal);
 
 /* Reads `count` records from any thread, concurrently with wal_append. Appends the entries' bytes
- * to `into`, and sets entries[] to views of them when all are read. ERR_CORRUPT with file and
- * offset, ERR_NOT_FOUND (segment released), ERR_FULL, ERR_NOMEM. */
+ * to `into`, and finally sets entries[] to views of them. Returns ERR_CORRUPT with file and offset,
+ * ERR_NOT_FOUND (segment released), ERR_FULL or ERR_NOMEM. */
 enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places, size_t count,
                   struct buf *into, struct entry *entries, struct note *note);
 
@@ -93,13 +93,13 @@ struct vote {
     uint64_t term, candidate;
 };
 struct vote_file;
-/* Creates an absent file with term 0. ERR_CORRUPT: the file exists and neither copy is readable. */
+/* Creates an absent file with term 0. Returns ERR_CORRUPT if no copy of the vote is readable. */
 enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_file **ret_file,
                    struct vote *ret_vote, struct note *note);
 /* Writes and syncs. */
 enum err vote_write(struct vote_file *file, struct vote vote, struct note *note);
-void vote_close(struct vote_file *file); /* NULL is fine */
-/* Finds the newer valid copy in `bytes`, the content of the file. ERR_CORRUPT: neither copy is
- * valid. ERR_VERSION: a newer program wrote a copy. */
+void vote_close(struct vote_file *file); /* accepts NULL */
+/* Finds the newer valid copy in `bytes`, the content of the file. Returns ERR_CORRUPT if no copy is
+ * valid, ERR_VERSION if a newer program wrote a copy. */
 enum err vote_decode(struct str bytes, struct vote *ret_vote, uint64_t *ret_serial, int *ret_slot);
 #endif

@@ -6,19 +6,17 @@
  *     wal_recover.c   read everything at start; distinguish a torn tail from damage
  *     wal_read.c      read old entries, from any thread
  *
- * Invariants: 1. A file named *.seg has a valid head on disk, and its name is durable before any
- * record contains
- *    its number. So a bad head is damage, never a crash.
+ * Invariants:
+ * 1. A file named *.seg has a valid head on disk, and its name is durable before any record
+ *    contains its number. So a bad head is damage, never the result of a crash.
  * 2. The last record of every segment but the current one is a seal that names the next segment.
- * The
- *    seal is durable before the next segment gets its first record. So segments after the current
- *    one are unused.
+ *    The seal is durable before the next segment gets its first record. So segments after the
+ *    current segment are unused.
  * 3. Released segments lose their names oldest first, and each removal is durable before the next.
  *    So a segment that is missing between two others is damage, too.
  * 4. `synced` is raised only after the sync of the records it covers has succeeded. So an
- * unreadable
- *    record is damage if a later record covers it. An unreadable record that no record covers was
- *    never acknowledged, or is the very last acknowledged record. */
+ *    unreadable record is damage if a later record covers it. An unreadable record that no record
+ *    covers was never acknowledged, or is the very last acknowledged record. */
 #ifndef LOG_WAL_INTERNAL_H
 #define LOG_WAL_INTERNAL_H
 #include <inttypes.h>
@@ -75,7 +73,7 @@ struct wal {
 };
 
 /* Stores and returns `err`, unless an earlier failure is stored. Every later call returns the
- * stored failure. The caller notes the place. */
+ * stored failure. The caller writes the place to its note. */
 enum err wal_fail(struct wal *wal, enum err err);
 enum err wal_check(const struct wal *wal, struct note *note); /* returns the stored failure */
 
@@ -87,9 +85,9 @@ static inline struct wal_segment *wal_in_use(const struct wal *wal)
 
 /* -- wal_segments.c -- */
 void wal_segment_path(const char *dir, uint64_t sequence, char path[FS_PATH_CAP]);
-uint64_t wal_segment_parse(struct str name); /* 0: not the name of a segment */
+uint64_t wal_segment_parse(struct str name); /* 0 if not the name of a segment */
 enum err wal_use(struct wal *wal, const struct wal_segment *segment); /* ERR_NOMEM */
-/* Ensures at least one spare whose name is durable. */
+/* Ensures that a spare segment exists and that its name is durable. */
 enum err wal_ensure_spare(struct wal *wal, struct note *note);
 enum err wal_open_segment(struct wal *wal, const struct wal_segment *segment, uint32_t flags,
                           struct fs_file **ret_file, struct note *note);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads old entries from any thread, concurrently with wal_append. It shares only the files with a
- * struct wal. A segment loses its name before it is recycled, so a failed check means damage only
+/* Reads old entries from any thread, concurrently with wal_append. This code shares only files with
+ * a struct wal. A segment loses its name before it is recycled, so a failed check means damage only
  * if the name still exists. */
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,10 @@
  *
  * Segments are read in order of their numbers, in large pieces, and every record is checked. If a
  * record cannot be read, the question is whether it was ever acknowledged. If any later record says
- * that the unreadable one was durable (`synced`), or the log continues in a later segment, the disk
- * lost acknowledged data and the replica stops. Otherwise the rest is a torn tail. It is cut by
- * zeroing every part with this segment's salt, so that old records cannot reappear after new ones.
+ * that the unreadable record was durable (`synced`), or the log continues in a later segment, the
+ * disk lost acknowledged data and the replica stops. Otherwise the rest of the log is a torn tail.
+ * Every part of the tail with this segment's salt is zeroed, so that old records cannot reappear
+ * later.
  *
  * Records that no other record covers may have been in the kernel's memory only, and after a failed
  * sync the kernel may return bytes that it will never write. So the uncovered end of the log is
@@ -40,7 +41,7 @@ struct recovery {
     size_t window_cap, window_len;
     uint64_t window_at;
 
-    uint64_t expected; /* serial of the next record; 0: any */
+    uint64_t expected; /* serial of the next record; 0 if any serial is accepted */
     uint64_t covered;  /* highest `synced` seen */
     struct {
         size_t used; /* index in wal->used */
@@ -117,8 +118,8 @@ static enum err window_make(struct recovery *r, size_t want)
     return ERR_OK;
 }
 
-/* Makes the bytes from `offset` on available: at least `want`, unless the file ends earlier.
- * `again`: read from disk, not from the window. */
+/* Returns the bytes from `offset` on: at least `want`, or fewer at the end of the file. `again`
+ * reads from disk, not from the window. */
 static enum err wal_recover_check(struct recovery *r, uint64_t offset, size_t want, bool again,
                                   struct str *ret_bytes)
 {
@@ -152,8 +153,8 @@ static enum err wal_recover_check(struct recovery *r, uint64_t offset, size_t wa
     return ERR_OK;
 }
 
-/* Reads the record at `offset`; reads the disk a second time before reporting it as unreadable.
- * *ret_size 0: no valid record. */
+/* Reads the record at `offset`. *ret_size is 0 if there is no valid record, even after the disk was
+ * read a second time. */
 static enum err record_at(struct recovery *r, uint64_t offset, struct log_record *ret_record,
                           size_t *ret_size)
 {
@@ -172,7 +173,7 @@ static enum err record_at(struct recovery *r, uint64_t offset, struct log_record
         }
         if (err == ERR_TOO_LARGE) {
             want = size;
-            continue; /* once: the head contains the size */
+            continue; /* happens once, because the head contains the size */
         }
         if (again) return ERR_OK;
         again = true;
@@ -189,8 +190,8 @@ static enum err damaged(struct recovery *r, uint64_t offset, uint64_t serial)
                      r->path, offset, serial);
 }
 
-/* True if `record`, found at `at` after the unreadable record at `offset`, proves that the
- * unreadable one was durable. If the unreadable record is the first of the log, its serial is
+/* Returns true if `record`, found at `at` after the unreadable record at `offset`, proves that the
+ * unreadable record was durable. If the unreadable record is the first of the log, its serial is
  * unknown. Then the proof is a record that began a later append, because all records before that
  * append were durable. */
 static bool covers(const struct recovery *r, const struct log_record *record, uint64_t at,
@@ -251,7 +252,7 @@ static enum err report_record(struct recovery *r, const struct log_record *recor
     return r->each ? r->each(r->context, &found) : ERR_OK;
 }
 
-/* Reads one segment to its end. *ret_next: the segment that its last record names, or 0. */
+/* Reads one segment to its end. *ret_next is the segment that its last record names, or 0. */
 static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *ret_next)
 {
     struct log_record record = {0};
@@ -261,7 +262,7 @@ static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *re
         enum err err = record_at(r, offset, &record, &size);
         if (err) return err;
         if (size == 0) break;
-        /* Left over from earlier use, or damaged. */
+        /* The record is left over from earlier use of the file, or damaged. */
         if (r->expected > 0 && record.serial != r->expected) break;
         if (record.synced > r->covered || r->expected == 0) {
             r->covered = record.synced;
@@ -285,8 +286,9 @@ static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *re
     return ERR_OK;
 }
 
-/* After the current segment there may only be spares. A segment with a record was in use, so the
- * record that named it is damaged. A check reads whole spares; a start reads the first record. */
+/* Only spares may follow the current segment. A later segment with a record was in use, so the
+ * record that named this segment is damaged. `muster check` reads whole spares; a start reads the
+ * first record of each spare. */
 static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offset)
 {
     struct wal *wal = r->wal;
@@ -319,8 +321,8 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
     return ERR_OK;
 }
 
-/* Writes the records from `from` on again, each after a check: wrong bytes from a bad read must not
- * overwrite valid ones. `to` 0: up to the seal that ends the segment. */
+/* Writes the records from `from` to `to` again (0: to the seal that ends the segment). Each record
+ * is checked first, because bytes of a bad read must not overwrite valid bytes. */
 static enum err rewrite(struct recovery *r, const struct wal_segment *segment, struct fs_file *file,
                         uint64_t from, uint64_t to)
 {
@@ -352,7 +354,7 @@ static enum err rewrite(struct recovery *r, const struct wal_segment *segment, s
     return err;
 }
 
-/* Cuts the torn tail and makes the rest durable. */
+/* Cuts the torn tail and makes the records before it durable. */
 static enum err wal_recover_settle(struct recovery *r, uint64_t end, uint64_t torn_end)
 {
     struct wal *wal = r->wal;
@@ -434,7 +436,7 @@ enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *con
     buf_init(&r.names, SIZE_MAX / 4);
     enum err err = ERR_OK;
     if (!wal->read_only) err = fs_noted(fs_sweep_temps(wal->fs, wal->dir), "sweep", wal->dir, note);
-    /* A visible name may not be durable: the process may have died before its sync. */
+    /* A visible file name may not be durable, because its writer may have died before the sync. */
     if (!err && !wal->read_only)
         err = fs_noted(fs_sync_dir(wal->fs, wal->dir), "sync", wal->dir, note);
     if (!err) err = list_segments(&r);

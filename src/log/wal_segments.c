@@ -68,7 +68,7 @@ enum err wal_use(struct wal *wal, const struct wal_segment *segment)
 
 static void temp_path(struct wal *wal, char path[FS_PATH_CAP])
 {
-    /* Same form as fs_publish's temporary names, so fs_sweep_temps removes it after a crash. */
+    /* The name is like those of fs_publish, so fs_sweep_temps removes the file after a crash. */
     snprintf(path, FS_PATH_CAP, "%s/.spare.%08" PRIx32 ".tmp", wal->dir,
              (uint32_t)entropy_u64(wal->entropy));
 }
@@ -93,7 +93,7 @@ static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const ch
     fs_close(wal->fs, own_file);
     if (!err) err = fs_rename(wal->fs, temp, path);
     if (err) {
-        fs_remove(wal->fs, temp); /* best effort: otherwise swept at the next start */
+        fs_remove(wal->fs, temp); /* if this fails, the next start removes the file */
         return fs_noted(err, "make", path, note);
     }
     err = fs_noted(fs_sync_dir(wal->fs, wal->dir), "name", path, note);
@@ -118,7 +118,7 @@ void wal_drop_making(struct wal *wal)
     if (!wal->making) return;
     fs_close(wal->fs, wal->making);
     wal->making = NULL;
-    fs_remove(wal->fs, wal->making_path); /* best effort: otherwise swept at the next start */
+    fs_remove(wal->fs, wal->making_path); /* if this fails, the next start removes the file */
 }
 
 static enum err making_finish(struct wal *wal, struct note *note)
@@ -138,7 +138,7 @@ enum err wal_ensure_spare(struct wal *wal, struct note *note)
 
 /* -- upkeep in slices -- */
 
-/* Zeros are synced slice by slice; otherwise a later append's sync would write all of them. */
+/* Writes a slice of zeros and syncs it; otherwise a later append's sync would write all zeros. */
 static enum err zero_slice(struct wal *wal, struct fs_file *file, uint64_t from, uint64_t *ret_to,
                            bool *ret_written)
 {
@@ -157,7 +157,7 @@ static enum err grow_in_use(struct wal *wal, struct note *note)
     enum err err = zero_slice(wal, wal->file, segment->size, &segment->size, &written);
     if (!err) return ERR_OK;
     note_set(note, "zero %s/%016" PRIx64 ".seg: %s", wal->dir, segment->sequence, err_text(err));
-    if (written) return wal_fail(wal, err); /* the sync failed: the handle accepts no append */
+    if (written) return wal_fail(wal, err); /* the sync failed, so the handle accepts no append */
     return err;
 }
 

@@ -11,11 +11,11 @@
 #include "base/str.h"
 
 enum {
-    ID_MAX = 253,          /* machine, cluster, instance type, zone, host; as long as a DNS name */
+    ID_MAX = 253,          /* machine, cluster, type, zone or host; length of a DNS name */
     LABEL_KEY_MAX = 317,   /* Kubernetes: a prefix of 253, '/', a name of 63 */
     LABEL_VALUE_MAX = 253, /* Kubernetes allows 63; attributes of providers may be longer */
     LABELS_MAX = 256,      /* of one machine */
-    GROUP_MAX = 1024,      /* namespace, NUL, name; may contain any byte, as on the wire */
+    GROUP_MAX = 1024,      /* bytes of namespace, NUL and name; any byte is allowed */
     ERROR_TEXT_MAX = 4096, /* a machine's last error */
 };
 
@@ -30,12 +30,12 @@ enum err text_check(const char *field, struct str text, size_t max, struct note 
 /* Like text_check(), but the text must not be empty. */
 enum err id_check(const char *field, struct str id, size_t max, struct note *note);
 
-/* Sorts by key and checks: at most LABELS_MAX labels; no empty, too long or repeated keys; no too
- * long values; no control characters. After an error the order of `labels` is undefined.
- * ERR_INVALID, ERR_TOO_LARGE. */
+/* Sorts labels by key. Rejects more than LABELS_MAX labels, empty, too long or repeated keys, too
+ * long values, and control characters. After an error the order of `labels` is undefined. Returns
+ * ERR_INVALID or ERR_TOO_LARGE. */
 enum err labels_canonicalise(const char *field, struct label *labels, size_t count,
                              struct note *note);
-/* The same checks for labels that must already be sorted. */
+/* Makes the checks of labels_canonicalise, for labels that must already be sorted. */
 enum err labels_check(const char *field, const struct label *labels, size_t count,
                       struct note *note);
 /* Returns the value under `key` in sorted labels, or NULL. O(log n). */

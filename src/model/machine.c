@@ -72,8 +72,8 @@ bool machine_state_keeps_stamp(enum machine_state state)
 
 /* --- transitions, from row to column ---
  *
- * d  driven: ours.
- * o  observed: an action of ours whose reply was lost or that the provider undid; a host that the
+ * d  driven: our own action caused the transition. o  observed: an action of ours whose reply was
+ * lost or that the provider undid; a host that the
  *    provider took back, lost or repaired; or a List that is one state behind.
  * f  foreign: only an action can have caused the transition, and we started none. */
 static const char edges[MACHINE_STATE_COUNT][MACHINE_STATE_COUNT + 1] = {

@@ -44,14 +44,14 @@ enum capacity_type {
     CAPACITY_TYPE_COUNT = 5,
 };
 
-/* What a machine was bought for. All fields zero: bought for nothing. */
+/* What a machine was bought for. All fields are zero if it was bought for no Need. */
 struct machine_stamp {
     int32_t priority;
     double interruption_dollars, reclamation_dollars; /* upper bounds of buckets; may be +Inf */
     struct str fingerprint, group;
 };
-/* The Need that a machine is or was drained for. While Draining, the machine counts for that Need;
- * once Idle, it is kept for that Need for a while. `cluster` empty: none. */
+/* The Need that a machine is or was drained for; `cluster` is empty if there is none. A Draining
+ * machine counts for this Need. An Idle machine is kept for this Need for a while. */
 struct machine_promise {
     struct str cluster, fingerprint, group;
     int32_t priority;
@@ -62,7 +62,7 @@ struct machine {
     struct str id; /* never changes */
     enum machine_state state;
     struct str host_provider, host_ref; /* both empty: no host */
-    struct str cluster; /* that the machine is bound to or is being bound to; empty: none */
+    struct str cluster;                 /* bound or being bound to this cluster; empty if none */
     struct attributes attributes;
     enum capacity_type capacity_type;
     struct resources resources;   /* of the hardware */
@@ -70,7 +70,7 @@ struct machine {
     double price_per_hour, interruption_probability;
     struct str last_error;
     struct machine_stamp stamp;
-    struct str destination; /* Creating: the cluster it is created for (`cluster` is empty then) */
+    struct str destination; /* while Creating: the machine's future cluster (`cluster` is empty) */
     struct machine_promise promised;
 };
 
@@ -84,14 +84,14 @@ const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP]);
 uint64_t capacity_type_idle_hold_ms(enum capacity_type type);
 
 bool machine_state_stable(enum machine_state state); /* true for Speculative, Idle, Configured */
-/* Configuring, Configured and Draining keep the whole stamp. Entering any other state clears it,
- * but Creating gets fingerprint and group from the action. */
+/* Configuring, Configured and Draining keep the whole stamp. Entering any other state clears the
+ * stamp, but Creating gets fingerprint and group from the action. */
 bool machine_state_keeps_stamp(enum machine_state state);
 
 enum machine_edge {
-    EDGE_REFUSED,  /* into or out of Unspecified, or the state is unchanged */
+    EDGE_REFUSED,  /* a transition into or out of Unspecified, or to the same state */
     EDGE_DRIVEN,   /* one of our transitions, see the diagram above */
-    EDGE_OBSERVED, /* by the provider (host lost, reclaimed, repaired), or ours with a lost reply */
+    EDGE_OBSERVED, /* caused by the provider (host lost, repaired), or by us with a lost reply */
     EDGE_FOREIGN,  /* accepted, but not caused by us: another program acts on the machine */
 };
 enum machine_edge machine_edge(enum machine_state from, enum machine_state to);
@@ -102,7 +102,7 @@ static inline const struct resources *machine_capacity(const struct machine *m)
     return m->allocatable.mask ? &m->allocatable : &m->resources;
 }
 
-/* Why a record is rejected; also a label of the metric. */
+/* Why a machine's record is rejected; also a label of the metric. */
 enum machine_fault {
     MACHINE_SOUND,
     MACHINE_FAULT_STRUCTURAL,

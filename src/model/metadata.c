@@ -59,9 +59,9 @@ static void step_up(struct decimal *d)
     }
 }
 
-/* Computes the shortest decimal that reads back as the value, and of these the nearest. Doubles are
- * denser below a power of two than above it. There the nearest decimal may not read back, while the
- * next larger one does. */
+/* Computes the shortest decimal that reads back as the value, and the nearest of the shortest.
+ * Doubles are denser below a power of two than above it. At a power of two the nearest decimal may
+ * not read back, while the next larger decimal does. */
 static void shortest(double value, struct decimal *d)
 {
     for (int count = 1;; count++) { /* 17 digits always read back the same */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_metadata: what a shard writes on Configure and reads from List after a restart.
  *
- * Providers store it unchanged. The five keys of the original system are always written, byte for
- * byte in its format, so that either system recognises the machines of the other:
+ * Providers store the metadata unchanged. The five keys of the original system are always written,
+ * byte for byte in the original format, so that either system recognises the machines of the other:
  *
  *   bigfleet.lucy.sh/assigned-priority                         decimal
  *   bigfleet.lucy.sh/assigned-interruption-penalty-dollars     shortest decimal that reads back the

@@ -2,7 +2,7 @@
 /* One row of demand: the amount that a cluster wants of one profile.
  *
  * struct need is a plain struct of views, used at interfaces (wire, JSON, tests) and to build the
- * shard's compact rows. Its texts belong to the arena it was built in. */
+ * shard's compact rows. The texts belong to the arena in which the need was built. */
 #ifndef MODEL_NEED_H
 #define MODEL_NEED_H
 #include "model/profile.h"
@@ -14,7 +14,7 @@ struct need {
     struct resource_sum aggregate; /* amount of the whole row */
     struct resources min_unit;     /* every machine that counts must cover this */
     int64_t arrival_unix_ns;       /* 0: not known */
-    struct str group;              /* compared only for equality; may contain a NUL; "": none */
+    struct str group;              /* compared for equality only; may contain a NUL; may be empty */
 };
 
 /* A row as received, not checked yet. */
@@ -30,7 +30,7 @@ struct need_input {
 };
 
 /* Checks and copies a row. Errors name the field as on the wire ("aggregate_resources[cpu]: ...");
- * the caller prefixes the row. ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (too many resource
+ * the caller adds which row. ERR_INVALID, ERR_PARSE, ERR_TOO_LARGE, ERR_FULL (too many resource
  * names in the shard), ERR_NOMEM. ERR_UNSUPPORTED: the row is well formed, but no machine can
  * satisfy all its requirements; a reader of a roll-up drops that row and keeps the others. */
 enum err need_build(struct arena *arena, struct dimensions *dimensions,

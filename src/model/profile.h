@@ -45,7 +45,7 @@ struct profile {
 };
 
 /* Checks `given`, copies all of it into the arena in canonical order and writes the fingerprint.
- * Does not look for contradictions; need_build() does. ERR_INVALID and ERR_TOO_LARGE name the field
+ * Contradictions are found by need_build() only. ERR_INVALID and ERR_TOO_LARGE name the field
  * ("requirements[2]: key: empty"). ERR_NOMEM if the arena is full. */
 enum err profile_build(struct arena *arena, const struct profile *given,
                        struct profile *ret_profile, struct note *note);
@@ -57,7 +57,7 @@ enum err profile_without_same(struct arena *arena, const struct profile *p,
 const struct requirement *profile_same(const struct profile *p); /* first Same, or NULL */
 /* first DoNotSchedule, or NULL */
 const struct spread *profile_strict_spread(const struct profile *p);
-/* Returns the values of the first requirement on the instance type if it is In. NULL: any type. */
+/* Returns the values of the first instance type requirement if it is In, else NULL (any type). */
 const struct str *profile_pinned_types(const struct profile *p, size_t *ret_count);
 bool profile_matches(const struct profile *p, const struct attributes *attributes);
 #endif

@@ -113,8 +113,8 @@ static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
     return *ret_nano <= NANO_MAX;
 }
 
-/* Converts a binary text like decimal_nano(). The fraction is summed from its last digit. Dividing
- * by ten in each step and remembering whether there was a remainder gives the exact floor. */
+/* Converts a binary text to nano-units and rounds up. Sums the fraction from its last digit on and
+ * divides by ten at each digit. A remainder only decides whether to round. */
 static bool binary_nano(const struct parts *parts, uint128 *ret_nano)
 {
     uint128 whole = 0, fraction = 0, scale = (uint128)NANO_PER_UNIT << parts->power;
@@ -189,7 +189,7 @@ size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP])
         number /= NANO_PER_UNIT;
         for (power = 0; number % 1024 == 0 && power < BINARY_POWER_MAX; power += 10) number /= 1024;
         suffix = suffix_of(QUANTITY_BINARY_SI, power)->text;
-    } else { /* decimal: the format is decimal, or the number is below 1Ki or no integer */
+    } else { /* decimal format, or a binary number that is below 1Ki or no integer */
         bool exponent = q->format == QUANTITY_DECIMAL_EXPONENT;
         for (; number % 1000 == 0 && (exponent || power < DECIMAL_POWER_MAX); power += 3)
             number /= 1000;

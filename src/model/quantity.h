@@ -33,18 +33,18 @@ enum {
 };
 
 /* Reads a sign, digits with an optional point, and one suffix; no blanks. ERR_PARSE, ERR_TOO_LARGE.
- * The note contains the reason; the caller prefixes the field. */
+ * The note contains the reason; the caller adds the field's name. */
 enum err quantity_parse(struct str text, struct quantity *ret_quantity, struct note *note);
 /* Writes the canonical text with a closing NUL and returns its length. Accepts any nano value, also
  * a sum of more than 2^63 units: the number gets longer, the suffix stays at E or Ei. */
 size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP]);
 
 int quantity_compare(const struct quantity *a, const struct quantity *b); /* <0, 0, >0 */
-/* *a += b. The format of `a` stays; a zero takes that of `b`. ERR_TOO_LARGE: *a is unchanged. */
+/* Adds *b to *a, in the format of *a, or of *b if *a is 0. After ERR_TOO_LARGE *a is unchanged. */
 enum err quantity_add(struct quantity *a, const struct quantity *b);
 /* Returns thousandths, rounded away from zero like Kubernetes. */
 int128 quantity_milli(const struct quantity *q);
-/* milli| <= QUANTITY_MILLI_MAX: the largest value whose nano-units fit into 128 bits. */
+/* The largest |milli| for quantity_from_milli: its nano-units still fit into 128 bits. */
 #define QUANTITY_MILLI_MAX (((int128)1 << 107) - 1)
 struct quantity quantity_from_milli(int128 milli, enum quantity_format format);
 /* Writes a decimal with a closing NUL and returns its length; printf() cannot print 128 bits. */

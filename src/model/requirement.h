@@ -4,8 +4,8 @@
  *
  * The attributes of a machine are its labels, and its instance type and zone under their well-known
  * label names. There are no operators Gt and Lt. Same only tests here that the machine has the key
- * (and one of the values, if any are listed). The engine ensures that all machines of a gang have
- * the same value. */
+ * (and one of the values, if any are listed). The decision engine ensures that all machines of a
+ * gang have the same value. */
 #ifndef MODEL_REQUIREMENT_H
 #define MODEL_REQUIREMENT_H
 #include "model/ids.h"
@@ -22,7 +22,7 @@ enum requirement_operator {
 };
 enum {
     REQUIREMENTS_MAX = 64,         /* of one profile */
-    REQUIREMENT_VALUES_MAX = 1024, /* of one requirement; enough for all types of a cloud */
+    REQUIREMENT_VALUES_MAX = 1024, /* values of one requirement; enough for all types of a cloud */
 };
 #define LABEL_INSTANCE_TYPE STR("node.kubernetes.io/instance-type")
 #define LABEL_ZONE          STR("topology.kubernetes.io/zone")
@@ -36,7 +36,7 @@ struct requirement {
 
 /* The attributes of a machine, for matching. `labels` are sorted by key. */
 struct attributes {
-    struct str instance_type, zone; /* if empty, the label of that name counts */
+    struct str instance_type, zone; /* if empty, the label with its well-known name counts */
     const struct label *labels;
     size_t label_count;
 };
@@ -44,13 +44,13 @@ struct attributes {
 const struct str *attributes_find(const struct attributes *a, struct str key);
 
 const char *operator_name(enum requirement_operator op); /* "In"; only for valid operators */
-/* `value` is the machine's attribute under the requirement's key; NULL if absent. The values of the
- * requirement must be sorted. */
+/* Returns whether the requirement holds for `value`, the machine's attribute under its key (NULL if
+ * absent). The values of the requirement must be sorted. */
 bool requirement_holds(const struct requirement *r, const struct str *value);
 bool requirements_match(const struct requirement *requirements, size_t count,
                         const struct attributes *attributes);
 
-/* Checks one requirement. Rejected are: an empty or too long key, an unknown operator, In or NotIn
+/* Checks one requirement. Rejects an empty or too long key, an unknown operator, In or NotIn
  * without values, Exists or DoesNotExist with values, an empty value under Same, too many or too
  * long values, control characters, ',' ';' '|' in keys or values, and ':' in keys. No Kubernetes
  * label can contain these characters, and they could give two profiles the same fingerprint.
@@ -61,8 +61,8 @@ enum err requirement_key_check(const char *field, struct str key, struct note *n
 /* Checks whether a machine can satisfy all requirements together. ERR_UNSUPPORTED if not, with the
  * key and both operators: In with disjoint lists, In whose values are all excluded by NotIn, or a
  * key that must exist and must not exist. Such a list is well formed, and a single pod can cause
- * it, so a reader of a roll-up should drop the row and not the roll-up. Requirements must be
- * canonical (profile.h). */
+ * such a list, so a reader of a roll-up should drop the row and not the roll-up. Requirements must
+ * be canonical (profile.h). */
 enum err requirements_contradict(const struct requirement *requirements, size_t count,
                                  struct note *note);
 #endif

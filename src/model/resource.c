@@ -12,7 +12,7 @@ static uint32_t lowest(uint64_t set)
 void dimensions_init(struct dimensions *d)
 {
     *d = (struct dimensions){0};
-    arena_init(&d->arena, 1 << 16); /* 64 names of at most 317 bytes, and block headers */
+    arena_init(&d->arena, 1 << 16); /* room for 64 names of at most 317 bytes, and block headers */
 }
 
 void dimensions_deinit(struct dimensions *d)
@@ -372,7 +372,7 @@ enum err resource_sum_key(const struct dimensions *d, const struct resource_sum 
     return keep_or_cut(&j, err);
 }
 
-/* Returns the next dimension above zero, in bytewise order of names; DIMENSIONS_MAX: none. */
+/* Returns the next dimension with an amount above zero, by name. DIMENSIONS_MAX if none is left. */
 static uint32_t next_named(const struct dimensions *d, const struct resource_sum *s,
                            uint32_t *place)
 {
@@ -383,7 +383,7 @@ static uint32_t next_named(const struct dimensions *d, const struct resource_sum
     return DIMENSIONS_MAX;
 }
 
-/* Compares names including the sign ("cpu=", "cpu2="): it meets the longer name's next byte. */
+/* Compares names with their '=' ("cpu=", "cpu2="), which meets the longer name's next byte. */
 static int name_compare(struct str a, struct str b)
 {
     size_t len = min_size(a.len, b.len);
@@ -407,7 +407,7 @@ int resource_sum_key_compare(const struct dimensions *d, const struct resource_s
             return (y == DIMENSIONS_MAX) - (x == DIMENSIONS_MAX);
         }
         if (x != y) return name_compare(d->names[x], d->names[y]);
-        /* After the shorter number comes ',', which is smaller than every digit. */
+        /* The shorter number is followed by ',', which is smaller than every digit. */
         order = str_compare(str_of(a_text, int128_text(a->milli[x], a_text)),
                             str_of(b_text, int128_text(b->milli[x], b_text)));
         if (order) return order;

@@ -17,7 +17,7 @@
  *
  * An absent dimension is zero everywhere. No amount is ever negative. The index of a dimension
  * depends on the order in which names were first seen, so no decision and no output may depend on
- * it: walk dimensions->by_name where the order is visible. */
+ * the index: walk dimensions->by_name where the order is visible. */
 #ifndef MODEL_RESOURCE_H
 #define MODEL_RESOURCE_H
 #include "base/arena.h"
@@ -40,12 +40,12 @@ struct dimensions {
 };
 void dimensions_init(struct dimensions *d); /* allocates nothing */
 void dimensions_deinit(struct dimensions *d);
-/* Returns the index of `name`, which is added if it is new. ERR_INVALID, ERR_TOO_LARGE for the
- * name, ERR_FULL above DIMENSIONS_MAX, ERR_NOMEM. */
+/* Finds or adds `name` and sets *ret_index. Returns ERR_INVALID or ERR_TOO_LARGE for the name,
+ * ERR_FULL above DIMENSIONS_MAX, or ERR_NOMEM. */
 enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_index,
                           struct note *note);
 
-/* The suffix family that each dimension is printed with, one bit each. Neither bit set: decimal. */
+/* The suffix family of each dimension's printed amount, as a bit in one mask. No bit: decimal. */
 struct resource_formats {
     uint64_t binary, exponent;
 };
@@ -72,8 +72,8 @@ static inline int64_t resources_get(const struct resources *r, uint32_t dimensio
 
     return r->mask & bit ? r->milli[resource_bits(r->mask & (bit - 1))] : 0;
 }
-/* True if `have` is at least `want` in every dimension that `want` names. Both are walked together,
- * so that no index has to be computed. */
+/* Returns true if `have` is at least `want` in every dimension that `want` names. Walks both
+ * vectors together, so that no index has to be computed. */
 static inline bool resources_covers(const struct resources *have, const struct resources *want)
 {
     const int64_t *there = have->milli, *asked = want->milli;
@@ -95,10 +95,10 @@ bool resources_equal(const struct resources *a, const struct resources *b);
 /* Sets one dimension; `milli` must be >= 0. ERR_FULL above RESOURCES_MAX. */
 enum err resources_set(struct resources *r, uint32_t dimension, int64_t milli,
                        enum quantity_format format);
-/* Sets *a to the maximum of both in each dimension. ERR_FULL leaves *a unchanged. */
+/* Sets *a to the maximum of *a and *b in each dimension. ERR_FULL leaves *a unchanged. */
 enum err resources_max(struct resources *a, const struct resources *b);
 /* Reads names and quantities from the wire. Errors have the form "<field>[name]: why": a bad name
- * or quantity (ERR_INVALID, ERR_PARSE), a negative one or a name given twice (ERR_INVALID), more
+ * or quantity (ERR_INVALID, ERR_PARSE), a negative quantity or a repeated name (ERR_INVALID), more
  * than int64 milli-units or RESOURCES_MAX names (ERR_TOO_LARGE), a new name when the table is full
  * (ERR_FULL), ERR_NOMEM. After an error the table may contain new names; nothing else changed. */
 enum err resources_parse(struct dimensions *d, const char *field, const struct label *pairs,
@@ -127,11 +127,11 @@ void resource_sum_copy(struct resource_sum *to, const struct resource_sum *from)
  * in *s takes the format of the other operand. */
 void resource_sum_add(struct resource_sum *s, const struct resources *r);
 void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *other);
-/* *s = r x n; n = 0 gives an empty sum. */
+/* Sets *s to r times n; n = 0 gives an empty sum. */
 void resource_sum_scale(struct resource_sum *s, const struct resources *r, uint64_t n);
 void resource_sum_scale_sum(struct resource_sum *s, const struct resource_sum *of, uint64_t n);
 bool resource_sum_is_zero(const struct resource_sum *s);
-/* ERR_TOO_LARGE if an amount exceeds 64 bits or there are more than RESOURCES_MAX names. */
+/* Packs a sum. Returns ERR_TOO_LARGE for an amount above 64 bits, or for too many names. */
 enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret_resources);
 /* Like resources_parse(), but accepts any quantity below 2^63 units. */
 enum err resource_sum_parse(struct dimensions *d, const char *field, const struct label *pairs,
@@ -154,7 +154,7 @@ enum err resource_sum_text(const struct dimensions *d, const struct resource_sum
  * equal text, whatever their format. Used as a key and for sorting. */
 enum err resource_sum_key(const struct dimensions *d, const struct resource_sum *s,
                           struct buf *out);
-/* Same result as str_compare() of the two keys, but allocates nothing. */
+/* Returns the result of str_compare() on the two keys, but allocates nothing. */
 int resource_sum_key_compare(const struct dimensions *d, const struct resource_sum *a,
                              const struct resource_sum *b);
 #endif

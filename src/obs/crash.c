@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handler of fatal signals. It makes only async-signal-safe calls, except for the backtrace.
- * Lines are built by obs/line.h, which is async-signal-safe, too. */
+/* The handler of fatal signals makes only async-signal-safe calls, except for the backtrace.
+ * obs/line.h, which builds the lines, is async-signal-safe, too. */
 #include "obs/crash.h"
 
 #include <endian.h>
@@ -57,7 +57,7 @@ static bool may_say(void)
     return !reader_gone;
 }
 
-/* Writes at most PIPE_BUF bytes: poll promises that so many are accepted without blocking. */
+/* Writes at most PIPE_BUF bytes: poll promises that a pipe accepts so many without blocking. */
 static bool say_bytes(struct str text)
 {
     return may_say() && write(crash_fd, text.at, text.len) == (ssize_t)text.len;
@@ -117,9 +117,9 @@ static void report(int number, const siginfo_t *info)
 
     say_signal(number, info);
     say("*** backtrace\n");
-    /* Neither call is async-signal-safe. They walk the stack and the list of loaded objects, whose
-     * lock may be held by a thread that crashed inside dlopen. In that case the alarm ends the
-     * process with the report so far. The ring comes last because it is long. */
+    /* The two backtrace calls are not async-signal-safe. These calls walk the list of loaded
+     * objects, whose lock a thread holds that crashed inside dlopen. In that case the alarm ends
+     * the process with the report so far. The ring is printed last because it is long. */
     count = backtrace(frames, FRAMES_MAX);
     for (int i = 0; i < count && may_say(); i++) backtrace_symbols_fd(&frames[i], 1, crash_fd);
     say("*** recent events, oldest first: seconds thread what\n");
@@ -148,7 +148,7 @@ static void on_fatal(int number, siginfo_t *info, void *)
 
 static enum err stack_install(void)
 {
-    /* Separate pages with a guard page below, so the handler cannot overwrite what it reports. */
+    /* The stack has pages of its own and a guard page, so it cannot overwrite what is reported. */
     long page = sysconf(_SC_PAGESIZE);
     size_t gap = page > 0 ? (size_t)page : 4096;
     char *at = mmap(NULL, CRASH_STACK + gap, PROT_READ | PROT_WRITE,
@@ -170,7 +170,7 @@ enum err crash_install(const struct crash_options *options)
     int len;
 
     if (err) return err;
-    (void)!backtrace(&frame, 1); /* loads its library, because the handler must not load */
+    (void)!backtrace(&frame, 1); /* loads the library, because the handler must not load it */
     crash_fd = options->fd ? options->fd : STDERR_FILENO;
     len = snprintf(build_line, sizeof build_line, "*** %s %s, commit %s\n",
                    options->program ? options->program : "?",

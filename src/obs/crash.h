@@ -3,9 +3,9 @@
  *
  * Handles SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT (so failed assertions, too). The handler
  * prints to standard error and dies by the same signal, so exit status and core dump do not change.
- * It waits once, 200 ms, if the reader of standard error does not read. If anything else hangs,
- * SIGALRM ends the process after 5 s. The handler makes only async-signal-safe calls, except those
- * for the backtrace, which do not allocate but take the loader's lock.
+ * The handler waits once, 200 ms, if the reader of standard error does not read. If anything else
+ * hangs, SIGALRM ends the process after 5 s. The handler makes only async-signal-safe calls, except
+ * those for the backtrace, which do not allocate but take the loader's lock.
  *
  * The handler has an alternate stack only on the thread that installed it. A stack overflow on
  * another thread prints nothing. A thread that blocks these signals prints nothing either. */
@@ -18,6 +18,6 @@ struct crash_options {
     const char *version, *commit; /* copied */
     int fd;                       /* 0: standard error */
 };
-/* Installs the handler. Call it once, early in main. ERR_NOMEM, ERR_UNAVAILABLE. */
+/* Installs the handler. Call it once, early in main. Returns ERR_NOMEM or ERR_UNAVAILABLE. */
 enum err crash_install(const struct crash_options *options);
 #endif

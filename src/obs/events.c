@@ -41,7 +41,7 @@ struct news {
     uint64_t lost;
 };
 
-/* -- the sink, under lock -- */
+/* -- the sink: callers hold the lock -- */
 
 static void begin_trouble(struct events *events, enum err err, struct news *news)
 {
@@ -97,7 +97,7 @@ static void events_log(struct events *events, struct news news)
                  log_u64("lost", news.lost));
 }
 
-/* -- the queue, under lock -- */
+/* -- the queue: callers hold the lock -- */
 
 /* Removes and frees the line that *place points to. */
 static void queue_remove(struct events *events, struct queued **place)
@@ -160,7 +160,7 @@ static enum err queue_add(struct events *events, enum events_class class, struct
     return ERR_OK;
 }
 
-/* Writes queued lines in order until the sink stops accepting. True when all are written. */
+/* Writes queued lines in order while the sink accepts. Returns true when all are written. */
 static bool drain(struct events *events, struct news *news)
 {
     while (events->queue) {
@@ -168,7 +168,7 @@ static bool drain(struct events *events, struct news *news)
         queue_remove(events, &events->queue);
     }
     if (events->kind != EVENTS_STDOUT) return true;
-    enum err err = line_out_flush(&events->out); /* the rest of a partially written line */
+    enum err err = line_out_flush(&events->out); /* the bytes left of a partially written line */
     if (err) begin_trouble(events, err, news);
     return !err;
 }
@@ -216,7 +216,7 @@ bool events_flush(struct events *events)
     empty = drain(events, &news);
     if (empty) {
         end_trouble(events, &news);
-        events->stats.refusing = false; /* refused for lack of memory, with an empty queue */
+        events->stats.refusing = false; /* the queue is empty, so only memory was short */
     }
     pthread_mutex_unlock(&events->lock);
     events_log(events, news);

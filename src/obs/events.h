@@ -39,8 +39,8 @@ struct events_options {
     struct clock *clock;   /* EVENTS_FILE: checks once a second for a moved file */
     const char *path;      /* copied */
     uint32_t mode;         /* 0: 0644 */
-    uint64_t rotate_bytes; /* 0: never; a file that reaches this size becomes path.1 */
-    uint32_t keep;         /* 0: 5; path.1 is the newest, path.<keep> the oldest */
+    uint64_t rotate_bytes; /* a file that reaches this size becomes path.1; 0: never */
+    uint32_t keep;         /* rotated files, path.1 (newest) to path.<keep>; 0 means 5 */
     /* The loop's worker syncs and closes rotated files, and all writes must come from the loop's
      * thread. NULL: the writer syncs and closes the files itself and waits. */
     struct loop *loop;
@@ -50,12 +50,12 @@ struct events_options {
 };
 struct events_stats {
     uint64_t written, lost, rotations, failed_rotations;
-    uint64_t refused; /* EVENT_KEEP lines refused for a full queue; the caller has them */
+    uint64_t refused; /* EVENT_KEEP lines refused for a full queue; the caller keeps them */
     size_t queued;
     bool in_trouble;
     bool refusing; /* an EVENT_KEEP line was refused and no line was written since */
 };
-/* Opens the sink. Returns ERR_INVALID; for a file also errors of fs_open with a note. */
+/* Opens the sink. Returns ERR_INVALID or, for a file, errors of fs_open with a note. */
 enum err events_open(const struct events_options *options, struct events **ret_events,
                      struct note *note);
 /* Writes queued lines if the sink accepts them, syncs a file, frees. NULL is allowed. */

@@ -41,8 +41,8 @@ struct retire_job {
     const char *directory; /* directory to sync, if names in it changed; else NULL */
 };
 
-/* Failures are ignored because nothing can be done about them. The renames may then become durable
- * only at the next rotation. */
+/* Failures are ignored, because a retry could not help. The renames may then become durable only at
+ * the next rotation. */
 static void retire_now(struct fs *fs, struct fs_file *own_file, const char *directory)
 {
     (void)fs_sync(fs, own_file);
@@ -147,8 +147,8 @@ void events_file_close(struct events_file *f)
 
 /* -- rotating -- */
 
-/* Renames path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The oldest goes
- * first: a failure in the middle loses no file and leaves a gap that the next rotation fills. */
+/* Renames path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The order is
+ * oldest first: a failure loses no file and leaves a gap that the next rotation fills. */
 static enum err shift(struct events_file *f)
 {
     char target[FS_PATH_CAP + 16], source[FS_PATH_CAP + 16];
@@ -204,8 +204,8 @@ static void look_after(struct events_file *f)
 
 /* -- writing -- */
 
-/* Removes what a failed write may have left of a line. If truncating fails, too, the next write
- * starts on a new line. */
+/* Removes the part of a line that a failed write may have left. If truncating fails, too, the next
+ * write starts on a new line. */
 static void undo_partial(struct events_file *f, uint64_t before)
 {
     uint64_t size;

@@ -2,7 +2,7 @@
 /* An event file and its rotated files. Only events.c uses this, under its lock.
  *
  * Rotation renames path to path.1, path.1 to path.2 and so on, and replaces path.<keep>. If another
- * program replaced the file, the inode check finds that within a second. */
+ * program replaced the file, the inode check finds the new file within a second. */
 #ifndef OBS_EVENTS_FILE_H
 #define OBS_EVENTS_FILE_H
 #include "obs/events.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop's side of the health pages. Once a second it copies the data of the pages, ticks the log
- * and flushes the events. Checks may be set from any thread, under the lock. */
+/* The loop's side of the health pages. Once a second the loop copies the data of the pages, ticks
+ * the log and flushes the events. Checks may be set from any thread, under the lock. */
 #include "obs/health.h"
 
 #include <stdatomic.h>

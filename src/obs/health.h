@@ -3,8 +3,8 @@
  * /debug/ring, on an HTTP server with its own thread.
  *
  * The loop copies its state once a second. The HTTP thread answers from this copy and never
- * accesses the loop's data. So the pages still work when the loop hangs, and report for how long it
- * has been silent. /healthz fails if the loop hangs: restart the process. /readyz fails if the
+ * accesses the loop's data. So the pages still work when the loop hangs, and report how long the
+ * loop has been silent. /healthz fails if the loop hangs: restart the process. /readyz fails if the
  * process must not get work: route around it.
  *
  * The once-a-second timer also ticks the log and flushes the events, if given. The check "events"
@@ -35,7 +35,7 @@ struct health_options {
     struct metrics *metrics;
     struct logger *logger;   /* or NULL */
     struct events *events;   /* or NULL */
-    uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; a longer silence means that the loop hangs */
+    uint32_t stale_after_ms; /* a longer silence means that the loop hangs; 0: HEALTH_STALE_MS */
 };
 /* Opens the health object and installs the loop's slow-turn hook. Serves no page yet. All functions
  * but the checks run on the loop's thread. Returns ERR_INVALID, ERR_EXISTS if a metric name is
@@ -45,7 +45,7 @@ enum err health_open(const struct health_options *options, struct health **ret_h
 void health_close(struct health *health); /* NULL is allowed */
 /* Serves the pages. Call it once. Returns errors of http_route; then no page is served. */
 enum err health_serve(struct health *health, struct http_server *server, struct note *note);
-void health_unserve(struct health *health); /* call before the server closes; fine when not
+void health_unserve(struct health *health); /* call before the server closes; no effect if not
                                                served */
 
 /* Adds a named readiness check. The check fails with `reason` until health_check_set makes it

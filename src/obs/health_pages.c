@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The health pages. They run on the HTTP thread and use copies only. */
+/* The handlers of the health pages, which run on the HTTP thread and use copies only. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One lock for all loggers of the process, because they share the log sites and lines are short.
+/* One lock serves all loggers of the process, because they share the log sites and lines are short.
  * Under the lock a line is built on the stack and written in one call. */
 #include "obs/log.h"
 
@@ -144,7 +144,7 @@ static struct str make_line(struct logger *logger, const struct content *c, char
     return line_peek(&line);
 }
 
-/* -- writing a line, under lock -- */
+/* -- writing a line: callers hold the lock -- */
 
 static enum err log_line_out(struct logger *logger, enum log_level level, struct str line)
 {

@@ -122,8 +122,8 @@ enum err logger_open(const struct logger_options *options, struct logger **ret_l
 void logger_close(struct logger *logger); /* reports repeats not reported yet; NULL is allowed */
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
 struct logger_stats logger_stats(struct logger *logger);
-/* Reports repeats whose second is over, and dropped lines. Call it about once a second. Otherwise
- * they are reported with the next line of the same place. */
+/* Reports repeated lines whose second is over, and dropped lines. Called about once a second.
+ * Without this call, the next line of a log site reports the site's repeats. */
 void logger_tick(struct logger *logger);
 
 /* -- log source: a component, and fields that are added to each of its lines -- */
@@ -140,7 +140,7 @@ void log_source_init(struct log_source *source, struct logger *logger, const cha
 /* -- lines -- */
 struct log_site { /* one per place in the source, made by the macros; guarded by the log's lock */
     struct list link;
-    uint64_t serial; /* of the logger that the counts belong to */
+    uint64_t serial; /* serial of the logger that the counts belong to */
     const char *message, *component;
     enum log_level level;
     uint64_t second;

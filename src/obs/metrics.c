@@ -32,7 +32,7 @@ static void add_double(_Atomic uint64_t *bits, double by)
     uint64_t old = atomic_load_explicit(bits, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(bits, &old, bits_of(of_bits(old) + by),
                                                   memory_order_relaxed, memory_order_relaxed)) {
-    } /* terminates: in each round some thread's addition succeeds */
+    } /* the loop ends: in each round some thread succeeds */
 }
 
 void counter_raise_to(struct counter *counter, uint64_t value)
@@ -82,7 +82,7 @@ void histogram_observe(struct histogram *histogram, double value)
 
 /* -- series, under lock -- */
 
-/* Returns the series with this key and makes it if missing. NULL: no room or memory. */
+/* Returns the series with this key and makes it if missing. Returns NULL without room or memory. */
 static struct metric_series *series_make(struct metric_family *family, struct str key)
 {
     size_t buckets = (family->options.bucket_count + 1) * sizeof(atomic_uint_fast64_t), size;
@@ -123,7 +123,7 @@ static size_t value_put(struct str value, char *into)
 }
 
 /* Concatenates the values, each followed by NUL. A NUL inside a value ends the value, because the
- * text format could not show the rest. */
+ * text format could not show the bytes after the NUL. */
 static struct str key_make(const struct metric_family *family, const struct str *values,
                            char key[METRIC_KEY_MAX])
 {
@@ -283,7 +283,7 @@ void metric_round_end(struct metric_family *family)
 
 /* -- families -- */
 
-/* Checks the constant that describes a metric. Tests of the page read the names. */
+/* Checks the constant that describes a metric. Tests of the metrics page check the names. */
 static bool metric_is_sound(const struct metric_options *options)
 {
     return options->name && options->help && !options->labels[METRIC_LABELS_MAX] &&

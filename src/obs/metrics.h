@@ -31,8 +31,8 @@ struct metric_options { /* texts and buckets must outlive the registry */
     const char *name, *help;
     enum metric_kind kind;
     const char *labels[METRIC_LABELS_MAX + 1]; /* NULL ends the list */
-    uint32_t series_max;                       /* 0: 64; always 1 without labels */
-    /* The unit of the raw number. Counters hold whole numbers: per_unit 1e9 shows a counter of
+    uint32_t series_max;                       /* 0 means 64; always 1 without labels */
+    /* Raw units per shown unit. Counters hold whole numbers: per_unit 1e9 shows a counter of
      * nanoseconds in seconds. */
     double per_unit;       /* 0: 1 */
     const double *buckets; /* histogram: upper bounds, ascending, without +Inf */
@@ -53,7 +53,7 @@ void metrics_close(struct metrics *metrics);         /* frees every handle; NULL
  * labels has its single series at once, so that 0 is shown. */
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note);
-/* Adds a family without labels and returns its single series. Errors as metrics_add. */
+/* Adds a family without labels and returns its single series. Errors are those of metrics_add. */
 enum err metrics_add_counter(struct metrics *metrics, const char *name, const char *help,
                              struct counter **ret_counter, struct note *note);
 enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char *help,
@@ -64,22 +64,22 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
 struct metric_field {
     const char *name, *help;
     enum metric_kind kind;
-    size_t at, size;           /* METRIC_FIELD(): of an unsigned number of 4 or 8 bytes */
-    double per_unit;           /* 0: 1; the number is divided by per_unit */
+    size_t at, size;           /* from METRIC_FIELD(): an unsigned number of 4 or 8 bytes */
+    double per_unit;           /* the number is divided by per_unit; 0 means 1 */
     const char *label, *value; /* NULL: no label */
 };
 #define METRIC_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)
 struct metric_fields;
 /* Adds the metrics of `rows`, which must outlive the registry. The registry frees *ret_fields.
- * Errors as metrics_add. */
+ * Errors are those of metrics_add. */
 enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
                             struct metric_fields **ret_fields, struct note *note);
 /* Copies the numbers from the struct at `from`. Counters never decrease. `fields` may be NULL. */
 void metrics_set_fields(const struct metric_fields *fields, const void *from);
 
 /* Returns the series with these label values (one per label of the family; NULL for none). Any
- * thread. The lookup locks and hashes, so keep the handle. Never NULL: if series or memory run out,
- * returns the "other" series, which was made with the family. */
+ * thread. The lookup locks and hashes, so keep the handle. The result is never NULL: if series or
+ * memory run out, it is the "other" series, which was made with the family. */
 struct counter *metric_counter(struct metric_family *family, const struct str *values);
 struct gauge *metric_gauge(struct metric_family *family, const struct str *values);
 struct histogram *metric_histogram(struct metric_family *family, const struct str *values);
@@ -114,7 +114,7 @@ enum err metrics_on_write(struct metrics *metrics, metrics_collect_fn *fn, void 
 void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *context);
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
-/* Appends the whole text. Any thread. On ERR_FULL and ERR_NOMEM `into` is unchanged. */
+/* Appends the text of all metrics. Any thread. On ERR_FULL and ERR_NOMEM `into` is unchanged. */
 enum err metrics_write(struct metrics *metrics, struct buf *into);
 
 /* Adds process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,

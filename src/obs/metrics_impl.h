@@ -30,7 +30,7 @@ struct metric_family {
     size_t label_count;
     struct map series; /* by key; guarded by the registry's lock */
     struct metric_series
-        *other; /* series for values beyond series_max; the only one without labels */
+        *other; /* series for values beyond series_max; without labels, the only series */
     bool other_used;
     atomic_uint_fast64_t overflows;
 };

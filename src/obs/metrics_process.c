@@ -92,7 +92,7 @@ static void metrics_process_collect(void *context)
     pthread_mutex_unlock(&numbers_lock);
 }
 
-/* gcc's __VERSION__ is a bare number; clang's begins with its or its packager's name. */
+/* gcc's __VERSION__ is a bare number; clang's begins with the name of clang or its packager. */
 #ifdef __clang__
 #define COMPILER_TEXT __VERSION__
 #else

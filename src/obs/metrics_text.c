@@ -99,7 +99,7 @@ static void page_histogram(struct page *page, const struct metric_family *family
     page_double(page, sum);
     page_add(page, STR("\n"));
     page_sample(page, family, "_count", series, NULL);
-    page_format(page, "%" PRIu64 "\n", count); /* equals +Inf, whatever other threads add */
+    page_format(page, "%" PRIu64 "\n", count); /* always equals the +Inf bucket */
 }
 
 static void page_series(struct page *page, const struct metric_family *family,

@@ -31,7 +31,7 @@ void ring_put_text(const char *what, struct str text);
  * allocation. Returns the number of lines. */
 typedef bool ring_line_fn(void *context, struct str line);
 size_t ring_dump_with(ring_line_fn *put, void *context);
-/* Appends the same lines to a buffer. After ERR_FULL or ERR_NOMEM `into` has the first lines. */
+/* Appends the lines of ring_dump_with to a buffer. After ERR_FULL or ERR_NOMEM some are missing. */
 enum err ring_dump(struct buf *into);
 uint64_t ring_total(void); /* entries ever recorded, including overwritten ones */
 #endif

@@ -45,7 +45,7 @@ uint64_t sim_hash(const struct sim *sim)
     return sim->hash;
 }
 
-/* -- the hash: each fact is hashed with its time, so order, place and moment all count -- */
+/* -- the hash of all events: each event is hashed with its place and time -- */
 
 static uint64_t fold(uint64_t hash, uint64_t fact)
 {

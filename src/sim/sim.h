@@ -3,8 +3,8 @@
  * process's code runs there unchanged, because it uses only a `struct io`.
  *
  * The world decides the order of events: one queue ordered by (virtual time, order of scheduling).
- * It does not know what the processes do. Two runs with the same seed and the same calls have the
- * same sim_hash.
+ * The world does not know what the processes do. Two runs with the same seed and the same calls
+ * have the same sim_hash.
  *
  * A host has a machine (power, kernel, disk, clock) and at most one process. The kernel's part of a
  * connection survives when the process is killed or stopped, and is lost in a power cut. A turn of
@@ -42,18 +42,18 @@ enum {
 /* -- the world -- */
 struct sim_options {
     uint64_t seed;
-    uint64_t events_max; /* maximal number of events in the world; 0: 200 million */
+    uint64_t events_max; /* maximum of events in the world; 0 means 200 million */
     uint64_t give_up_ms; /* a connection with unanswered bytes breaks after this time; 0: 20 s */
     /* Called with every traced event. Used to study one seed. */
     void (*trace)(void *context, sim_time now, const char *host, const char *text);
     void *trace_context;
 };
 enum err sim_open(const struct sim_options *options, struct sim **ret_sim); /* ERR_NOMEM */
-void sim_close(struct sim *sim); /* destroys every process first; NULL is fine */
+void sim_close(struct sim *sim); /* destroys every process first; accepts NULL */
 sim_time sim_now(const struct sim *sim);
 uint64_t sim_events(const struct sim *sim); /* number of events run so far */
 uint64_t sim_hash(const struct sim *sim);   /* hash of everything that happened so far */
-/* Adds a fact of the caller to the trace and the hash. `host` may be NULL. */
+/* Adds a line of the caller to the trace and the hash. `host` may be NULL. */
 void sim_trace(struct sim *sim, const struct sim_host *host, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -64,7 +64,7 @@ enum sim_end {
     SIM_QUIET,     /* no event is scheduled any more */
     SIM_EXHAUSTED, /* events_max is reached */
 };
-bool sim_step(struct sim *sim); /* runs one event; false if there is none, or at events_max */
+bool sim_step(struct sim *sim); /* runs one event; false without events or at events_max */
 enum sim_end sim_run_for(struct sim *sim, uint64_t ms);
 /* Checks `holds` after every event. */
 enum sim_end sim_wait(struct sim *sim, bool (*holds)(void *context), void *context, uint64_t ms);
@@ -92,29 +92,29 @@ struct sim_host_options {
      * virtual time: contexts are not inspected, and data is not encrypted. */
     const struct tls_identity *identity; /* borrowed for the life of the host; may be NULL */
     const char *alpn;                    /* negotiated on TLS connections; NULL: "" */
-    /* All zero: a disk that keeps everything and never fails, with costs of 3 us per call, 1 us per
-     * KiB, and 50..500 us per sync. The host sets the cost function and the clock. */
+    /* Zeroed options mean a disk that keeps everything and never fails. A call costs 3 us plus 1 us
+     * per KiB, a sync 50 to 500 us. The host sets the cost function and the clock. */
     struct sim_fs_options disk;
 };
 /* Adds a host that is on, with a working struct io and no process. The host lives as long as the
  * world. ERR_INVALID, ERR_EXISTS (name), ERR_FULL, ERR_NOMEM. */
 enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
                       struct sim_host **ret_host);
-/* The pointer is valid for the life of the host. Its objects are replaced after every death. */
+/* Returns the host's io, valid for the host's life. A process's death replaces the io's objects. */
 struct io *sim_host_io(struct sim_host *host);
-struct sim_fs *sim_host_disk(struct sim_host *host); /* for its fault options, see sim_fs.h */
+struct sim_fs *sim_host_disk(struct sim_host *host); /* to set the disk's fault options */
 
 /* -- processes -- */
 struct sim_process_ops {
     /* Called in a turn of the host's loop. If it fails, it must close everything that it opened. */
     enum err (*start)(struct io *io, void *context, void **ret_state);
     void (*stop)(void *state);    /* asks the process to end; called in a turn; may be NULL */
-    void (*destroy)(void *state); /* see the top of this file */
+    void (*destroy)(void *state); /* frees the state; the top of this file has the rules */
 };
-/* Call in start() of a process that has threads (sim/threads) and can only be waited for. When it
- * is dead, its timers fire one after another, without time passing, until none is left. */
+/* Called in start() of a process with threads (sim/threads), which must end by themselves. After
+ * its death the timers fire one after another, without time passing, until none is left. */
 void sim_process_drains(struct io *io);
-/* The io of the process whose turn or death is being run; NULL: none. */
+/* Returns the io of the process whose turn or death is being run, or NULL. */
 const struct io *sim_io_of_turn(void);
 enum sim_death {
     SIM_KILLED,    /* SIGKILL: the kernel closes the connections; files stay */
@@ -124,19 +124,19 @@ enum sim_death {
  * not be called inside a turn. Returns the result of start(). */
 enum err sim_host_start(struct sim_host *host, const struct sim_process_ops *ops, void *context);
 enum err sim_host_restart(struct sim_host *host); /* uses the last ops and context */
-void sim_host_stop(struct sim_host *host);        /* calls ops->stop in a turn; then wait or kill */
+void sim_host_stop(struct sim_host *host);        /* calls ops->stop in a turn; does not wait */
 /* Kills the process, if there is one. If called inside a turn of the host (for example in a disk
  * hook), the turn continues, but its further actions have no effect. */
 void sim_host_die(struct sim_host *host, enum sim_death death);
-/* Like sim_host_die, just before the nth disk call from now. 0 disarms. For tests that cut the
- * power between any two disk calls. */
+/* Plans a sim_host_die just before the nth disk call from now; 0 cancels the plan. For tests that
+ * cut the power between any two disk calls. */
 void sim_host_die_at_disk_call(struct sim_host *host, uint64_t nth, enum sim_death death);
 enum sim_pause {
     SIM_PAUSE_PROCESS, /* SIGSTOP: no turns and no jobs; the kernel still acknowledges */
     SIM_PAUSE_MACHINE, /* a frozen virtual machine: packets to the host are lost */
 };
 void sim_host_pause(struct sim_host *host, enum sim_pause pause);
-void sim_host_resume(struct sim_host *host);        /* time jumps; fine when running */
+void sim_host_resume(struct sim_host *host);        /* time jumps; no effect on a running host */
 bool sim_host_running(const struct sim_host *host); /* has a process, maybe paused */
 bool sim_host_paused(const struct sim_host *host);
 
@@ -146,5 +146,5 @@ bool sim_host_paused(const struct sim_host *host);
 void sim_host_clock_rate(struct sim_host *host, int32_t ppm);
 /* Moves only the wall clock. The monotonic clock never jumps and never runs backwards. */
 void sim_host_clock_step(struct sim_host *host, int64_t ms);
-int64_t sim_host_wall_error_ms(const struct sim_host *host); /* error against the world's time */
+int64_t sim_host_wall_error_ms(const struct sim_host *host); /* difference from the world's time */
 #endif

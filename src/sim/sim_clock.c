@@ -6,7 +6,7 @@
 enum { PPM = 1000000, PPM_MAX = 500000 };
 #define MONO_START_NS_MAX (3600ull * MS_PER_SECOND * NS_PER_MS)
 
-/* Converts `ns` of the world to ns on this host's clock. Split so that no product overflows. */
+/* Converts `ns` of the world to ns on this host's clock. Split, so that no product overflows. */
 static uint64_t counted(const struct sim_clock *clock, uint64_t ns)
 {
     int64_t millions = (int64_t)(ns / PPM), rest = (int64_t)(ns % PPM);
@@ -29,9 +29,9 @@ static int64_t wall_in(const struct sim_host *host, uint64_t ahead)
     return host->clock.wall_ns + (int64_t)since(host, ahead);
 }
 
-/* Blocking calls inside a turn take time that has not passed in the world yet. The loop's thread
- * sees that time, and the host's next turn starts no earlier. A job runs on another thread and
- * reads the plain time. */
+/* Returns the time of blocking calls in this turn, which has not passed in the world yet. The
+ * loop's thread sees this time, and the host's next turn starts after it. A job does not see this
+ * time, because a job runs on another thread. */
 static uint64_t ahead(const struct sim_host *host)
 {
     return host->in_job ? 0 : host->spent_ns;

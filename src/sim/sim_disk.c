@@ -8,7 +8,7 @@
 #define SYNC_NS_MIN_DEFAULT 50000ull
 #define SYNC_NS_MAX_DEFAULT 500000ull
 
-/* False: the process is dead, so the call must have no effect. */
+/* Returns false if the process is dead, so that the call has no effect. */
 static bool disk_admits(void *context)
 {
     struct sim_host *host = context;
@@ -22,7 +22,7 @@ static bool disk_admits(void *context)
 static void disk_charge(void *context, uint64_t ns)
 {
     struct sim_host *host = context;
-    if (host->turning || host->in_job) host->spent_ns += ns; /* else no turn or job waits */
+    if (host->turning || host->in_job) host->spent_ns += ns; /* else nothing waits for the disk */
 }
 
 enum err sim_disk_open(struct sim_host *host)

@@ -59,7 +59,7 @@ static bool is_admitted(const struct sim_fs *disk)
     return !disk->options.admits || disk->options.admits(disk->options.context);
 }
 
-/* Start of every call with a path. */
+/* Begins every call that has a path. */
 static enum err begin_path(struct sim_fs *disk, enum sim_fs_call call)
 {
     return is_admitted(disk) ? begin(disk, call, 0) : ERR_IO;
@@ -67,7 +67,7 @@ static enum err begin_path(struct sim_fs *disk, enum sim_fs_call call)
 
 /* -- files -- */
 
-/* Start of every call with an open file. ERR_CLOSED: the handle is invalid. */
+/* Begins every call that has an open file. Returns ERR_CLOSED for an invalid handle. */
 static enum err file_node(struct fs *fs, struct fs_file *file, struct sim_node **ret_node)
 {
     if (!is_admitted(disk_of(fs))) return ERR_IO;
@@ -202,7 +202,7 @@ static enum err disk_write_at(struct fs *fs, struct fs_file *file, uint64_t offs
     if (file->flags & FS_APPEND) offset = node->live.len;
     err = begin(disk, SIM_FS_WRITE, bytes.len);
     if (!err) return data_write(disk, node, offset, bytes);
-    /* fs.h: after an error any part may have been written. */
+    /* After an error any part may have been written, as fs.h permits. */
     size_t part = (size_t)prng_below(&disk->prng, bytes.len + 1);
     (void)data_write(disk, node, offset, str_of(bytes.at, part));
     return err;
@@ -260,7 +260,7 @@ static enum err disk_stat(struct fs *fs, const char *path, struct fs_info *ret_i
     return ERR_OK;
 }
 
-/* Checks in the same order as a kernel. */
+/* Checks a rename in the same order as a kernel. */
 static enum err may_rename(const struct sim_path *from, const struct sim_path *to)
 {
     if (!from->entry) return from->node ? ERR_BUSY : ERR_NOT_FOUND; /* the root cannot be renamed */
@@ -334,7 +334,7 @@ static enum err disk_make_link(struct fs *fs, const char *target, const char *pa
     return err;
 }
 
-/* Starts at a random entry, so that no caller depends on an order. */
+/* Lists a directory from a random entry on, so that no caller depends on an order. */
 static enum err disk_list(struct fs *fs, const char *path, fs_list_fn *each, void *context)
 {
     struct sim_fs *disk = disk_of(fs);
@@ -377,7 +377,7 @@ static enum err disk_free_bytes(struct fs *fs, const char *path, uint64_t *ret_b
 
 /* -- locks -- */
 
-/* For information only, as on the real disk: the lock is valid on a full disk too. */
+/* Writes the holder for information. The lock is valid even if a full disk refuses the text. */
 static void write_holder(struct sim_fs *disk, struct sim_node *file)
 {
     char text[FS_LOCK_TEXT_CAP];
@@ -509,7 +509,7 @@ void sim_fs_close(struct sim_fs *disk)
     sim_fs_reclaim(disk);
     names_sync_all(disk);
     node_unref(disk, disk->root);
-    assert(list_empty(&disk->nodes)); /* the tree held all other nodes */
+    assert(list_empty(&disk->nodes)); /* the tree, freed above, held all nodes */
     free(disk);
 }
 
@@ -569,7 +569,7 @@ void sim_fs_crash(struct sim_fs *disk)
     LIST_EACH(&disk->nodes, link) data_crash(disk, CONTAINER_OF(link, struct sim_node, link));
 }
 
-/* Half of the seeds have a given fault. The rate of the fault is drawn over orders of magnitude,
+/* Draws the rate of a fault; half of the seeds get 0. The other rates vary by orders of magnitude,
  * because a fault that always occurs hides bugs that need a fault at one moment. */
 static uint32_t draw_rate(struct prng *prng, uint32_t max)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A disk in memory with the same struct fs as the kernel's. One per simulated host.
+/* A simulated disk in memory behind struct fs. Each simulated host has one disk.
  *
  * The disk decides what a power cut leaves. Synced content always survives. An unsynced write is
  * kept, lost or torn, independently of its neighbours. Names (create, rename, remove) are
@@ -22,45 +22,45 @@ enum {
     SIM_FS_NODE_BYTES = 256,          /* cost of a file or directory in addition to its content */
     SIM_FS_DEPTH_MAX = 64,            /* components of a path */
     SIM_FS_HANDLES_MAX = 4096,        /* open files; further opens fail with ERR_FULL */
-    SIM_FS_NAMES_PENDING_MAX = 4096,  /* beyond it the oldest is written back, as in a kernel */
-    SIM_FS_WRITES_PENDING_MAX = 1024, /* per file; at the bound the oldest write is written back */
+    SIM_FS_NAMES_PENDING_MAX = 4096,  /* unsynced name changes; then the oldest is synced */
+    SIM_FS_WRITES_PENDING_MAX = 1024, /* unsynced writes per file; then the oldest is synced */
 };
 #define SIM_FS_CAPACITY_DEFAULT (1ull << 30)
 
-/* Called before a call returns, with the call's cost in virtual time. */
+/* Called before each disk call returns, with the call's cost in virtual time. */
 typedef void sim_fs_cost_fn(void *context, uint64_t ns);
 
 struct sim_fs_options {
-    uint64_t capacity; /* bytes of the disk, which also bounds its memory; 0: the default */
-    /* Power cut effects on each unsynced write; others are kept. The sum is at most 1,000,000. */
+    uint64_t capacity; /* size of the disk in bytes, which also bounds its memory; 0: default */
+    /* Chances that a power cut loses or tears an unsynced write. The sum is at most 1,000,000. */
     uint32_t write_lost_per_million;
     uint32_t write_torn_per_million; /* torn at a byte, at a sector, or sector by sector */
-    /* Effect of a power cut on unsynced names. In order: the chance that the journal ends before
-     * the next operation. With reorder_names: the chance that each operation is lost. */
+    /* Effect of a power cut on unsynced names: the chance that the journal ends before the next
+     * operation or, with reorder_names, the chance that each operation is lost. */
     uint32_t name_lost_per_million;
-    bool reorder_names; /* also lets a write survive an earlier truncation that is lost */
-    /* Failures with ERR_IO. A failed write leaves some prefix of the data. */
+    bool reorder_names; /* a write can then survive an earlier truncation that is lost */
+    /* Chances that a call fails with ERR_IO. A failed write leaves some prefix of the data. */
     uint32_t read_fails_per_million;
     uint32_t write_fails_per_million; /* includes truncations */
     uint32_t sync_fails_per_million;  /* syncs of files and directories */
-    /* Chance for each unsynced write that a failed sync drops it although reads still show it, as
-     * kernels do. A later sync through another handle succeeds without the write. */
+    /* Chance that a failed sync drops an unsynced write, although reads still show it, as in
+     * kernels. A later sync through another handle succeeds without the write. */
     uint32_t failed_sync_drops_per_million;
-    /* Damage in synced content, seen by a read. Flips: a bit stays flipped. Misdirected: one read
-     * returns the bytes of another place. */
+    /* Chances that a read finds damage in synced content. A flipped bit stays flipped. A
+     * misdirected read returns the bytes of another place once. */
     uint32_t read_flips_per_million;
     uint32_t read_misdirected_per_million;
     /* Virtual cost of each call: a fixed part, a part per KiB, and for a sync a random value
      * between two bounds. A stall is added. No cost is charged if `cost` is NULL. */
     sim_fs_cost_fn *cost;
-    /* Called before each call. False: the call has no effect and fails with ERR_IO. May be NULL. */
+    /* Called before each disk call, if set. If false, the call fails with ERR_IO without effect. */
     bool (*admits)(void *context);
     void *context; /* for both callbacks */
     uint64_t call_ns, kib_ns, sync_ns_min, sync_ns_max;
     uint32_t stall_per_million;
     uint64_t stall_ns;
     struct clock *clock; /* used for file dates; NULL: dates count calls instead */
-    uint64_t pid;        /* process id written to LOCK files; 0: 1 */
+    uint64_t pid;        /* process id written to LOCK files; 0 means 1 */
 };
 
 struct sim_fs;
@@ -68,25 +68,25 @@ struct sim_fs;
  * ERR_INVALID, ERR_NOMEM. */
 enum err sim_fs_open(const struct sim_fs_options *options, struct prng *prng,
                      struct sim_fs **ret_disk);
-/* Frees everything, including open handles and locks. NULL is fine. */
+/* Frees everything, including open handles and locks. Accepts NULL. */
 void sim_fs_close(struct sim_fs *disk);
 struct fs *sim_fs_fs(struct sim_fs *disk);
-/* Changes the options from now on: repairs a disk, fills it (a capacity below the used bytes), or
- * slows it. ERR_INVALID. */
+/* Changes the options from now on, to repair a disk, to fill it (a capacity below the used bytes),
+ * or to slow it. ERR_INVALID. */
 enum err sim_fs_set_options(struct sim_fs *disk, const struct sim_fs_options *options);
 struct sim_fs_options sim_fs_options(const struct sim_fs *disk);
-/* Draws fault options for a seed, disables some of them. Costs, clock and pid are unchanged. */
+/* Draws random fault options and disables some of them. Costs, clock and pid are unchanged. */
 void sim_fs_draw_faults(struct prng *prng, struct sim_fs_options *options);
 
 /* Simulates a power cut. Open handles and locks become invalid: calls on them return ERR_CLOSED.
- * They must still be closed, or are freed with the disk. Never fails. */
+ * Handles must still be closed, or are freed with the disk. Never fails. */
 void sim_fs_crash(struct sim_fs *disk);
-/* The process died, not the machine. Handles and locks become invalid; written content stays. */
+/* Ends a process without a power cut: handles and locks become invalid, written content stays. */
 void sim_fs_process_died(struct sim_fs *disk);
 /* Frees invalid handles and locks whose owner is gone and will not close them. */
 void sim_fs_reclaim(struct sim_fs *disk);
 
-/* The nth call of that kind from now fails, once, regardless of the rates. nth 0 disarms. */
+/* Plans a fault: the nth call of a kind from now fails once, whatever the rates. 0 cancels it. */
 enum sim_fs_call {
     SIM_FS_OPEN,
     SIM_FS_READ,

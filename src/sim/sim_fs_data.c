@@ -6,7 +6,7 @@
 
 #include "sim/sim_fs_int.h"
 
-enum { SHRINK_FROM = 64 * 1024 }; /* bytes; freeing less is not worth a copy */
+enum { SHRINK_FROM = 64 * 1024 }; /* bytes; shrinking a smaller content is not worth a copy */
 
 void data_init(struct sim_node *node)
 {
@@ -125,7 +125,7 @@ static size_t room_for(struct sim_fs *disk, const struct sim_node *node, uint64_
     return end > offset ? (size_t)min_u64(end - offset, len) : 0;
 }
 
-/* Allocates a write, and room for `end` bytes in both contents. NULL: out of memory. */
+/* Allocates a write, and room for `end` bytes in both contents. Returns NULL without memory. */
 static struct pending_write *write_make(struct sim_node *node, uint64_t end, size_t len)
 {
     struct pending_write *write = malloc(sizeof *write + len);
@@ -214,7 +214,7 @@ static enum fate draw_fate(struct sim_fs *disk, const struct pending_write *writ
     return write->truncation ? LOST : TORN; /* the new size cannot be torn */
 }
 
-/* The end of the sector that contains `offset`. */
+/* Returns the end of the sector that contains `offset`. */
 static uint64_t sector_end(uint64_t offset)
 {
     return (offset / SIM_FS_SECTOR + 1) * SIM_FS_SECTOR;

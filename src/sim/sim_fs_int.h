@@ -31,7 +31,7 @@ struct pending_write {
     uint64_t offset; /* for a truncation: the new size */
     size_t len;
     bool truncation;
-    bool dropped; /* a failed sync lost the write: it will stay in `live` only */
+    bool dropped; /* a failed sync lost the write, which stays in `live` only */
     char bytes[];
 };
 
@@ -90,7 +90,7 @@ struct sim_fs {
 /* -- sim_fs_data.c: content -- */
 void data_init(struct sim_node *node);
 void data_deinit(struct sim_fs *disk, struct sim_node *node);
-/* ERR_NO_SPACE: the part that fits is written. ERR_NOMEM: nothing is written. */
+/* Writes `bytes`. With ERR_NO_SPACE the part that fits is written, with ERR_NOMEM nothing. */
 enum err data_write(struct sim_fs *disk, struct sim_node *node, uint64_t offset, struct str bytes);
 enum err data_truncate(struct sim_fs *disk, struct sim_node *node, uint64_t size);
 void data_sync(struct sim_fs *disk, struct sim_node *node);
@@ -114,18 +114,18 @@ struct sim_path {
     struct sim_node *node;   /* NULL: does not exist */
     bool as_dir;             /* the path ends with a slash */
 };
-/* ERR_NOT_FOUND: a directory of the path does not exist. The last component need not exist. */
+/* Returns ERR_NOT_FOUND if a directory of the path is missing. The last name need not exist. */
 enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_place);
 struct sim_node *place_dir(const struct sim_path *place);
-/* Follows a link, one step. Anything else is unchanged. ERR_INVALID: the target is also a link. */
+/* Follows a link one step; other nodes stay. Returns ERR_INVALID if the target is also a link. */
 enum err place_follow(struct sim_path *place);
-bool place_is_misnamed(const struct sim_path *place); /* a file, but with a trailing slash */
+bool place_is_misnamed(const struct sim_path *place); /* names a file, but ends with a slash */
 bool place_is_below(const struct sim_path *place, const struct sim_node *node);
 
 enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode,
                    struct sim_node **ret_node);
 void node_ref(struct sim_node *node);
-void node_unref(struct sim_fs *disk, struct sim_node *node); /* NULL is fine */
+void node_unref(struct sim_fs *disk, struct sim_node *node); /* accepts NULL */
 struct sim_entry *dir_find(const struct sim_node *dir, struct str name);
 enum err names_create(struct sim_fs *disk, struct sim_node *dir, struct str name, enum fs_kind kind,
                       uint32_t mode, struct sim_node **ret_node);

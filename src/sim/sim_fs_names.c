@@ -50,7 +50,7 @@ void node_unref(struct sim_fs *disk, struct sim_node *node)
     if (!node) return;
     assert(node->refs > 0);
     if (--node->refs > 0) return;
-    /* A directory whose creation a power cut has undone may have entries. They are removed too. */
+    /* A directory whose creation a power cut has undone may have entries, which are removed too. */
     LIST_EACH_SAFE(&node->entries, link, following)
     {
         entry_free(disk, CONTAINER_OF(link, struct sim_entry, link));
@@ -199,7 +199,7 @@ static bool moves_dir(const struct name_op *op)
     return op->gone && op->made && takes_dir(op->made);
 }
 
-/* True if `later` cannot be on disk without `earlier`. Either both have the same name, or `later`
+/* Returns true if `later` cannot be on disk without `earlier`: both have the same name, or `later`
  * removes a directory that `earlier` emptied, or both move directories, which could form a cycle if
  * reordered. */
 static bool depends_on(const struct name_op *later, const struct name_op *earlier)
@@ -281,7 +281,7 @@ enum err names_rename(struct sim_fs *disk, struct sim_node *from, struct sim_ent
 
 /* -- sync -- */
 
-/* In order: syncs all changes up to the last one in `dir`. */
+/* Without reorder_names: syncs all changes up to the last change in `dir`. */
 static void sync_in_order(struct sim_fs *disk, const struct sim_node *dir)
 {
     struct list *last = &disk->journal;
@@ -303,7 +303,7 @@ static bool wanted_by_later(const struct sim_fs *disk, const struct name_op *op)
     return false;
 }
 
-/* Out of order: syncs only the changes in `dir` and those that they depend on. */
+/* With reorder_names: syncs only the changes in `dir` and the changes that they depend on. */
 static void sync_alone(struct sim_fs *disk, const struct sim_node *dir)
 {
     for (struct list *link = disk->journal.prev; link != &disk->journal; link = link->prev) {

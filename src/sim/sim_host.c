@@ -261,7 +261,7 @@ static void stop_timers_and_hooks(struct sim_host *host)
     while (list_pop(&host->loop.hooks)) continue;
 }
 
-/* Advances the time of a dead process that drains to its next timer. False: there is none. */
+/* Advances a dead, draining process to its next timer's time. Returns false without a timer. */
 static bool drain_on(struct sim_host *host)
 {
     uint64_t due_ms = loop_core_next_due(&host->loop).ms, now_ms = clock_mono(&host->clock.base).ms;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PACKET_OVERHEAD = 60 }; /* bytes of headers, for the rate */
+enum { PACKET_OVERHEAD = 60 }; /* bytes of headers per packet, which the link's rate counts */
 #define LOOPBACK_NS   10000ull
 #define NS_PER_SECOND (MS_PER_SECOND * NS_PER_MS)
 
@@ -68,9 +68,9 @@ static struct sim_link *link_of(const struct sim_packet *packet)
     return &packet->from->links[packet->to->index];
 }
 
-/* The number of leading zeros of a random word has an exponential distribution of base 2, in whole
- * units. A second random value spreads it within the unit. No floating point is used, so the result
- * is the same on every machine. */
+/* Draws an exponentially distributed delay. The number of leading zeros of a random word has this
+ * distribution (base 2) in whole units, and a second random value adds a part of a unit. Without
+ * floating point the result is the same on every machine. */
 static uint64_t exponential(struct prng *prng, uint64_t unit_ns)
 {
     uint64_t word;
@@ -104,7 +104,7 @@ static void schedule(struct sim_packet *packet)
     arrives = leaves + faults->delay_min_ns + exponential(&sim->net_prng, faults->delay_spread_ns);
     if (prng_chance(&sim->net_prng, faults->reorder_ppm) && faults->reorder_ns_max) {
         arrives += prng_below(&sim->net_prng, faults->reorder_ns_max);
-        link->stats.reordered++; /* the packet may overtake others, and others may overtake it */
+        link->stats.reordered++; /* packets can overtake this packet, and vice versa */
     } else {
         arrives = max_u64(arrives, link->last_arrival.ns);
         link->last_arrival.ns = arrives;
@@ -216,7 +216,7 @@ struct sim_link_stats sim_link_stats(const struct sim_host *from, const struct s
     return from->links[to->index].stats;
 }
 
-/* Frees all packets. At the end the queue has only packets: hosts removed their own events. */
+/* Frees all packets. Only packets are left in the queue, because hosts removed their own events. */
 void sim_links_drop(struct sim *sim)
 {
     for (struct heap_node *node; (node = heap_pop_due(&sim->queue, UINT64_MAX));) {

@@ -14,7 +14,7 @@
  *                window fills and stream_write returns ERR_FULL; finally the sender gives up, while
  *                the receiver keeps a half-open connection without traffic;
  *   clogging     holds all packets until the clog ends, then delivers them in one burst;
- *   rate         spreads a burst: a packet leaves when the previous one has left.
+ *   rate         spreads a burst: a packet leaves when the previous packet has left.
  * Without `reorder` a link is first in, first out. A host's link to itself has no faults. */
 #ifndef SIM_SIM_LINK_H
 #define SIM_SIM_LINK_H
@@ -24,7 +24,7 @@ enum { SIM_LINK_PACKETS_MAX = 4096 }; /* in flight on one link; further packets 
 
 struct sim_link_faults {
     uint64_t delay_min_ns;    /* minimal delay of every packet */
-    uint64_t delay_spread_ns; /* added to the minimum: random, exponential, halving per unit */
+    uint64_t delay_spread_ns; /* random delay added to the minimum, exponential with base 2 */
     uint32_t loss_ppm, duplicate_ppm, reorder_ppm; /* per packet, in parts per million */
     uint64_t reorder_ns_max;                       /* maximal extra delay of a reordered packet */
     uint64_t bytes_per_second;                     /* 0: no limit */
@@ -38,9 +38,9 @@ extern const struct sim_link_faults sim_link_calm;
 
 /* also for hosts added later */
 void sim_link_set_all(struct sim *sim, const struct sim_link_faults *faults);
-/* A blocked direction loses all packets, including those in flight. */
+/* A blocked direction loses all packets, including packets in flight. */
 void sim_link_block(struct sim_host *from, struct sim_host *to, bool blocked);
-/* Holds all packets of this direction until `ms` from now, including those in flight. */
+/* Holds all packets of this direction, including packets in flight, until `ms` from now. */
 void sim_link_clog(struct sim_host *from, struct sim_host *to, uint64_t ms);
 /* Removes all blocks and clogs and makes every link calm. Packets held by a clog arrive now. */
 void sim_link_heal_all(struct sim *sim);

@@ -211,7 +211,7 @@ static void listener_stop(struct listener *base)
 
 static const struct listener_ops listener_ops = {.close = listener_stop};
 
-/* Sets the listener's key and address. ERR_BUSY, ERR_UNAVAILABLE. */
+/* Sets the listener's key and address. Returns ERR_BUSY or ERR_UNAVAILABLE. */
 static enum err choose_key(struct sim_listener *listener, const struct address_parts *parts,
                            struct note *note)
 {

@@ -97,7 +97,7 @@ static void mark_unsent(struct sim_stream *stream)
     sim_host_schedule(stream->host);
 }
 
-/* Passes as much output to the kernel as it has room for. */
+/* Passes as much output to the kernel as the kernel has room for. */
 static void feed(struct sim_stream *stream)
 {
     struct sim_socket *socket = stream->socket;
@@ -107,7 +107,7 @@ static void feed(struct sim_stream *stream)
     if (len) {
         size_t taken = sim_socket_take(socket, buf_peek(&stream->pending));
         buf_consume(&stream->pending, taken);
-        /* Nothing is in flight, so no answer will continue the output: out of memory. Retry. */
+        /* The kernel has no memory, and no answer is in flight that would continue. Retry. */
         if (!taken && !socket->out.len) mark_unsent(stream);
     }
     sim_socket_push(socket);
@@ -150,7 +150,7 @@ static bool readable(const struct sim_stream *stream)
     return !stream->closing && !stream->paused && stream->socket && stream->socket->in.len;
 }
 
-/* Copies the bytes first, as a read would: the callback may close the stream and still use them. */
+/* Copies the bytes, as a read does: a callback may close the stream and still use the bytes. */
 static void stream_report_bytes(struct sim_stream *stream)
 {
     static char room[READ_MAX];
@@ -302,8 +302,8 @@ static void stream_stop(struct stream *base)
     stream->closing = true;
     buf_consume(&stream->pending, stream->pending.len);
     sim_event_cancel(&stream->deadline);
-    /* The sockets of a process that is about to be destroyed stay open. The kernel closes them when
-     * the process is destroyed. */
+    /* The sockets of a process that is about to be destroyed stay open. The kernel closes the
+     * sockets when the process is destroyed. */
     if (stream->socket && sim_host_heard(stream->host)) {
         sim_socket_abandon(stream->socket);
         stream->socket = NULL;

@@ -3,9 +3,9 @@
  *
  * Per direction bytes are numbered from 0, and the end of the stream has a number too. A receiver
  * acknowledges the next expected number and announces its free buffer. A sender keeps
- * unacknowledged bytes. After a time without acknowledgements it goes back and sends one packet,
- * then continues as answers arrive. There is no congestion control and no fast resend: a lost
- * packet costs a timeout, which is the harsher choice. Invariants, checked in check():
+ * unacknowledged bytes. After a time without acknowledgements the sender goes back and sends one
+ * packet, then continues as answers arrive. There is no congestion control and no fast resend: a
+ * lost packet costs a timeout, which is the harsher choice. Invariants, checked in check():
  *   1. unacked <= next <= sent <= unacked + length of `out` + 1
  *   2. `early` holds numbers above `expected` only, sorted, within the window
  *   3. the timer runs exactly when something is unanswered, waits for a window, or lingers */
@@ -124,7 +124,7 @@ static void emit(struct sim_socket *s, enum sim_packet_kind kind, uint64_t seque
     struct sim_packet *packet =
         sim_packet_new(s->host, s->peer, kind, kind == SIM_SYN ? str_from(s->key) : bytes);
 
-    if (!packet) return; /* treated as lost; the timer resends it */
+    if (!packet) return; /* no memory: as if lost; the timer resends the packet */
     packet->connection = s->connection;
     packet->side = !s->side;
     packet->tls = s->tls;
@@ -182,7 +182,7 @@ static bool fin_next(const struct sim_socket *s, uint64_t sequence)
     return s->fin_wanted && sequence == data_end(s);
 }
 
-/* Sends a packet of data or the end, if the window allows it. False: nothing to send. */
+/* Sends a packet of data or the end, if the window allows it. Returns false if nothing was sent. */
 static bool send_one(struct sim_socket *s)
 {
     uint64_t end = min_u64(data_end(s), s->window_end);
@@ -260,7 +260,7 @@ static void timer_fired(struct sim_event *event)
     uint64_t now = s->host->sim->now.ns, give_up = s->host->sim->options.give_up_ms * NS_PER_MS;
 
     if (s->host->frozen) {
-        sim_event_in(event, SIM_RESEND_NS); /* the clock interrupt comes when the machine resumes */
+        sim_event_in(event, SIM_RESEND_NS); /* the timer fires when the frozen host resumes */
         return;
     }
     if (now >= s->linger_until.ns) {
@@ -334,9 +334,9 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
 {
     uint64_t acked = packet->ack - s->unacked;
 
-    /* an old packet, or an invalid number */
+    /* Ignores an old packet or an invalid number. */
     if (packet->ack < s->unacked || packet->ack > s->sent) return;
-    /* the peer is alive but has no room */
+    /* The peer is alive but has no room, so the connection must not time out. */
     if (data_end(s) > s->window_end) s->waiting_since = SIM_NEVER;
     if (packet->ack + packet->window > s->window_end) s->window_end = packet->ack + packet->window;
     if (acked) {
@@ -352,7 +352,7 @@ static void receive_ack(struct sim_socket *s, const struct sim_packet *packet)
     }
 }
 
-/* Appends the new bytes of the packet. False: no room or no memory, treated as lost. */
+/* Appends the new bytes of the packet. False without room or memory, as for a lost packet. */
 static bool absorb(struct sim_socket *s, const struct sim_packet *packet)
 {
     size_t known = (size_t)min_u64(s->expected - packet->sequence, packet->len);
@@ -400,7 +400,7 @@ static void absorb_early(struct sim_socket *s)
     }
 }
 
-/* Both sides ended, and everything was acknowledged. Only repeated packets are answered now. */
+/* If both sides ended and all is acknowledged, the socket only answers repeated packets. */
 static void maybe_finished(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED || !s->fin_received || !s->fin_acked) return;

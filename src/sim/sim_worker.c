@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers without threads: a job runs at one moment of virtual time and is returned at a later one.
  *
- * The difference is the cost of its disk calls. A death before the first moment means that the job
- * never ran. A death between the two means that it ran but its result was lost. Both occur. */
+ * The time between is the cost of the job's disk calls. A death before the first moment means that
+ * the job never ran. A death between the moments means that its result is lost. */
 #include "sim/world.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ struct sim_worker {
     struct sim_host *host;
     struct list waiting, finished; /* lists of jobs */
     struct job *running;
-    bool ran;    /* the current job has run, and only its cost is left */
-    bool parked; /* the job's time came while the process was paused */
+    bool ran;    /* the current job has run, but its virtual time has not passed */
+    bool parked; /* the job became due while the process was paused */
     bool delivering, closed;
     size_t count, jobs_max;
     struct sim_event event;
@@ -99,7 +99,7 @@ static enum err submit(struct loop_worker *worker, struct job *job)
     return ERR_OK;
 }
 
-/* On a dead host no job runs any more. Jobs that have run end normally. */
+/* Closes a worker. On a dead host no further job runs; jobs that have run end normally. */
 static void worker_end(struct loop_worker *worker)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
@@ -155,7 +155,7 @@ void sim_workers_death(struct sim_host *host)
     {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         sim_event_cancel(&w->event);
-        list_remove(&w->ready.link); /* its finished jobs end in worker_close, or never */
+        list_remove(&w->ready.link); /* the worker's finished jobs end in worker_close, or never */
     }
 }
 

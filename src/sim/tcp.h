@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's and the process's part of a connection's end. Only sim_tcp.c, sim_stream.c and
- * sim_net.c include this header.
+/* Both parts of a connection's end: the kernel's socket and the process's stream. Only sim_tcp.c,
+ * sim_stream.c and sim_net.c include this header.
  *
  * A socket is the kernel's part: numbered bytes, acknowledgements, timers. A socket outlives the
  * process's handle (accepted output is still sent after a close) and is lost in a power cut. A
  * stream is the process's handle: callbacks, pause, and output that the kernel has not accepted
- * yet. Kernel code never calls back; it marks the stream ready for the next turn of the process. */
+ * yet. Kernel code never calls back, but marks the stream ready for the process's next turn. */
 #ifndef SIM_TCP_H
 #define SIM_TCP_H
 #include "base/buf.h"
@@ -23,7 +23,7 @@ enum {
 #define SIM_RESEND_NS            (200 * NS_PER_MS) /* the first timeout, which doubles */
 #define SIM_RESEND_DOUBLINGS_MAX 5
 #define SIM_SYN_RESEND_NS        (1000 * NS_PER_MS)
-#define SIM_LINGER_NS            (10000 * NS_PER_MS) /* lifetime after the process closed it */
+#define SIM_LINGER_NS            (10000 * NS_PER_MS) /* how long a closed socket still lives */
 
 struct sim_socket;
 
@@ -42,11 +42,12 @@ struct sim_stream {
     struct stream base;
     struct list link, unsent; /* link: in host.streams; unsent: in host.unsent */
     struct sim_host *host;
-    struct sim_socket *socket;     /* NULL: never had a socket, or the process closed it */
+    struct sim_socket *socket;     /* NULL if no socket was made, or the process closed the
+                                      socket */
     struct sim_listener *listener; /* the listener that counts the stream as open */
     struct stream_events events;
     void *owner;
-    bool started; /* the stream has events; an accepted stream gets them later */
+    bool started; /* callbacks are set; an accepted stream gets callbacks later */
     bool opened, paused, ended, end_reported, closing, failed;
     struct buf pending;          /* written by the process, not accepted by the kernel yet */
     size_t output_max, drain_at; /* on_drained is called when at most drain_at bytes are pending */
@@ -79,15 +80,15 @@ struct sim_socket {
 
     struct buf out;                           /* output, starting at byte number `unacked` */
     uint64_t unacked, next, sent, window_end; /* Byte numbers. The end of the stream has a number
-                                               * too. A resend moves `next` back, but not `sent`. */
+                                                 too. A resend moves `next` back, but not `sent`. */
     bool fin_wanted, fin_acked;
     unsigned resends;
-    sim_time waiting_since; /* since when an answer is awaited without progress */
+    sim_time waiting_since; /* when the wait for an answer without progress began */
     sim_time resend_at, linger_until;
     struct sim_event timer;
 
     struct buf in;
-    struct list early; /* packets received ahead of their turn, by number */
+    struct list early; /* packets received too early, sorted by number */
     uint64_t expected;
     bool fin_received;
 
@@ -99,14 +100,14 @@ struct sim_socket {
 /* -- sim_tcp.c: calls from the process to the kernel -- */
 enum err sim_socket_dial(struct sim_host *host, struct sim_host *peer, const char *key, bool tls,
                          struct sim_socket **ret_socket);
-void sim_socket_free(struct sim_socket *s); /* sends nothing to the peer; NULL is fine */
+void sim_socket_free(struct sim_socket *s); /* sends nothing to the peer; accepts NULL */
 /* Accepts output that fits into the buffer and returns its size. sim_stream_progress announces room
- * for the rest. */
+ * for more output. */
 size_t sim_socket_take(struct sim_socket *s, struct str bytes);
-void sim_socket_push(struct sim_socket *s);             /* sends the packets that may be sent */
-void sim_socket_end(struct sim_socket *s);              /* sends the end after all output */
+void sim_socket_push(struct sim_socket *s);             /* sends packets as the window allows */
+void sim_socket_end(struct sim_socket *s);              /* ends the stream after all output */
 void sim_socket_read(struct sim_socket *s, size_t len); /* `len` bytes of `in` were delivered */
-/* The process closes its handle. Accepted output is still sent. If received data was not read, a
+/* Closes the process's handle. Accepted output is still sent. If received data was not read, a
  * reset is sent instead. */
 void sim_socket_abandon(struct sim_socket *s);
 void sim_socket_reset(struct sim_socket *s); /* sends a reset to the peer, then frees the socket */
@@ -120,7 +121,7 @@ void sim_stream_free(struct sim_stream *stream); /* frees without calling back *
 /* -- sim_net.c and sim_stream.c: reports from the kernel -- */
 void sim_stream_progress(struct sim_stream *stream); /* the state changed: a turn is due */
 struct sim_listener *sim_listener_find(struct sim_host *host, struct str key);
-/* false: count and refuse the connection */
+/* if false, the caller counts and refuses the connection */
 bool sim_listener_wants(struct sim_listener *listener, bool tls);
 /* removes the socket from the backlog */
 void sim_listener_drop(struct sim_socket *s);

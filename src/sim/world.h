@@ -25,7 +25,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, host_prng; /* separate: each user's random values are its own */
+    struct prng net_prng, host_prng; /* separate: host randomness does not affect the network */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
@@ -72,7 +72,7 @@ struct sim_host {
     struct prng cost_prng;
     struct net net;
     struct sim_fs *disk;
-    uint64_t disk_calls_left; /* until disk_death happens; 0: not planned */
+    uint64_t disk_calls_left; /* disk calls until disk_death happens; 0 if not planned */
     enum sim_death disk_death;
     bool powered, loop_open;
     bool paused, frozen;
@@ -124,10 +124,10 @@ sim_time sim_clock_when(const struct sim_host *host, mono_time due);
 /* -- sim_host.c -- */
 void sim_host_schedule(struct sim_host *host); /* schedules a turn if there is a reason for one */
 void sim_ready_init(struct sim_ready *ready, sim_ready_fn *fn);
-/* no change if it waits already */
+/* no effect if `ready` waits already */
 void sim_host_ready(struct sim_host *host, struct sim_ready *ready);
 void sim_host_bury_doomed(struct sim_host *host); /* after a turn or job: destroys a dead process */
-/* True if the process is alive and its actions have effect. */
+/* Returns true if the process is alive and its actions have effect. */
 static inline bool sim_host_heard(const struct sim_host *host)
 {
     return !host->dead && !host->doomed;
@@ -158,10 +158,10 @@ struct sim_packet {
     size_t len;
     char bytes[]; /* for SIM_SYN: the listener's key */
 };
-/* NULL: out of memory; treated like a lost packet. */
+/* Returns NULL without memory; the caller treats that like a lost packet. */
 struct sim_packet *sim_packet_new(struct sim_host *from, struct sim_host *to,
                                   enum sim_packet_kind kind, struct str bytes);
-void sim_packet_free(struct sim_packet *packet); /* NULL is fine */
+void sim_packet_free(struct sim_packet *packet); /* accepts NULL */
 void sim_packet_send(struct sim_packet *own_packet);
 void sim_links_init(struct sim_host *host);
 void sim_links_drop(struct sim *sim); /* frees all packets in flight at the end of the world */

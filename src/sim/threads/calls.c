@@ -53,7 +53,7 @@ struct descriptor {
     struct list link;
     struct sim_threads *process;
     int number;
-    uint64_t count; /* value of an event; for a timer, 1 when it has fired */
+    uint64_t count; /* value of an event; for a timer, 1 after the timer fired */
     struct timer rings;
 };
 

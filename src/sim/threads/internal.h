@@ -24,10 +24,10 @@ struct sim_threads {
 };
 #define SIM_THREADS_FOREVER UINT64_MAX
 
-struct sim_threads *threads_here(void); /* the threads of the process in its turn; NULL: none */
+struct sim_threads *threads_here(void); /* threads of the process that runs a turn, or NULL */
 uint64_t threads_now_ns(const struct sim_threads *threads);
 /* Blocks the calling fiber until `what` is woken or the process's monotonic clock reaches
- * `until_ns`. False: the time was reached. */
+ * `until_ns`. Returns false if the time was reached. */
 bool thread_wait(const void *what, uint64_t until_ns);
 void thread_wake(const void *what, bool all);
 struct thread *thread_self(void); /* NULL: the loop's own turn, which must not block */

@@ -4,9 +4,9 @@
 #define SIM_THREADS_THREADS_H
 #include "io/io.h"
 
-/* Call in a turn of the process. `ended` is called when the last thread has ended, in a turn or
- * after the process died. `ended` frees everything, including this struct (sim_threads_free()).
- * Aborts if out of memory. */
+/* Makes the threads of a process, in a turn of the process. `ended` is called when the last thread
+ * has ended, in a turn or after the process died. `ended` frees everything, including this struct
+ * (sim_threads_free()). Aborts if out of memory. */
 struct sim_threads *sim_threads_open(struct io *io, void (*ended)(void *owner), void *owner);
 void sim_threads_free(struct sim_threads *threads);
 /* Starts the first thread, like pthread_create. */
