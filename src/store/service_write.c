@@ -4,7 +4,7 @@
 
 /* -- shared -- */
 
-/* Zero if the bytes are not an id. */
+/* Returns the id, or zero if the bytes are not an id. */
 static struct store_id id_of(ProtobufCBinaryData bytes)
 {
     struct store_id id = {{0}};
@@ -13,7 +13,8 @@ static struct store_id id_of(ProtobufCBinaryData bytes)
     return id;
 }
 
-/* Field 1 of every write except Compact. NULL: no request id, so a retry is executed again. */
+/* Returns the request id, which every write except Compact has as field 1. Returns NULL if the
+ * client set no request id; a retry is then executed again. */
 static const Muster__V1__Request *request_of(const ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *first =
@@ -48,7 +49,7 @@ static int check_held(ProtobufCBinaryData id, struct note *note)
     return id.len ? check_lease(id, note) : 0;
 }
 
-/* Adds the prefix under which claims are stored. */
+/* Adds the prefix "muster/", under which claims are stored. */
 static enum err claim_key(struct arena *arena, struct str *key)
 {
     char *whole = arena_alloc(arena, sizeof STORE_CLAIMS + key->len);
