@@ -137,7 +137,7 @@ static void puts_sort(struct writes *puts)
             i + 1 < puts->count && at[i + 1].owner == at[i].owner ? at[i + 1].next_owner : i + 1;
 }
 
-/* The index of the first put with key >= `key`. */
+/* Returns the index of the first put with key >= `key`. */
 static size_t puts_seek(const struct writes *puts, struct str key)
 {
     size_t low = 0, high = puts->count;
@@ -157,8 +157,8 @@ static bool deletes_at(const struct write *del, const struct writes *puts, size_
     return place < puts->count && key_range_has(del->range, puts->at[place].range.from);
 }
 
-/* For a deleted range it is enough to check the first put in the range, and the first put that
- * belongs to another operation. */
+/* Returns true if a put overlaps a deleted range of another operation. For each range it is enough
+ * to check its first put, and the first put that belongs to another operation. */
 static bool footprint_meets(const struct footprint *all)
 {
     const struct writes *puts = &all->puts;
