@@ -179,8 +179,8 @@ static bool footprint_meets(const struct footprint *all)
     return false;
 }
 
-/* TXN_DUPLICATE: a key would be written twice. TXN_NO_MEMORY. The caller owns *ret_all, the writes
- * of the branch as one operation, whatever is returned. */
+/* Collects the writes of a branch. Returns TXN_DUPLICATE if a key would be written twice, or
+ * TXN_NO_MEMORY. The caller owns *ret_all (the writes, as one operation) in every case. */
 static enum txn_refusal footprint_walk(const struct txn_op *ops, size_t count,
                                        struct footprint *ret_all)
 {
