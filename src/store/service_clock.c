@@ -172,8 +172,7 @@ static uint64_t old_revision(const struct store_service *service, mono_time now,
     return revision;
 }
 
-/* Returns the revision to compact so that history_revisions remain, or 0 if it is too early. The
- * pause saves log entries, because every compaction is an entry. */
+/* Returns the revision to compact, or 0 if too little would be freed for a compaction entry. */
 static uint64_t old_by_count(const struct store_service *service)
 {
     const struct keys *keys = store_keys(service_store(service));

@@ -4,8 +4,7 @@
  * While the call is open, the service renews the request's lease to keep the place in the queue.
  * The event of a later entry grants the slot and answers the call. From the grant on, the slot is
  * held for the whole TTL. A call that ends early (cancelled, connection lost, timeout) proposes
- * CANCEL_WAIT to leave the queue. CANCEL_WAIT also frees a slot granted meanwhile, because no
- * client knows of the grant.
+ * CANCEL_WAIT, which also frees a slot granted meanwhile, because no client knows of the grant.
  *
  * A retry with the same request id takes over the place of the first attempt; the end of the first
  * attempt then proposes no CANCEL_WAIT. The takeover happens when the retry is proposed, even if
@@ -53,7 +52,7 @@ void wait_attempt_over(struct store_request *wait)
 }
 
 /* Registers the newest attempt of a request. If memory runs out, the end of an earlier attempt may
- * remove this attempt from the queue; the client is told of the loss. */
+ * remove this attempt from the queue. The client is then told of the loss. */
 static void attempt_register(struct store_request *wait)
 {
     if (store_id_none(&wait->wait_client)) return;

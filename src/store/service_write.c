@@ -13,8 +13,7 @@ static struct store_id id_of(ProtobufCBinaryData bytes)
     return id;
 }
 
-/* Returns the request id, which every write except Compact has as field 1. Returns NULL if the
- * client set no request id; a retry is then executed again. */
+/* Returns field 1, the request id (Compact has none), or NULL. Without an id a retry runs again. */
 static const Muster__V1__Request *request_of(const ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *first =

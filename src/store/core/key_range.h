@@ -33,8 +33,7 @@ static inline size_t key_range_end_len(struct str prefix)
     while (len > 0 && (unsigned char)prefix.at[len - 1] == 0xff) len--;
     return len;
 }
-/* Returns the range of all keys with this prefix. `end` needs prefix.len bytes, and at least
- * one. */
+/* Returns the range of all keys with this prefix. `end` needs max(prefix.len, 1) bytes. */
 static inline struct key_range key_range_of_prefix(struct str prefix, char *end)
 {
     size_t len = key_range_end_len(prefix);

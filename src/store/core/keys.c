@@ -466,8 +466,7 @@ static bool in_range(struct key_range range, struct str key)
 /* Returns the position before the first row with key >= `from`. */
 static struct order_place place_from(const struct order *order, struct str from)
 {
-    /* order_behind() returns the place after the key `from`. If that key exists, step back by
-     * one. */
+    /* If a row has the key `from`, order_behind() returns the place after that row: step back. */
     struct order_place place = order_behind(order, order_key(from));
 
     if (order_find(order, order_key(from))) place.slot--;
@@ -662,9 +661,8 @@ static void row_drop(struct keys *keys, struct key_row *row)
     row_free(row);
 }
 
-/* Frees what no read needs after this compacted change: the versions before the change, and the
- * change's own version if it is a deletion and the key's newest version. Any other deletion is
- * freed with the key's next change. */
+/* Frees the versions before this compacted change, and the change's own version if it is a deletion
+ * and the key's newest. Any other deletion is freed with the key's next change. */
 static void change_prune(struct keys *keys, const struct change *change)
 {
     struct key_row *row = change->row;

@@ -66,8 +66,8 @@ struct keys_cursor { /* valid until the key space changes */
     uint64_t revision;
     struct order_place place;
     /* How many more rows the cursor may read, including rows that did not exist at the revision.
-     * keys_seek() sets no limit. If keys_next() returns false with rows_left 0, the scan continues
-     * at the key `next`. */
+     * keys_seek() sets no limit. If keys_next() returns false with rows_left 0, `next` is the next
+     * key. */
     uint64_t rows_left;
     struct str next;
 };

@@ -312,8 +312,7 @@ bool leases_expire(struct store *store, size_t max)
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
         /* Ending this lease takes many turns, and reads in between would show unreported changes of
-         * the leases ended just now. So an entry of its own, which is due at once, ends this
-         * lease. */
+         * the leases ended just now. So an entry of its own, due at once, ends it. */
         if (done > 0 && ends_in_parts(store, first)) return true;
         lease_end_begin(store, first, COORD_R_DEADLINE);
         if (store->ending.lease) return false;

@@ -597,9 +597,8 @@ static bool is_remembered(enum store_kind kind)
            kind != STORE_CANCEL_WAIT && kind != STORE_TXN;
 }
 
-/* Returns true if the answer is remembered. A request answered UNAVAILABLE is decided again on
- * retry. A full store remembers no refusals, because many refused clients could exceed the
- * quota. */
+/* Returns true if the answer is remembered. A retry after UNAVAILABLE is decided again. A full
+ * store remembers no refusals, because many refused clients could exceed the quota. */
 static bool is_worth(const struct store *store, const struct store_result *result)
 {
     if (result->code == COORD_OK || result->waiting) return true;

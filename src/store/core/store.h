@@ -14,8 +14,7 @@
  * (STORE_NO_SPACE); deletes, releases, renewals and compactions always work. A retry, recognised by
  * (client, sequence), gets the earlier answer. A request that was answered UNAVAILABLE is decided
  * again when it is retried, and so is a request that a full store refused for another reason. When
- * a client's answers were forgotten to make room, requests up to the last forgotten one are
- * refused.
+ * a client's answers were dropped to make room, requests up to the last dropped one are refused.
  *
  * A plain lease (STORE_LEASE_GRANT) has any number of plain keys; keys.h maintains the list. A
  * claim never belongs to a plain lease. The guarantees of A7 therefore do not depend on a lease
@@ -23,8 +22,7 @@
  *
  * Invariants, asserted before and after every part of a command, except I3 and I4 (store.c):
  *   I1 The clock and the revision never decrease.
- *   I2 Every lease is in `leases` by its number, a part of its id, and in `due` by (deadline,
- *   id).
+ *   I2 Every lease is in `leases` by number, a part of its id, and in `due` by (deadline, id).
  *   I3 A key under "muster/" names a lease exactly while that lease has a claim on the key.
  *   I4 A plain lease has no claims: its keys are the keys that name it.
  *   I5 A waiter has a lease of its own, and that lease has no claim.

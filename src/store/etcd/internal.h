@@ -41,8 +41,7 @@ struct etcd_request {
 };
 struct etcd_method { /* a unary method */
     struct leader_method base;
-    /* Checks what does not depend on the store's state. Returns the request's error. May be
-     * NULL. */
+    /* Checks what does not depend on the store's state. Returns the error. May be NULL. */
     enum etcd_error (*check)(struct etcd_request *request);
     /* Whether the caller is permitted to make the checked request: etcd_may or etcd_may_manage. */
     bool (*allows)(const struct etcd_request *request);
@@ -52,8 +51,7 @@ struct etcd_method { /* a unary method */
     /* Returns the newest revision that a serializable request names. A replica that has not applied
      * this revision forwards the request instead of refusing a future revision. May be NULL. */
     int64_t (*newest)(const ProtobufCMessage *message);
-    /* For Lock and Election. etcd serves these through its own client, so errors lose their
-     * codes. */
+    /* For Lock and Election. etcd serves both as its own client, so errors lose their codes. */
     bool inner;
     /* True if the request is a read although the method has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);

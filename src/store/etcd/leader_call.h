@@ -2,10 +2,9 @@
 /* A unary call that this replica makes itself: encodes a request message and returns the response.
  *
  * On the leader the request is handled like a client's call (leader_ask). A follower sends the
- * request to the leader in the name of the client that caused the request. Without a leader, or
- * when the response is lost, the request is sent again to the current leader until the call's
- * deadline. The leader may therefore receive a request twice, so only idempotent requests may be
- * sent.
+ * request to the leader in the name of the client that caused it. Without a leader, or when the
+ * response is lost, the request is sent again to the current leader until the call's deadline. The
+ * leader may therefore receive a request twice, so only idempotent requests may be sent.
  *
  * Everything runs on the loop's thread. */
 #ifndef STORE_ETCD_LEADER_CALL_H

@@ -3,8 +3,7 @@
  *
  * Leases use the replicated clock, so a change of leaders does not change their remaining time.
  * Keep-alives of all streams are batched into log entries, together with the renewals of muster.v1
- * (service_renew.c). A response is sent after its entry is applied, and the TTL counts from
- * then. */
+ * (service_renew.c). A response is sent when its entry is applied; the TTL begins then. */
 #include <muster/coord.h>
 #include <stdlib.h>
 

@@ -44,8 +44,7 @@ struct queue_entry {
 };
 /* Makes sure that the entry `key` exists. A new entry is created under the lease with the value. An
  * existing entry keeps its place and is written again, so that its `mod` shows which call entered
- * last. With `sets`, the existing entry also gets the value. Also reads the first entry of
- * `range`. */
+ * last; with `sets`, the entry also gets the value. Also reads the first entry of `range`. */
 void queue_enter(struct queue_txn *t, struct str key, int64_t lease, struct str value, bool sets,
                  struct key_range range);
 /* Deletes the entry of a call that is given up. The entry stays if another call of the lease has

@@ -215,8 +215,7 @@ static void wait_check(struct queue_wait *wait)
     if (!wait_has_key(wait)) {
         wait_refuse(wait, wait->kind->lost);
     } else if (!queue_before(api_keys(wait->api), wait->range, wait->place.create, &before)) {
-        /* In the applied state this entry is first. Catching up with the leader confirms the
-         * place. */
+        /* In the applied state this entry is first. The leader must confirm that place. */
         err = leader_call_catch_up(&wait->leader, key, 0, wait_on_confirmed);
         if (err) wait_give_up(wait, wait_refusal(err));
     } else if (!wait_watch(wait, &wait->own, key) || !wait_watch(wait, &wait->before, before.key)) {

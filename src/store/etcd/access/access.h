@@ -5,8 +5,7 @@
  * nothing. Without TLS every client may do everything.
  *
  * A name of the scheme bigfleet or muster counts only if it is the certificate's only URI of that
- * scheme, never as a common name. The server refuses names of these schemes from the store's own
- * CA. */
+ * scheme, never as a common name. The server refuses such names from the store's own CA. */
 #ifndef STORE_ETCD_ACCESS_ACCESS_H
 #define STORE_ETCD_ACCESS_ACCESS_H
 #include "base/note.h"
