@@ -397,7 +397,7 @@ static void pass_on(struct timer *timer)
     beats->passed_at = loop_now(beats->loop);
     while (!list_empty(&beats->outgoing)) {
         pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
-        if (!pass) return; /* the heartbeats are answered when they are overdue */
+        if (!pass) return; /* memory ran out: the heartbeats are answered when they are overdue */
         if (pass->count == 0) {
             end_pass(pass, NULL, "");
             continue;
@@ -409,7 +409,7 @@ static void pass_on(struct timer *timer)
     }
 }
 
-/* Passes at once if the last pass is long ago or many heartbeats wait. */
+/* Plans the next pass to the leader: at once if the last is long ago or many heartbeats wait. */
 static void plan_pass(struct beats *beats)
 {
     if (beats->outgoing_count >= BEATS_PASS_MAX)
@@ -528,7 +528,7 @@ static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, 
     batch->beats = beats;
     batch->call = call;
     batch->count = (uint32_t)count;
-    batch->left = (uint32_t)count + 1; /* one extra until all heartbeats are filed */
+    batch->left = (uint32_t)count + 1; /* plus 1 until all heartbeats of the batch are filed */
     buf_init(&batch->rows, ANSWER_MAX);
     rpc_call_set_data(call, batch);
     return batch;
@@ -553,7 +553,7 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     }
     beat->batch = batch;
     beat->place = place;
-    /* time since arrival here; the replica that passed the heartbeat limits the whole time */
+    /* The wait is measured from the arrival here; the passing replica limits the whole wait. */
     came(beats, beat);
     beats_file(beats, beat);
 }
