@@ -173,7 +173,7 @@ static enum err take_record(void *restore, char kind, struct decoder *in)
     case RECORD_PARTITION: return partition(restore, in);
     case RECORD_ITEM: return item(restore, in);
     case RECORD_EVENT: return event(restore, in);
-    case RECORD_HASH: break; /* the record is handled by the reader */
+    case RECORD_HASH: break; /* the snapshot reader handles this record */
     }
     return ERR_CORRUPT;
 }
