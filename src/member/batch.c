@@ -12,8 +12,7 @@
 enum {
     GATHER_MS = 10,
     OP_BYTES = 512,                     /* maximum size of an operation without its texts */
-    ROOM = REPLICA_COMMAND_MAX / 4 * 3, /* the last quarter is reserved for operations of the
-                                         * core */
+    ROOM = REPLICA_COMMAND_MAX / 4 * 3, /* one quarter is reserved for operations of the core */
 };
 
 struct batch {

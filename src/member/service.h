@@ -3,10 +3,9 @@
  * muster.v1.Membership beside them (proto/muster/v1/member.proto).
  *
  * The core decides: core/member.h is the replicated registry of workers, core/local.h the leader's
- * failure detector. The service is their I/O. A follower forwards calls to the leader, many
+ * failure detector. The service does their I/O. A follower forwards calls to the leader, many
  * heartbeats in one call. A heartbeat is acknowledged after a leadership round that began after its
- * arrival, and is answered within reply_max_ms in any case. Changes of the registry are gathered
- * into one entry of the log.
+ * arrival, and always answered within reply_max_ms. One log entry has many registry changes.
  *
  * Note: the failure detector ends with the leadership. A new leader treats every worker as if it
  * had just sent a heartbeat, so a change of leaders fails no worker.

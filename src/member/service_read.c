@@ -275,8 +275,7 @@ static void read_checkpoints(struct leader_request *request)
 static void pack_item(struct pack *row, const struct member_item *item)
 {
     pack_bytes(row, 1, str_of(item->id.b, sizeof item->id.b));
-    pack_u64(row, 2, item->state - MEMBER_ITEM_PENDING); /* the protobuf enum has the same order,
-                                                          * from 0 */
+    pack_u64(row, 2, item->state - MEMBER_ITEM_PENDING); /* protobuf: same order, from 0 */
     pack_text(row, 3, item->worker);
     if (item->state == MEMBER_ITEM_RUNNING) pack_u64(row, 4, (uint64_t)item->changed_ms);
     pack_u64(row, 5, item->attempts);

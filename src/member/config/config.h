@@ -64,9 +64,8 @@ struct worker_config {
 };
 
 /* Reads a finished `conf` into *ret_config, whose texts `conf` owns. Appends every problem to
- * `problems`, one line each, in the format of conf_problems(), and returns ERR_INVALID. Other
- * errors are ERR_NOMEM and ERR_FULL. `warnings` (may be NULL) gets settings that are allowed but
- * unwise. */
+ * `problems`, one line each, in the format of conf_problems(), and returns ERR_INVALID. Also
+ * ERR_NOMEM, ERR_FULL. `warnings` (may be NULL) gets settings that are allowed but unwise. */
 enum err member_config_read(const struct conf *conf, struct member_config *ret_config,
                             struct buf *problems, struct buf *warnings);
 enum err worker_config_read(const struct conf *conf, struct worker_config *ret_config,

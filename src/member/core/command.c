@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes and decodes commands.
+/* Encodes and decodes commands (docs/formats/member.md).
  *
  * A command is u8 version and i64 wall time in ms, then operations of u8 kind, u32 length and
  * content. Each operation contains only the fields of its kind (the table below), in the order of
- * the bits. Bytes after the known fields of a known kind are refused. See
- * docs/formats/member.md. */
+ * the bits. Bytes after the known fields of a known kind are refused. */
 #include "member/core/fields.h"
 #include "member/core/internal.h"
 

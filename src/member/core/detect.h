@@ -53,8 +53,7 @@ enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* ga
 struct watched {
     struct heap_node look; /* keyed by a time at or before the worker's next threshold */
     void *owner;
-    uint64_t lease_ns, due_ns, last_ns; /* due_ns, last_ns: without the lateness granted until
-                                         * then */
+    uint64_t lease_ns, due_ns, last_ns; /* both times exclude the lateness granted by then */
     uint64_t skew_reported_ns;
     double gap_mean, gap_variance; /* mean and variance of the times between heartbeats */
     uint32_t confirmed, gaps;
@@ -70,9 +69,8 @@ enum err detect_open(const struct detect_options *options, uint64_t now_ns,
 enum err detect_reload(struct detect *detect, const struct detect_options *options);
 void detect_close(struct detect *detect); /* NULL is allowed; all workers are forgotten */
 
-/* Watches the worker as if it had just sent a heartbeat, and forgets its past. Used for a new
- * worker or incarnation, and for every worker at a takeover. `lease_ns` 0: two heartbeat
- * intervals. */
+/* Watches the worker as if it had just sent a heartbeat, and forgets its past. For a new worker or
+ * incarnation, and for every worker at a takeover. `lease_ns` 0: two heartbeat intervals. */
 void detect_watch(struct detect *detect, struct watched *w, uint64_t lease_ns, uint64_t now_ns);
 /* Stops watching the worker. Allowed for a worker that is not watched. */
 void detect_forget(struct detect *detect, struct watched *w);

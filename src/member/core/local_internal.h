@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals of the leader's own state. local.c has heartbeats and verdicts, rounds.c
- * checkpoints. */
+/* Internals of the leader's state. local.c has heartbeats and verdicts, rounds.c checkpoints. */
 #ifndef MEMBER_CORE_LOCAL_INTERNAL_H
 #define MEMBER_CORE_LOCAL_INTERNAL_H
 #include "member/core/internal.h"

@@ -67,7 +67,8 @@ struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t total_partitions, virtual_nodes;
     enum member_placement placement;
     uint32_t epsilon_ppm;    /* RING_BOUNDED: allowed excess over the mean load, in millionths */
-    uint32_t move_limit_ppm; /* most partitions in revocation at once, in millionths; at least 1 */
+    uint32_t move_limit_ppm; /* partitions in revocation at once, in millionths of all; at least
+                              * 1 */
     bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
     /* also grants to workers that never registered; such workers may not fence themselves */
     bool grant_to_legacy;
@@ -103,8 +104,7 @@ enum member_kind {
      * is 0 if the deadline proves that the worker has fenced itself. */
     MEMBER_OP_DEAD,
     MEMBER_OP_LEAVE, /* the worker stopped; with `flag`: only if the worker holds no partition */
-    /* The worker released `partition`. `epoch` is that of the grant, `text` a checkpoint
-     * reference. */
+    /* The worker released `partition`. `epoch` is of its grant, `text` a checkpoint reference. */
     MEMBER_OP_ACK_REVOKE,
     /* The worker wrote a checkpoint and keeps the partition. Fields of ACK_REVOKE and `wall_ms`. */
     MEMBER_OP_CHECKPOINT,
@@ -117,8 +117,7 @@ enum member_kind {
     /* Assigns `number` items of at most `limit` bytes (0: no limit) to `worker`, `incarnation`. */
     MEMBER_OP_PULL,
     MEMBER_OP_WORK_START, /* the owner of `item` started it, so it cannot be stolen */
-    /* Ends `item` with the result `bytes`. With `flag` the item failed, and `text` is the
-     * reason. */
+    /* Ends `item` with the result `bytes`. With `flag` the item failed for the reason `text`. */
     MEMBER_OP_SUBMIT,
     MEMBER_OP_RELEASE, /* returns `item` to the queue */
     MEMBER_OP_STEAL,   /* `worker` is idle and takes items of another worker */
