@@ -100,7 +100,7 @@ static void batch_answered(struct beat_batch *batch)
     free(batch);
 }
 
-/* Adds the answer for one heartbeat of the batch. `ack` NULL: the heartbeat is refused. */
+/* Adds the answer for one heartbeat of the batch. If `ack` is NULL, the heartbeat is refused. */
 static void batch_answer(struct beat_batch *batch, uint32_t place, enum grpc_status status,
                          struct str text, const struct beat_ack *ack)
 {
@@ -428,7 +428,7 @@ static bool has_room(struct beats *beats, struct rpc_call *call)
     return false;
 }
 
-/* Registers a received heartbeat. From now on it must be answered within reply_max_ms. */
+/* Registers a received heartbeat, which must now be answered within reply_max_ms. */
 static void came(struct beats *beats, struct beat_call *beat)
 {
     beat->since = loop_now(beats->loop);

@@ -50,7 +50,7 @@ static void line_free(struct line *line)
     free(line);
 }
 
-/* Returns the first waiting directive; NULL: no directive waits. */
+/* Returns the first waiting directive, or NULL if none waits. */
 static struct buf *first_waiting(struct line *line)
 {
     for (size_t i = 0; i < ORDER_KINDS; i++)

@@ -13,8 +13,8 @@
 #include "log/log.h"
 #include "member/core/member.h"
 
-/* Part of the log's format. The version is the first cluster level with workers. An older release
- * would stop at its first entry, so the log accepts none before all replicas support this level. */
+/* Part of the log's format. The version is the first cluster level with workers. The log accepts no
+ * entry before all replicas have this level, because older releases stop at such an entry. */
 enum { MEMBER_MACHINE_ID = 5, MEMBER_MACHINE_VERSION = 3 };
 
 struct member_machine;

@@ -49,7 +49,7 @@ struct member_service_options {
     struct member_rules rules;
     struct member_local_options local;
     uint32_t max_keys_per_partition;
-    uint64_t reply_max_ms;        /* limit for answering a heartbeat; 0: 200 */
+    uint64_t reply_max_ms;        /* limit in ms for answering a heartbeat; 0: 200 */
     bool at_most_once;            /* events: never write an event twice, but possibly lose some */
     struct member_events *events; /* may be NULL */
     struct member_ledger *ledger; /* may be NULL */

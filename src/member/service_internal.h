@@ -82,8 +82,8 @@ struct beats {
 struct beat_call {    /* owned by beats.c; the service may keep it until the answer */
     struct list link; /* in a list of beats.c, or of the service if BEATS_KEPT */
     struct list age;
-    struct rpc_call *call;    /* NULL: answered, cancelled, or part of a batch */
-    struct beat_batch *batch; /* batch from a follower; NULL: none, or answered */
+    struct rpc_call *call;    /* NULL if answered, cancelled, or part of a batch */
+    struct beat_batch *batch; /* a follower's batch; NULL if none, or answered */
     uint32_t place;           /* index in the batch */
     mono_time since;
     wall_time at;
@@ -282,7 +282,7 @@ void member_refuse(struct leader_request *request, enum member_status status);
  * refused the operation; the request is then answered. */
 bool request_result(struct leader_request *request, const struct member_reply *reply,
                     uint32_t first, struct member_result *ret_result);
-/* Adds one operation. When it is applied, the method's `answer` is called. */
+/* Adds one operation. When the operation is applied, the method's `answer` is called. */
 void request_put(struct leader_request *request, const struct member_op *op);
 /* Reserves room for `count` operations of `bytes` bytes. After true, call batch_op() for each and
  * then request_put_many(). Returns false, with the request answered, if the operations exceed

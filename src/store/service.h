@@ -57,8 +57,8 @@ enum err store_service_methods(struct store_service *service, struct rpc_server 
                                struct note *note);
 void store_service_on_change(struct store_service *service, const struct replica_status *status);
 
-/* Callbacks for the etcd API (store/etcd), which uses the same store. They run after the service's
- * own work. Any callback may be NULL. */
+/* Callbacks for the etcd API (store/etcd), which uses the same store. The callbacks run after the
+ * service's own work. Any callback may be NULL. */
 struct store_follower {
     void (*applied)(void *owner);
     void (*restored)(void *owner);

@@ -52,7 +52,7 @@ void wait_attempt_over(struct store_request *wait)
 }
 
 /* Registers the newest attempt of a request. If memory runs out, the end of an earlier attempt may
- * remove this attempt from the queue. The client is then told of the loss. */
+ * remove this attempt from the queue. The client then gets an error. */
 static void attempt_register(struct store_request *wait)
 {
     if (store_id_none(&wait->wait_client)) return;

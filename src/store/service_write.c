@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The write methods: the checks of their arguments, and the commands built from them. */
+/* Checks the arguments of write methods, and builds commands from the arguments. */
 #include "store/service_internal.h"
 
 /* -- shared -- */

@@ -127,7 +127,7 @@ enum err watch_send(struct watch_stream *stream, const struct pack *message);
 #define WATCH_NOTHING  UINT64_MAX /* a start revision: the watch follows nothing */
 struct watch {                    /* in the caller's storage; the caller sets the first fields */
     struct watch_stream *stream;
-    struct key_range range; /* its bytes must be valid as long as the watch */
+    struct key_range range; /* the range's bytes must be valid as long as the watch */
     struct str bucket;      /* "", or a muster.v1 bucket, of which only direct keys match */
     enum watch_form form;
     size_t split; /* most bytes of a message; 0: one revision is one message */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of worker membership: rollout's keys under rollout's names, and muster's own
- * (workers.md § 16). The settings come from a conf that was loaded from flags, environment and
- * file.
+ * (workers.md § 16). A conf has loaded the settings from flags, environment and file.
  *
  * options.h has the rows of the tables; this file interprets the values. Cross-field rules are all
  * checked before anything is opened. Each refusal names the keys, both numbers and the rule. A

@@ -23,7 +23,7 @@
 
 enum detect_kind { DETECT_DEADLINE, DETECT_SILENCE };
 enum detect_source {
-    DETECT_AUTO,    /* the worker's due time, unless its clock is off by more than the budget */
+    DETECT_AUTO,    /* the worker's due time, unless the clock is off by more than the budget */
     DETECT_WORKER,  /* always the worker's due time */
     DETECT_ARRIVAL, /* arrival plus lease */
 };
@@ -102,8 +102,8 @@ struct failure_verdict {
 /* Returns the time between scans: half a heartbeat interval. */
 uint64_t detect_cadence_ns(const struct detect *detect);
 /* Returns every worker that crossed a threshold since the last scan, once. A failed worker is no
- * longer watched. Returns the number of verdicts; `room` is at least 2. *ret_more: `room` was too
- * small, call again with the same time. */
+ * longer watched. Returns the number of verdicts; `room` is at least 2. If *ret_more, `room` was
+ * too small: call again with the same time. */
 size_t detect_scan(struct detect *detect, uint64_t now_ns, struct failure_verdict *ret_verdicts,
                    size_t room, bool *ret_more);
 /* True if the mass-failure brake holds failures at this time. */

@@ -167,7 +167,7 @@ struct membership {
 
 /* -- allocations: apply ends the process if one fails -- */
 void *member_must(void *memory);
-/* Replaces a text that a row owns (NULL: none) with a copy of `text`, and counts its bytes. */
+/* Replaces a text that a row owns, or NULL, with a copy of `text`, and counts the bytes. */
 void member_text(struct membership *m, char **held, uint32_t *held_len, struct str text);
 /* Removes the due nodes from the heap and sorts them with `compare`, which gets pointers to nodes.
  * The order then depends on the rows, not the heap's history. The caller frees *ret_due. */

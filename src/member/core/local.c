@@ -335,8 +335,8 @@ static void take_load(struct member_local *local, struct local_worker *l,
     l->has_load = true;
 }
 
-/* Records a heartbeat. A worker may or may not have received a longer interval yet; its due time
- * shows which interval it uses. */
+/* Records a heartbeat. A worker that was sent a longer interval may not have received it yet. The
+ * worker's due time shows which interval it uses. */
 static void hear(struct member_local *local, struct local_worker *l, const struct member_beat *beat,
                  uint64_t now_ns, int64_t wall_ms, struct member_heard *heard)
 {
@@ -418,8 +418,8 @@ static enum process process_of(const struct local_worker *l, const struct member
 }
 
 /* True if the process that has this id may be alive. A second process must not take over the id,
- * because the two would evict each other for as long as both run. A worker whose restart is already
- * proposed was silent, so its id is free. */
+ * because the two processes would evict each other as long as both run. A worker whose restart is
+ * already proposed was silent, so its id is free. */
 static bool in_use(struct member_local *local, const struct local_worker *l, uint64_t now_ns,
                    struct member_in_use *ret_in_use)
 {

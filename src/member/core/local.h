@@ -107,7 +107,7 @@ bool member_local_evict(struct member_local *local, struct str worker, uint64_t 
 bool member_local_judged(const struct member_local *local, struct str worker);
 
 /* -- proposals -- */
-/* Adds the suspected workers to a batch. Every batch of a leader must begin with them. */
+/* Adds the suspected workers to a batch. Every batch of a leader must begin with this list. */
 enum err member_local_context(struct member_local *local, struct buf *batch);
 /* Appends operations that time and heartbeats require; *ret_ops is their number. `clock_ns` is T of
  * an entry proposed now. *ret_more: propose the full batch and call again. ERR_NOMEM. */
@@ -153,7 +153,7 @@ struct member_heartbeat {
     double load, load_mean;      /* load_mean: over the last 60 s */
     int64_t received_ms, due_ms; /* wall time of the last heartbeat; 0: none since the takeover */
 };
-/* Describes a worker's last heartbeat. False: the worker is not watched (dead, gone or unknown). */
+/* Describes a worker's last heartbeat. Returns false if the worker is dead, gone or unknown. */
 bool member_local_heartbeat(const struct member_local *local, struct str worker,
                             struct member_heartbeat *ret_heartbeat);
 struct member_local_counts {

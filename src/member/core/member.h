@@ -67,8 +67,7 @@ struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t total_partitions, virtual_nodes;
     enum member_placement placement;
     uint32_t epsilon_ppm;    /* RING_BOUNDED: allowed excess over the mean load, in millionths */
-    uint32_t move_limit_ppm; /* partitions in revocation at once, in millionths of all; at least
-                              * 1 */
+    uint32_t move_limit_ppm; /* limit of partitions in revocation, in millionths; at least 1 */
     bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
     /* also grants to workers that never registered; such workers may not fence themselves */
     bool grant_to_legacy;
@@ -124,7 +123,7 @@ enum member_kind {
     MEMBER_OP_LAST = MEMBER_OP_STEAL
 };
 enum member_cause { MEMBER_FAILED, MEMBER_EVICTED, MEMBER_CONFLICT };
-struct member_op { /* each kind above lists the fields it uses; texts are views */
+struct member_op { /* each kind above lists the fields that it uses; texts are borrowed */
     enum member_kind kind;
     struct str worker;
     uint64_t incarnation;
@@ -360,8 +359,8 @@ const struct member_rules *member_rules(const struct membership *membership);
 uint64_t member_rules_fingerprint(const struct member_rules *rules);
 
 /* -- snapshots: a view of one moment (section/section.h), and restoring it -- */
-/* Returns a struct section_view, for section_view_next() and section_view_close(). ERR_FULL: a view
- * is already open. ERR_NOMEM. */
+/* Returns a struct section_view, for section_view_next() and section_view_close(). Fails with
+ * ERR_FULL if a view is already open, or with ERR_NOMEM. */
 enum err member_view_open(struct membership *membership, void **ret_view);
 struct member_restore;
 struct member_restore *member_restore_open(const struct member_options *options);

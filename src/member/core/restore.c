@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rebuilds a membership from the bytes of a view (rows.c), in portions of any size. Every number is
- * checked against the rows it refers to, so bytes from outside cannot build a state that no command
+ * checked against the rows that it refers to. So foreign bytes cannot build a state that no command
  * could have built. */
 #include <stdlib.h>
 #include <string.h>

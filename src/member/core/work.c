@@ -75,7 +75,7 @@ static void work_notify(struct membership *m, const struct item *item, enum memb
     member_event_add(m, &event);
 }
 
-/* Ends an item; frees its payload. */
+/* Ends an item and frees its payload. */
 static void finish(struct membership *m, struct item *item, enum member_item_state state,
                    struct worker *by, struct str result)
 {

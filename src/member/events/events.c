@@ -53,7 +53,7 @@ struct member_events {
     pthread_mutex_t lock; /* protects all fields below that change after open */
     struct events *sink;
     struct clock *clock;
-    struct log_source log; /* for the warn line of a failure */
+    struct log_source log; /* for the warning about each failure */
     enum member_events_heartbeat heartbeat;
     uint64_t limit;
     bool ids, rollout_only;

@@ -84,7 +84,7 @@ enum { HEARTBEAT_EVENTS_ONE_IN = 100 };
 struct member_events_options {
     struct events *sink; /* borrowed; NULL: events are not written anywhere */
     struct clock *clock;
-    const struct log_source *log; /* for the warn line of a failure; NULL: none */
+    const struct log_source *log; /* for the warning about each failure; may be NULL */
     struct str run_id;            /* copied */
     enum member_events_heartbeat heartbeat;
     uint64_t heartbeat_limit; /* lines per second; 0: 5,000 */

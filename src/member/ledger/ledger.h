@@ -42,7 +42,7 @@ struct member_ledger_stats {
 };
 
 struct member_ledger;
-/* Starts a thread; it opens the file later. ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no thread). */
+/* Starts the thread that opens the file. ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no thread). */
 enum err member_ledger_open(const struct member_ledger_options *options,
                             struct member_ledger **ret_ledger);
 /* Writes changed rows if the file is usable, and ends the thread. Blocks. NULL is allowed. */

@@ -46,7 +46,7 @@ struct claim {
     char *key; /* key_len bytes, without a final NUL */
     uint32_t key_len;
     uint64_t token;
-    struct group *group; /* group of the slot; NULL: not a slot */
+    struct group *group; /* group of the slot, or NULL if the key is not a slot */
     uint32_t slot;
 };
 struct lease {

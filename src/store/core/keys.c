@@ -48,7 +48,7 @@ struct block {
 struct keys_view {
     struct keys *keys;
     struct keys_marks marks;
-    struct key_row *last;       /* the last row returned, perhaps in part; NULL: none yet */
+    struct key_row *last;       /* last row returned, perhaps not all its versions; NULL at first */
     const struct version *next; /* next version of `last`; NULL: all its versions were returned */
     uint32_t stamp;
     bool all_read;

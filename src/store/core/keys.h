@@ -124,7 +124,7 @@ struct keys_marks { /* the counters that belong to the versions */
     uint64_t revision, compacted, pruned;
     uint32_t pruned_sub; /* changes of the step `pruned` before this index are freed, too */
 };
-struct keys_view *keys_view_open(struct keys *keys); /* only one may be open; NULL: no memory */
+struct keys_view *keys_view_open(struct keys *keys); /* only one at a time; NULL without memory */
 void keys_view_close(struct keys_view *view);        /* NULL is fine */
 struct keys_marks keys_view_marks(const struct keys_view *view);
 /* Emits the versions at the view's revision, key by key in key order, from old to new, until about
@@ -137,8 +137,8 @@ bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, v
 void keys_jump(struct keys *keys, uint64_t by);
 
 /* -- restore into an empty key space, in the order of a view -- */
-/* ERR_CORRUPT: versions are out of order, or have impossible numbers. */
+/* Adds a version. Returns ERR_CORRUPT if it is out of order or has impossible numbers. */
 enum err keys_restore(struct keys *keys, const struct key_value *version);
-/* ERR_CORRUPT: the marks do not fit the versions. After an error only keys_close() is allowed. */
+/* Sets the marks. ERR_CORRUPT: they contradict the versions; then only keys_close() is allowed. */
 enum err keys_restore_done(struct keys *keys, struct keys_marks marks);
 #endif

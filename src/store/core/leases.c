@@ -179,7 +179,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
 {
-    if (lease->lost_reason) return; /* the holder is told of the first loss only */
+    if (lease->lost_reason) return; /* a holder learns only of the first loss */
     section_row_keep(&store->section, &lease->row);
     lease_toggle(store, lease);
     lease->lost_reason = reason;
@@ -196,7 +196,7 @@ static int claims_by_key(const void *a, const void *b)
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
-/* Frees a lease whose `keys` keys are deleted, and its slots. */
+/* Frees a lease after its `keys` keys were deleted. Also frees the lease's slots. */
 static void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
@@ -312,7 +312,7 @@ bool leases_expire(struct store *store, size_t max)
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
         /* Ending this lease takes many turns, and reads in between would show unreported changes of
-         * the leases ended just now. So an entry of its own, due at once, ends it. */
+         * the leases ended just now. So an entry of its own, due at once, ends this lease. */
         if (done > 0 && ends_in_parts(store, first)) return true;
         lease_end_begin(store, first, COORD_R_DEADLINE);
         if (store->ending.lease) return false;

@@ -129,8 +129,8 @@ static struct answer *answer_of(const struct store_client *client, uint64_t sequ
     return NULL;
 }
 
-/* Drops the answers that the client has acknowledged and raises its floor. A delayed retry of such
- * a request must not be executed after its answer is gone. */
+/* Drops the answers that the client has acknowledged and raises the client's floor. A delayed retry
+ * of an acknowledged request must not be executed after its answer is gone. */
 static void drop_acked(struct store *store, struct store_client *client, uint64_t acked)
 {
     uint32_t count = 0;

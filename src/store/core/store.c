@@ -431,7 +431,7 @@ static struct store_result apply_lease_grant(struct store *store,
     const struct lease *there = lease_by_number(store, store_lease_number(&command->lease));
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-    /* An expired lease counts as ended, even if the limit per entry has kept it until now. */
+    /* An expired lease counts as ended, even if the limit per entry kept the lease until now. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
         lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
         /* a placeholder; the result is decided after the lease has ended */
@@ -481,7 +481,7 @@ static struct key_range swept(const struct store_command *command)
                                       : (struct key_range){command->key, command->range_end};
 }
 
-/* Deletes the next keys of the range, which contains no claims. Returns false at its end. */
+/* Deletes the next keys of the range, which contains no claims. Returns false when none is left. */
 static bool sweep_part(struct store *store, const struct store_command *command)
 {
     struct key_range range = swept(command);

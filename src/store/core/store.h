@@ -131,7 +131,7 @@ struct store_command { /* points to the caller's data; the used fields depend on
     uint64_t expected; /* CAS, DELETE, RESIZE: the expected revision; COMPACT: the revision */
     int64_t ttl_ms;
     struct store_id lease; /* CREATE, CAS, ACQUIRE: the new lease; RELEASE: the lease to release */
-    struct store_id held;  /* CAS, DELETE, CREATE: the lease that the caller says it has */
+    struct store_id held;  /* CAS, DELETE, CREATE: the lease that the caller claims to hold */
     /* CAS, DELETE, RELEASE: the token of the claim, or for a whole lease the token of any of its
      * claims. 0: the caller is of an older release and proves only the lease. */
     uint64_t token;
@@ -246,8 +246,8 @@ struct store_sizes store_sizes(const struct store *store);
 uint64_t store_hash(const struct store *store); /* hash of the replicated state */
 
 /* -- snapshot: a view of the state (section/section.h), and restore -- */
-/* Returns a struct section_view, for section_view_next() and section_view_close(). ERR_FULL:
- * another view is open. ERR_NOMEM. */
+/* Returns a struct section_view, for section_view_next() and section_view_close(). Fails with
+ * ERR_FULL if another view is open, or with ERR_NOMEM. */
 enum err store_view_open(struct store *store, void **ret_view);
 /* The bytes may come in portions of any size; no bytes at all give an empty store. ERR_CORRUPT and
  * ERR_VERSION come with a note that names the byte of the section. */
@@ -257,10 +257,10 @@ enum err store_restore_feed(struct store_restore *restore, struct str bytes, str
 enum err store_restore_done(struct store_restore *restore, struct store **ret_store,
                             struct note *note);
 void store_restore_close(struct store_restore *restore);
-/* For a state whose history was lost (restored from an old copy, or force-config; B6.4, R5). Sets a
- * new identity. Revisions, which are also the tokens, continue at recovery_above(). All earlier
- * revisions are compacted, so that no earlier watch can resume. Leases get their whole TTL again,
- * because their holders may have renewed them in the lost history. */
+/* Repairs a state whose history was lost (by a restore from an old copy, or by force-config; B6.4,
+ * R5). Sets a new identity. Revisions, which are also the tokens, continue at recovery_above(). All
+ * earlier revisions are compacted, so that no earlier watch can resume. Leases get their whole TTL
+ * again, because their holders may have renewed them in the lost history. */
 void store_replace_identity(struct store *store, uint64_t clock_ns, const struct store_id *identity,
                             uint64_t floor);
 #endif

@@ -78,7 +78,7 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
  * pairs must be of one revision, which must not be compacted before query_best_give(). */
 enum { QUERY_BEST_MAX = 256 }; /* highest limit of such a query; the query must have a limit */
 struct query_best;
-/* copies the query; NULL: no memory */
+/* Copies the query. Returns NULL if memory runs out. */
 struct query_best *query_best_open(const struct query *query);
 void query_best_close(struct query_best *best); /* NULL is fine */
 void query_best_clear(struct query_best *best);
@@ -118,7 +118,7 @@ struct txn_op {
 struct txn {
     const struct txn_compare *compares;
     size_t compare_count;
-    const struct txn_op *ops[2]; /* 0: if a compare fails; 1: if all succeed */
+    const struct txn_op *ops[2]; /* [0] runs if a compare fails, [1] if all succeed */
     size_t op_count[2];
     bool held; /* whether all compares succeeded; set by txn_apply */
 };

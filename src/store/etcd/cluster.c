@@ -130,7 +130,7 @@ static bool url_cut(const char *text, struct str *ret_address)
     return host > 1 && !str_to_u64(port, &number) && number > 0 && number <= UINT16_MAX;
 }
 
-/* Checks the addresses for the member `id` (0: new). *ret_own: the member has them already. */
+/* Checks the addresses for the member `id` (0: new). Sets *ret_own if it has them already. */
 static enum etcd_error peers_check(char *const *urls, size_t count, uint64_t id,
                                    const struct etcd_member *members, size_t member_count,
                                    bool *ret_own)

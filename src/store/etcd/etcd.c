@@ -47,7 +47,7 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
     enum { KEPT_MAX = 1 << 20 };
     struct etcd_api *api = api_of(request);
 
-    /* A read can be refused for its response; a write was applied, so its outcome is unknown. */
+    /* A read without a response is refused. A write was applied, so its outcome is unknown. */
     if (pack->err && request->base.step == REQUEST_WRITES)
         request_refuse_as(&request->base, LEADER_UNKNOWN);
     else if (pack->err)

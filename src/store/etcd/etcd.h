@@ -36,10 +36,10 @@ struct etcd_options {
     struct tls_context *tls;       /* for connections to the leader; NULL: plaintext */
     const struct etcd_rule *rules; /* permissions under TLS; must be valid as long as the API */
     size_t rule_count;
-    /* A watch with progress_notify is sent the revision after this idle time. 0: 600,000. */
+    /* A watch with progress_notify is sent the revision after this idle time; 0: 600,000 ms. */
     uint64_t progress_ms;
     uint32_t election_ms; /* election timeout of the replica; 0: 250 */
-    /* Fills in the members with their client addresses. NULL: member lists are empty. */
+    /* Fills in the members with their client addresses. If NULL, member lists are empty. */
     size_t (*members)(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX]);
     const char *version; /* static text: version of etcd that clients see; NULL: ETCD_VERSION */
 };

@@ -49,7 +49,7 @@ void feed_stream_deinit(struct feed_stream *stream); /* frees all watches in one
 enum { FEED_FREES_PER_TURN = 256 };
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream));
 
-/* Returns a static text that says why the range may not be watched. NULL: watching is allowed. */
+/* Returns a static text that says why the range must not be watched, or NULL if it may be. */
 typedef const char *feed_refusal_fn(void *owner, struct key_range range);
 /* Handles one message of the client. Responses to requests are sent in order and must be accepted
  * by `send`. While the stream has no room, the caller must not pass the next request. */

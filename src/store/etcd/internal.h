@@ -45,8 +45,8 @@ struct etcd_method { /* a unary method */
     enum etcd_error (*check)(struct etcd_request *request);
     /* Whether the caller is permitted to make the checked request: etcd_may or etcd_may_manage. */
     bool (*allows)(const struct etcd_request *request);
-    /* True if any replica may answer from its applied state. NULL: never. Decided on the message
-     * alone, before `check`. */
+    /* Returns true if any replica may answer from its applied state. Decided on the message alone,
+     * before `check`. If the callback is NULL, only the leader answers. */
     bool (*serializable)(const ProtobufCMessage *message);
     /* Returns the newest revision that a serializable request names. A replica that has not applied
      * this revision forwards the request instead of refusing a future revision. May be NULL. */

@@ -41,8 +41,8 @@ void leader_call_deinit(struct leader_call *call); /* must not be busy; a zeroed
  * `path` must be static. Returns ERR_CLOSED if the API is stopping, ERR_NOMEM or ERR_FULL. */
 enum err leader_call_begin(struct leader_call *call, const char *path,
                            const ProtobufCMessage *request, uint64_t wait_ms, leader_call_fn *done);
-/* Waits until this replica has applied every write that was acknowledged before. `key` must be a
- * key that the client may read. wait_ms 0: no timeout. */
+/* Waits until this replica has applied every write that was acknowledged before the call. The
+ * client must be allowed to read `key`. `wait_ms` 0 means no timeout. */
 enum err leader_call_catch_up(struct leader_call *call, struct str key, uint64_t wait_ms,
                               leader_call_fn *done);
 /* Waits until this replica has applied the revision. */

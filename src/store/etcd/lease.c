@@ -187,7 +187,7 @@ static void ttl_read(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* Leaves out expired leases. They exist until their end is applied, but cannot be revoked. */
+/* Leaves out expired leases, which exist until their end is applied but cannot be revoked. */
 static void leases_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
@@ -207,7 +207,7 @@ static void leases_read(struct etcd_request *request)
 
 /* -- LeaseKeepAlive -- */
 
-struct keeper { /* a stream; freed when it is closed and none of its renewals is pending */
+struct keeper { /* a stream; freed when it is closed and has no pending renewal */
     struct list link;
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: the call is over */

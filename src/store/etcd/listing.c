@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends long ranges and computes hashes in slices, one per turn of the loop.
+/* Sends long ranges and computes hashes in slices, one slice per turn of the event loop.
  *
  * Invariant: all slices of a listing read one revision. If that revision is compacted, a listing of
  * the current revision restarts, unless a part of its response was sent. */

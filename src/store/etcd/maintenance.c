@@ -110,7 +110,7 @@ static enum etcd_error check_authenticate(struct etcd_request *)
     return ETCD_AUTH_DISABLED;
 }
 
-/* -- MoveLeader: only the leader accepts it, as with etcd; followers do not forward it -- */
+/* -- MoveLeader: as with etcd, only the leader accepts the call; followers do not forward it -- */
 
 static void leader_moved(struct transfer *transfer, enum err err, const struct note *)
 {

@@ -49,7 +49,7 @@ void queue_enter(struct queue_txn *t, struct str key, int64_t lease, struct str 
                  struct key_range range);
 /* Deletes the entry of a call that is given up. The entry stays if another call of the lease has
  * entered since. An entry that this call did not create also stays once it is first, because
- * another call may have been told so. The entry is then deleted with its lease. */
+ * another call may rely on this place. The entry is then deleted with its lease. */
 void queue_leave(struct queue_txn *t, struct str key, const struct queue_entry *as,
                  struct key_range range);
 /* queue_resign() and queue_set_value() change the key only if its create revision is `create`. */

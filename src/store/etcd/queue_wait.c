@@ -375,9 +375,9 @@ static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
         wait_enter(wait);
 }
 
-/* Ends the call while the replica stops. The key of a lease named by the request stays, because the
- * client can continue at another replica. Any other key is deleted, because it would only block the
- * queue until its lease ends. */
+/* Ends the call while the replica stops. If the request named the lease, the key stays, because the
+ * client can continue at another replica. Otherwise the key is deleted, because it would only block
+ * the queue until its lease ends. */
 static void wait_send_away(struct queue_wait *wait, enum etcd_error error)
 {
     etcd_finish(wait->call, error);
