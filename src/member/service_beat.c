@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks heartbeats, passes them to the core, chooses their answers. Loop's thread, leader only. */
+/* Checks heartbeats, passes them to core/local.h, and answers. Loop's thread, leader only. */
 #include "cert/workers.h"
 #include "member/events/events.h"
 #include "member/service_internal.h"

@@ -276,7 +276,7 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
 /* -- service_request.c -- */
 extern const struct leader_rules member_rules_of_calls;
 enum grpc_status member_grpc(enum member_status status);
-/* Answers with the error for a status of the core. */
+/* Refuses the request with the error that belongs to the status. */
 void member_refuse(struct leader_request *request, enum member_status status);
 /* Sets *ret_result to the result of the request's single operation. Returns false if the core
  * refused the operation; the request is then answered. */

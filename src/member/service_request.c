@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts that several calls share: checking the caller, reading arguments, statuses of refusals. */
+/* Shared by several calls: checks the caller, reads arguments, and sets statuses of refusals. */
 #include "member/service_internal.h"
 
 enum { ID_FIRST = 0x21, ID_LAST = 0x7e };

@@ -175,7 +175,7 @@ const struct rpc_handler member_watch_handler = {.on_message = on_watch,
                                                  .on_drain = call_stream_drained,
                                                  .on_done = call_stream_done};
 
-/* -- WatchChanges: reports that something changed, not what -- */
+/* -- WatchChanges: reports that a change happened, without its content -- */
 
 enum { LOOK_MS = 200, LOOK_LEAST_MS = 50 };
 

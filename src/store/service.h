@@ -26,7 +26,7 @@
 #include "store/machine.h"
 
 struct store_service;
-struct store_service_limits {   /* 0 selects the default given behind each field */
+struct store_service_limits {   /* 0 selects the default in the comment of each field */
     uint64_t quota_bytes;       /* 2 GiB; must be the same on every replica */
     uint64_t wait_ms;           /* 5,000: how long a write or a read waits for a majority */
     uint32_t requests_max;      /* 65,536 calls at once; further calls get RESOURCE_EXHAUSTED */

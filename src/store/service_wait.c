@@ -176,7 +176,7 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     const Muster__V1__AcquireRequest *m = (const Muster__V1__AcquireRequest *)wait->base.message;
     mono_time now = loop_now(service->io->loop);
 
-    if (!store_id_equal(lease, &wait->lease)) { /* the first attempt drew another lease id */
+    if (!store_id_equal(lease, &wait->lease)) { /* the first attempt used another lease id */
         wait_forget(wait);
         wait->lease = *lease;
         wait_register(wait);

@@ -22,7 +22,7 @@ struct query query_from_message(const Etcdserverpb__RangeRequest *message);
  * `bare`, encodes only the fields of the single operation's response. Headers of nested responses
  * contain the revision only. */
 struct txn_writer {
-    struct txn_sink sink; /* to be passed to the core */
+    struct txn_sink sink; /* pass this sink to the store's core */
     struct pack pack;
     bool bare;
     size_t depth;

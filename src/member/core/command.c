@@ -186,7 +186,7 @@ bool member_is_id(struct str id)
     return true;
 }
 
-/* Checks the bounds that the core relies on. */
+/* Checks the limits that member_apply() relies on. */
 static bool op_fits(const struct member_op *op)
 {
     bool submits = op->kind == MEMBER_OP_SUBMIT;

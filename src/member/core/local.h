@@ -54,7 +54,7 @@ struct member_beat {
     enum member_phase phase;
     struct beat due;
     struct member_instance instance; /* zero: not sent */
-    uint64_t incarnation; /* the incarnation that the worker believes it has; 0: not sent */
+    uint64_t incarnation; /* the worker's incarnation as the worker knows it; 0: not sent */
     bool has_load;
     double load; /* ignored and counted if not in 0..1 */
 };
@@ -147,7 +147,7 @@ bool member_local_next_event(struct member_local *local, struct member_event *re
 
 /* -- queries -- */
 struct member_heartbeat {
-    bool suspected, held; /* held: the mass-failure brake holds the failure back */
+    bool suspected, held; /* held: the mass-failure brake delays the failure */
     enum member_phase phase;
     bool has_load;
     double load, load_mean;      /* load_mean: over the last 60 s */

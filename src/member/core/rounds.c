@@ -89,7 +89,7 @@ static void flush(struct member_local *local, uint64_t now_ns, struct batch *bat
                                .text = fresh->reference,
                                .wall_ms = fresh->wall_ms};
 
-        /* A lost reference does no harm, because the next round brings a newer one. */
+        /* A lost reference does no harm, because the next round collects a newer reference. */
         if (!batch_put(batch, &op)) return;
         fresh_drop(local, op.partition);
     }

@@ -37,7 +37,7 @@ struct member_ledger {
     bool writing; /* the ledger's thread runs `job` and owns the fields below */
     struct job job;
     struct buf content;
-    struct str old; /* records read from the file; a view of `content` */
+    struct str old; /* records read from the file; points into `content` */
     size_t content_rows;
     uint64_t unique;
     enum err result;

@@ -2,8 +2,9 @@
 /* Groups: at most N holders at a time; waiters are served in the order of arrival.
  *
  * Invariants: slots[i].lease is set exactly while the key of slot i exists. live <= slot_count,
- * except for slots that a shrink has left over. I8 of store.h holds. A slot whose holder expired
- * may be in cool-down ("rest"); its group is in `rests`, ordered by its first cool-down to end. */
+ * except while slots above a reduced slot_count are still held. No waiter waits while a slot is
+ * free (I8 of store.h). A slot whose holder expired may be in cool-down ("rest"). Its group is then
+ * in `rests`, which is ordered by the end of each group's first cool-down. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

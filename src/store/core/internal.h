@@ -81,7 +81,7 @@ struct group_slot {
 };
 struct group {
     uint64_t cooldown_ns, revision;
-    uint32_t slot_count, slot_cap, live; /* slot_cap includes slots that a shrink has left over */
+    uint32_t slot_count, slot_cap, live; /* slot_cap: with held slots above a reduced count */
     uint32_t waiter_count;
     struct group_slot *slots;
     struct list waiters; /* in order of arrival */

@@ -189,7 +189,7 @@ bool store_apply_more(struct store *store, const struct store_command *command,
                       struct store_result *ret_result);
 bool store_event_next(struct store *store, struct store_event *ret_event);
 /* Returns the clock T at which a lease or a cool-down ends next, or UINT64_MAX. Returns at most the
- * present T if due leases or compacted history are left over. */
+ * present T if due leases or compacted history remain. */
 uint64_t store_next_due(const struct store *store);
 /* A counter of the work done by commands: records created, changed and freed. */
 uint64_t store_work(const struct store *store);
@@ -249,8 +249,8 @@ uint64_t store_hash(const struct store *store); /* hash of the replicated state 
 /* Returns a struct section_view, for section_view_next() and section_view_close(). Fails with
  * ERR_FULL if another view is open, or with ERR_NOMEM. */
 enum err store_view_open(struct store *store, void **ret_view);
-/* The bytes may come in portions of any size; no bytes at all give an empty store. ERR_CORRUPT and
- * ERR_VERSION come with a note that names the byte of the section. */
+/* Restores a store from bytes in portions of any size; no bytes at all give an empty store.
+ * ERR_CORRUPT and ERR_VERSION have a note with the offset of the wrong byte. */
 struct store_restore;
 struct store_restore *store_restore_open(const struct store_options *options);
 enum err store_restore_feed(struct store_restore *restore, struct str bytes, struct note *note);

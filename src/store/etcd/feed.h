@@ -16,7 +16,7 @@ struct feed_stream;
 struct feed_options {
     struct io *io;
     struct watch_engine *engine;
-    uint32_t watches_max; /* over all streams; further watches are refused */
+    uint32_t watches_max; /* most watches of all streams; further watches are refused */
     uint64_t progress_ms; /* idle time before progress_notify sends the revision; 0: 600,000 */
     /* Sends a message. After ERR_FULL, call watch_stream_writable() when there is room. ERR_FULL is
      * not allowed with `must`. After any other error `broken` is called. */

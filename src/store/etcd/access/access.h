@@ -14,7 +14,7 @@
 
 enum { ETCD_RULES_MAX = 64 };
 struct etcd_rule {
-    struct str name, prefix; /* views of the parsed text; prefix "": every key */
+    struct str name, prefix; /* parts of the parsed text; prefix "" means every key */
     bool write;              /* write includes read */
 };
 /* Parses "NAME=PREFIX:read" or "NAME=PREFIX:write". The name ends at the first '=', the prefix at
