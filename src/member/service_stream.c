@@ -109,7 +109,7 @@ static void working_over(struct call_stream *stream)
     if (!working->waits) free(working);
 }
 
-/* Answers a frame and then reads the next frame, so at most one frame per peer waits. */
+/* Answers a frame. The caller then reads the next frame, so at most one frame per peer waits. */
 static void send_down(struct working *working, uint32_t field, struct str bytes)
 {
     struct member_service *service = working->stream.service;

@@ -4,7 +4,7 @@
  * Invariants: slots[i].lease is set exactly while the key of slot i exists. live <= slot_count,
  * except while slots above a reduced slot_count are still held. No waiter waits while a slot is
  * free (I8 of store.h). A slot whose holder expired may be in cool-down ("rest"). Its group is then
- * in `rests`, which is ordered by the end of each group's first cool-down. */
+ * in `rests`, ordered by the end of its first cool-down. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

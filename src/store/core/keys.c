@@ -553,7 +553,7 @@ static uint64_t count_back(const struct keys *keys, struct key_range range, uint
     return count;
 }
 
-/* Returns true if undoing all changes from `since` on is shorter than a walk over the range. */
+/* Returns true if undoing the `since` newest changes is shorter than a walk over the range. */
 static bool counts_back(const struct keys *keys, struct key_range range, uint64_t since)
 {
     uint64_t from, end;
