@@ -228,7 +228,7 @@ void request_remember(struct store *store, const struct store_command *command,
 /* Replaces the stored answer "waiting" when the waiter's final answer is known. */
 void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
                     const struct store_result *result);
-/* Drops the stored answer. Its grant ended before the client knew, so a retry is a new request. */
+/* Drops the stored answer of a grant that ended before the client got it; a retry is then new. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
 /* Creates a client. Returns NULL if the id is zero or the client exists. Also used by restore. */
 struct store_client *request_client_make(struct store *store, const struct store_id *id,
