@@ -2,9 +2,9 @@
 /* Collects operations of many callers into one entry of the log.
  *
  * A batch is proposed when it is full, when GATHER_MS have passed since its first operation, or at
- * the end of the turn if no other batch is proposed. So a single operation does not wait. When ten
- * thousand workers register at once, an entry contains all operations that arrive while the
- * previous entry is written. */
+ * the end of the turn if no earlier batch is still pending. A single operation therefore does not
+ * wait. When ten thousand workers register at once, an entry contains all operations that arrive
+ * while the previous entry is written. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
@@ -12,7 +12,7 @@
 enum {
     GATHER_MS = 10,
     OP_BYTES = 512,                     /* maximum size of an operation without its texts */
-    ROOM = REPLICA_COMMAND_MAX / 4 * 3, /* the rest is reserved for the core's own operations */
+    ROOM = REPLICA_COMMAND_MAX / 4 * 3, /* one quarter is reserved for operations of the core */
 };
 
 struct batch {
@@ -20,8 +20,8 @@ struct batch {
     struct member_service *service;
     struct proposal proposal;
     struct buf bytes;
-    uint32_t ops, context; /* context: operations that begin every batch and are useless alone */
-    bool broken;           /* no memory for an operation: the whole batch is dropped */
+    uint32_t ops, context; /* `context`: operations that open each batch, never proposed alone */
+    bool broken;           /* memory ran out, so the whole batch will be dropped */
     struct list waits;
 };
 
@@ -51,7 +51,7 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str byte
 
     service->batches_running--;
     service->refused = err != ERR_OK;
-    /* No memory for the reply: the entry was applied, but its results are unknown. */
+    /* An unreadable reply means that memory ran out after the entry was applied. */
     if (!err && (member_reply_parse(bytes, &reply) || reply.ops != batch->ops)) err = ERR_UNKNOWN;
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "a membership entry was not committed", log_err("err", err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A heartbeat and its answer as values: rollout's two messages and the metadata beside them
- * (workers.md 4.2, 4.3). This file does not know the registry.
+/* A heartbeat and its answer as values: rollout's two messages and the metadata sent with them
+ * (workers.md 4.2, 4.3). This file does not use the registry of workers.
  *
  * Metadata that cannot be parsed is ignored, because the heartbeat itself is valid. A wrong id in
  * the message is refused, with the name of the field. */
@@ -29,12 +29,12 @@ struct beat_said {
     uint8_t instance[BEAT_INSTANCE_LEN];
     uint64_t incarnation, assignment_epoch; /* 0: not sent */
 };
-/* Reads a BeatRequest (its descriptor is rollout's). ERR_INVALID with a note that begins with the
- * name of the field. */
+/* Reads a BeatRequest, a message of rollout. Returns ERR_INVALID with a note that begins with the
+ * name of the wrong field. */
 enum err beat_read(const ProtobufCMessage *message, struct beat_said *ret_said, struct note *note);
-/* Takes x-worker-{load,incarnation,instance} or x-assignment-epoch; ignores other names. */
+/* Reads x-worker-{load,incarnation,instance} and x-assignment-epoch; ignores other names. */
 void beat_take_metadata(struct beat_said *said, struct str name, struct str value);
-/* Parses 32 hex digits. False: anything else. */
+/* Parses 32 hex digits. Returns false for any other text. */
 bool beat_instance_parse(struct str text, uint8_t ret_instance[BEAT_INSTANCE_LEN]);
 
 /* Heartbeats between replicas: one PassedBeat of a PassBeatsRequest. `age_ms`: time since the

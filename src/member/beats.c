@@ -100,7 +100,7 @@ static void batch_answered(struct beat_batch *batch)
     free(batch);
 }
 
-/* Adds the answer for one heartbeat of the batch. `ack` NULL: the heartbeat is refused. */
+/* Adds the answer for one heartbeat of the batch. If `ack` is NULL, the heartbeat is refused. */
 static void batch_answer(struct beat_batch *batch, uint32_t place, enum grpc_status status,
                          struct str text, const struct beat_ack *ack)
 {
@@ -397,7 +397,7 @@ static void pass_on(struct timer *timer)
     beats->passed_at = loop_now(beats->loop);
     while (!list_empty(&beats->outgoing)) {
         pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
-        if (!pass) return; /* the heartbeats are answered when they are overdue */
+        if (!pass) return; /* memory ran out: the heartbeats are answered when they are overdue */
         if (pass->count == 0) {
             end_pass(pass, NULL, "");
             continue;
@@ -409,7 +409,7 @@ static void pass_on(struct timer *timer)
     }
 }
 
-/* Passes at once if the last pass is long ago or many heartbeats wait. */
+/* Plans the next pass to the leader: at once if the last is long ago or many heartbeats wait. */
 static void plan_pass(struct beats *beats)
 {
     if (beats->outgoing_count >= BEATS_PASS_MAX)
@@ -428,7 +428,7 @@ static bool has_room(struct beats *beats, struct rpc_call *call)
     return false;
 }
 
-/* Registers a received heartbeat. From now on it must be answered within reply_max_ms. */
+/* Registers a received heartbeat, which must now be answered within reply_max_ms. */
 static void came(struct beats *beats, struct beat_call *beat)
 {
     beat->since = loop_now(beats->loop);
@@ -528,7 +528,7 @@ static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, 
     batch->beats = beats;
     batch->call = call;
     batch->count = (uint32_t)count;
-    batch->left = (uint32_t)count + 1; /* one extra until all heartbeats are filed */
+    batch->left = (uint32_t)count + 1; /* plus 1 until all heartbeats of the batch are filed */
     buf_init(&batch->rows, ANSWER_MAX);
     rpc_call_set_data(call, batch);
     return batch;
@@ -553,7 +553,7 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     }
     beat->batch = batch;
     beat->place = place;
-    /* time since arrival here; the replica that passed the heartbeat limits the whole time */
+    /* The wait is measured from the arrival here; the passing replica limits the whole wait. */
     came(beats, beat);
     beats_file(beats, beat);
 }

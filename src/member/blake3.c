@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* BLAKE3, written from the specification. Chunks of 1,024 bytes are hashed block by block. Their
- * chaining values are joined in pairs into a tree whose left half is the larger power of two. */
+ * values are joined into a binary tree, in which a left subtree has a power of two of chunks. */
 #include "member/blake3.h"
 
 #include "base/bytes.h"
@@ -106,7 +106,7 @@ void blake3(struct str input, uint8_t ret_digest[BLAKE3_BYTES])
     while (input.len > CHUNK) {
         chunk_chain(str_of(input.at, CHUNK), chunks, 0, chain);
         input = str_tail(input, CHUNK);
-        /* As many subtrees are complete as the chunk count has trailing zero bits. */
+        /* The chunk count has one trailing zero bit for each subtree that is now complete. */
         for (uint64_t whole = ++chunks; !(whole & 1); whole >>= 1)
             join(stack[--depth], chain, 0, chain);
         memcpy(stack[depth++], chain, sizeof chain);

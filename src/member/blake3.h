@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BLAKE3, 256 bits, without key. Work items are identified by it. */
+/* BLAKE3 with 256 bits and without a key. The hash of its content identifies a work item. */
 #ifndef MEMBER_BLAKE3_H
 #define MEMBER_BLAKE3_H
 #include "base/str.h"

@@ -4,8 +4,8 @@
  *
  * A directive is sent on the worker's stream at once. Without a stream, or while the stream is
  * full, the directive waits and is sent with the answer to the next heartbeat, one directive per
- * answer. A waiting directive replaces an older one of its kind, so their number is bounded. Loop's
- * thread, leader only. */
+ * answer. A new directive replaces a waiting one of its kind, so at most one of each kind waits.
+ * Loop's thread, leader only. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
@@ -15,7 +15,7 @@ enum { TEXT_MAX = 256, ORDER_BYTES_MAX = 512 /* maximum size of an encoded Contr
 struct line {                  /* a worker with a stream or a waiting directive; made by map_make */
     struct call_stream stream; /* call NULL: no stream */
     struct member_service *service;
-    struct buf orders[ORDER_KINDS]; /* waiting directives; empty: none of this kind */
+    struct buf orders[ORDER_KINDS]; /* waiting directive of each kind; empty if none waits */
     size_t id_len;
 };
 /* -- encoding: a ControlPush -- */
@@ -50,7 +50,7 @@ static void line_free(struct line *line)
     free(line);
 }
 
-/* Returns the first waiting directive; NULL: no directive waits. */
+/* Returns the first waiting directive, or NULL if none waits. */
 static struct buf *first_waiting(struct line *line)
 {
     for (size_t i = 0; i < ORDER_KINDS; i++)
@@ -86,7 +86,7 @@ static struct line *line_of(const struct member_service *service, struct str wor
     return map_get(&service->control, worker);
 }
 
-/* Finds or makes the line of a worker; NULL: no memory, or too many workers. */
+/* Finds or creates the worker's line. Returns NULL if memory runs out or workers are too many. */
 static struct line *line_with(struct member_service *service, struct str worker)
 {
     struct line *line = map_make(&service->control, worker, sizeof *line);

@@ -25,7 +25,7 @@ struct member_machine {
 
 /* -- replies -- */
 
-/* Writes the reply. Without memory it stays empty; the proposer treats the outcome as unknown. */
+/* Writes the reply. If memory runs out, the reply stays empty, and the outcome is unknown. */
 static void reply_write(const struct member_machine *machine, size_t ops, struct buf *reply)
 {
     struct member_item item;

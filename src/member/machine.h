@@ -2,7 +2,7 @@
 /* Membership as a state machine of the replicated log. Translates between log bytes and commands of
  * the core, and calls the service after each command.
  *
- * The bytes of commands (member_batch_begin) and of the snapshot section are those of the core. A
+ * The core defines the bytes of commands (member_batch_begin) and of the snapshot section. A
  * command that the core cannot read gets a reply and only moves the clock.
  *
  * Reply, little-endian: u32 operations, then for each operation
@@ -13,8 +13,8 @@
 #include "log/log.h"
 #include "member/core/member.h"
 
-/* Part of the log's format. The version is the first cluster level with workers. An older release
- * would stop at its first entry, so the log accepts none before all replicas support this level. */
+/* Part of the log's format. The version is the first cluster level with workers. The log accepts no
+ * entry before all replicas have this level, because older releases stop at such an entry. */
 enum { MEMBER_MACHINE_ID = 5, MEMBER_MACHINE_VERSION = 3 };
 
 struct member_machine;
@@ -40,7 +40,7 @@ struct member_reply {
 };
 enum err member_reply_parse(struct str reply, struct member_reply *ret_reply); /* ERR_PARSE */
 struct member_result member_reply_result(const struct member_reply *reply, uint32_t op);
-/* Returns item `number` of operation `op`. False: the operation has fewer items. */
+/* Finds item `number` of operation `op`. Returns false if the operation has fewer items. */
 bool member_reply_item(const struct member_reply *reply, uint32_t op, uint32_t number,
                        struct member_digest *ret_item);
 #endif

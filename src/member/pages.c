@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the pages of workers.md 14 as text. Keys have a fixed order. */
+/* Writes the status pages of workers.md 14 as JSON. Keys have a fixed order. */
 #include <inttypes.h>
 
 #include "member/service_internal.h"

@@ -168,7 +168,7 @@ void member_service_stop(struct member_service *service, void (*done)(void *owne
     if (service->leader.led) lead_end(service);
     service->leader.led = service->leader.ready = false;
     if (service->beats.service) beats_stop(&service->beats);
-    if (forwarder) /* closing it ends the heartbeats that were passed to the leader */
+    if (forwarder) /* closing the forwarder ends the heartbeats passed to the leader */
         rpc_forwarder_close(forwarder, stopped, service);
     else
         stopped(service);
@@ -269,7 +269,7 @@ static enum err add_others(struct member_service *service, struct rpc_server *se
                            struct note *note)
 {
     const struct {
-        bool gated, tools; /* tools: not on the workers' listener */
+        bool gated, tools; /* `tools`: not served on the workers' listener */
         struct rpc_method method;
     } others[] = {
         OTHER(false, false, "/rollout.transport.v1.Heartbeat/Beat", UNARY, rollout__transport__v1,

@@ -2,13 +2,13 @@
 /* Worker membership as a service of the coordinator: rollout's Heartbeat, Control and Work, and
  * muster.v1.Membership beside them (proto/muster/v1/member.proto).
  *
- * The core decides, in two halves (core/member.h, core/local.h); the service is its I/O. A follower
- * forwards calls to the leader, many heartbeats in one call. A heartbeat is acknowledged after a
- * leadership round that began after its arrival, and is answered within reply_max_ms in any case.
- * Changes of the registry are gathered into one entry of the log.
+ * The core decides: core/member.h is the replicated registry of workers, core/local.h the leader's
+ * failure detector. The service does their I/O. A follower forwards calls to the leader, many
+ * heartbeats in one call. A heartbeat is acknowledged after a leadership round that began after its
+ * arrival, and always answered within reply_max_ms. One log entry has many registry changes.
  *
- * The surprising rule: the leader's own half ends with its leadership. A new leader treats every
- * worker as if it had just sent a heartbeat, so a change of leaders fails no worker.
+ * Note: the failure detector ends with the leadership. A new leader treats every worker as if it
+ * had just sent a heartbeat, so a change of leaders fails no worker.
  *
  * Order of life, all on the loop's thread:
  *     member_service_open -> replica_open with its machine -> member_service_attach
@@ -41,7 +41,7 @@ struct member_service_options {
     struct tls_context *tls; /* for connections to the leader; NULL: plaintext */
     const char *name;        /* name of this replica; copied */
     struct member_options member;
-    /* Without `enabled` the machine follows the log and nothing is served. */
+    /* If false, the service applies the log but serves no calls. */
     bool enabled;
     struct ulid run;
     bool any_run;       /* also accept heartbeats of other runs */
@@ -49,7 +49,7 @@ struct member_service_options {
     struct member_rules rules;
     struct member_local_options local;
     uint32_t max_keys_per_partition;
-    uint64_t reply_max_ms;        /* limit for answering a heartbeat; 0: 200 */
+    uint64_t reply_max_ms;        /* limit in ms for answering a heartbeat; 0: 200 */
     bool at_most_once;            /* events: never write an event twice, but possibly lose some */
     struct member_events *events; /* may be NULL */
     struct member_ledger *ledger; /* may be NULL */
@@ -59,13 +59,13 @@ enum err member_service_open(const struct member_service_options *options,
                              struct member_service **ret_service, struct note *note);
 struct member_machine *member_service_machine(struct member_service *service);
 void member_service_attach(struct member_service *service, struct replica *replica);
-/* Registers the methods. `workers`: only rollout's three services and the methods that workers
- * call. Errors of rpc_server_add(). */
+/* Registers the methods. With `workers`, registers only rollout's three services and the methods
+ * that workers call. Returns the errors of rpc_server_add(). */
 enum err member_service_methods(struct member_service *service, struct rpc_server *server,
                                 bool workers, struct note *note);
 void member_service_on_change(struct member_service *service, const struct replica_status *status);
 /* Replaces the settings of checkpoints and of the failure detector, except the detector's kind and
- * the transport times. ERR_INVALID: nothing changed. */
+ * the transport times. Returns ERR_INVALID if nothing was changed. */
 enum err member_service_reload(struct member_service *service,
                                const struct member_local_options *local);
 /* Stops the service after the servers and the replica are closed. done() is called when the
@@ -78,8 +78,8 @@ enum member_health { MEMBER_HEALTH_OK, MEMBER_HEALTH_DEGRADED, MEMBER_HEALTH_UNA
 /* Appends the JSON of /health (workers.md 14); *ret_health is its `status`. */
 enum err member_health_write(const struct member_service *service, const char *version,
                              struct buf *into, enum member_health *ret_health);
-/* Appends the JSON of /status, /workers or /partitions. The latter two write one object per line,
- * ordered by id. */
+/* Appends the JSON of /status, /workers or /partitions. The pages /workers and /partitions have one
+ * object per line, ordered by id. */
 enum err member_status_write(const struct member_service *service, struct buf *into);
 enum err member_workers_write(const struct member_service *service, struct buf *into);
 enum err member_partitions_write(const struct member_service *service, struct buf *into);

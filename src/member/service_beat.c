@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks heartbeats, passes them to the core, chooses their answers. Loop's thread, leader only. */
+/* Checks heartbeats, passes them to core/local.h, and answers. Loop's thread, leader only. */
 #include "cert/workers.h"
 #include "member/events/events.h"
 #include "member/service_internal.h"
@@ -97,7 +97,7 @@ void beat_acknowledge(struct member_service *service, struct beat_call *beat)
     } else if (!member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker)) {
         ack(service, beat, NULL, beat->incarnation != 0);
     } else {
-        /* The incarnation may have ended since the heartbeat came; 0: the heartbeat was ignored. */
+        /* The incarnation may have ended since the heartbeat arrived; 0: heartbeat ignored. */
         bool over = beat->incarnation &&
                     (worker.incarnation != beat->incarnation || worker.standing != MEMBER_ACTIVE);
         ack(service, beat, &worker, over);

@@ -40,7 +40,7 @@ struct beats_stats {
 /* The part of an acknowledgement that is the same for all heartbeats. Texts are copied. */
 struct beats_facts {
     uint64_t coord_epoch, assignment_epoch;
-    uint64_t next_beat_ms; /* advised interval; 0: the configured one, and omitted */
+    uint64_t next_beat_ms; /* advised interval; 0: omitted, the configured interval applies */
     /* The leader's worker_self_fence_timeout. A worker that registered under a different timeout
      * registers again. 0: unknown (an older leader), and the field is omitted. */
     uint64_t self_fence_ms;
@@ -79,11 +79,11 @@ struct beats {
     struct beats_stats stats;
 };
 
-struct beat_call {    /* memory of beats.c; the service may keep it until it has answered */
+struct beat_call {    /* owned by beats.c; the service may keep it until the answer */
     struct list link; /* in a list of beats.c, or of the service if BEATS_KEPT */
     struct list age;
-    struct rpc_call *call;    /* NULL: answered, cancelled, or part of a batch */
-    struct beat_batch *batch; /* batch from a follower; NULL: none, or answered */
+    struct rpc_call *call;    /* NULL if answered, cancelled, or part of a batch */
+    struct beat_batch *batch; /* a follower's batch; NULL if none, or answered */
     uint32_t place;           /* index in the batch */
     mono_time since;
     wall_time at;
@@ -92,7 +92,7 @@ struct beat_call {    /* memory of beats.c; the service may keep it until it has
 };
 enum beats_way {
     BEATS_ROUND, /* accepted; beat_acknowledge() follows after a leadership round */
-    BEATS_KEPT,  /* the service keeps it in its own list until it calls beats_over() */
+    BEATS_KEPT,  /* the service keeps the heartbeat in its own list until beats_over() */
     BEATS_OVER,  /* beats_ack() or beats_refuse() was already called */
 };
 /* Heartbeats are sent to the leader by the service's forwarder, which must outlive `beats`. */
@@ -103,7 +103,7 @@ void beats_close(struct beats *beats); /* call after the connection to the leade
 
 void beats_set_facts(struct beats *beats, const struct beats_facts *facts);
 
-/* -- answers: exactly one per heartbeat. After the answer beats.c owns the heartbeat again; a
+/* -- answers: exactly one per heartbeat. After the answer beats.c owns the heartbeat again, but a
  * BEATS_KEPT heartbeat only after beats_over(). -- */
 struct beat_ack {
     uint64_t incarnation; /* 0: omitted */
@@ -120,22 +120,22 @@ void beats_over(struct beats *beats, struct beat_call *beat); /* ends BEATS_KEPT
 /* Ends all rounds with UNAVAILABLE, because leadership was lost. */
 void beats_lost(struct beats *beats, const char *why);
 
-/* -- methods: Heartbeat/Beat and Membership/PassBeats; their service is struct beats -- */
+/* -- methods Heartbeat/Beat and Membership/PassBeats; `service` of both is a struct beats -- */
 extern const struct rpc_handler beats_handler, beats_pass_handler;
 
 /* -- batches of operations for the log: batch.c -- */
 struct batch;
 struct operation_wait;
-/* With an error `reply` is NULL; the operations are not in the log. ERR_UNKNOWN: they may be. */
+/* After an error `reply` is NULL and no operation is logged; after ERR_UNKNOWN some may be. */
 typedef void wait_fn(struct operation_wait *wait, enum err err, const struct member_reply *reply);
 struct operation_wait { /* waits for the operations [first, first + count) of a batch */
     struct list link;
     wait_fn *done;
     uint32_t first, count;
 };
-/* Reserves room for `ops` operations of `bytes` bytes in one batch. On true, call batch_op() for
- * each and then batch_wait(), if a caller waits for them. False: too much for one entry, no memory,
- * or this replica does not lead. */
+/* Reserves room for `ops` operations of `bytes` bytes in one batch. After true, call batch_op() for
+ * each and then batch_wait(), if a caller waits for them. Returns false if the operations exceed
+ * one entry, memory runs out, or this replica does not lead. */
 bool batch_room(struct member_service *service, size_t ops, size_t bytes);
 void batch_op(struct member_service *service, const struct member_op *op);
 void batch_wait(struct member_service *service, struct operation_wait *wait, wait_fn *done,
@@ -143,7 +143,7 @@ void batch_wait(struct member_service *service, struct operation_wait *wait, wai
 /* Adds one operation. `wait` may be NULL if no caller waits. */
 bool batch_one(struct member_service *service, const struct member_op *op,
                struct operation_wait *wait, wait_fn *done);
-/* Returns the batch's buffer for operations that the core writes itself; NULL: no memory. */
+/* Returns the batch's buffer for operations that the core writes, or NULL without memory. */
 struct buf *batch_bytes(struct member_service *service);
 /* Counts operations that were written to batch_bytes(). */
 void batch_added(struct member_service *service, size_t ops);
@@ -155,10 +155,10 @@ void batch_drop(struct member_service *service); /* drops operations that were n
 /* -- requests -- */
 struct member_method {
     struct leader_method base;
-    void (*read)(struct leader_request *request);  /* called after a leadership round; or */
-    void (*begin)(struct leader_request *request); /* called on the leader, at once */
-    /* Answers the request when its operations are in the log. They are the `count` results of
-     * `reply` from `first` on. */
+    void (*read)(struct leader_request *request);  /* for reads: runs after a leadership round */
+    void (*begin)(struct leader_request *request); /* otherwise: runs on the leader, at once */
+    /* Answers the request when its operations are in the log. `reply` has their `count` results
+     * from index `first` on. */
     void (*answer)(struct leader_request *request, const struct member_reply *reply, uint32_t first,
                    uint32_t count);
     /* A call of a worker: field 1 is the worker's id, and the certificate must have that name. */
@@ -226,7 +226,7 @@ struct member_service {
     mono_time scanned_at;
     uint64_t clock_ns; /* T when last read */
     mono_time clock_at;
-    /* event numbers: written; written by earlier leaders; proposed as EMITTED */
+    /* last event: written, written by an earlier leader, proposed as EMITTED */
     uint64_t events_written, events_before, events_noted;
     struct timer events_due;
     bool noting;
@@ -276,30 +276,30 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
 /* -- service_request.c -- */
 extern const struct leader_rules member_rules_of_calls;
 enum grpc_status member_grpc(enum member_status status);
-/* Answers with the error for a status of the core. */
+/* Refuses the request with the error that belongs to the status. */
 void member_refuse(struct leader_request *request, enum member_status status);
-/* Returns the result of the request's single operation. False: the core refused the operation, and
- * the request is answered. */
+/* Sets *ret_result to the result of the request's single operation. Returns false if the core
+ * refused the operation; the request is then answered. */
 bool request_result(struct leader_request *request, const struct member_reply *reply,
                     uint32_t first, struct member_result *ret_result);
-/* Adds one operation. When it is applied, the method's `answer` is called. */
+/* Adds one operation. When the operation is applied, the method's `answer` is called. */
 void request_put(struct leader_request *request, const struct member_op *op);
-/* Reserves room for `count` operations of `bytes` bytes. On true, call batch_op() for each and then
- * request_put_many(). False: more than MEMBER_REQUEST_OPS_MAX, too large, or too much is proposed
- * already; the request is answered. */
+/* Reserves room for `count` operations of `bytes` bytes. After true, call batch_op() for each and
+ * then request_put_many(). Returns false, with the request answered, if the operations exceed
+ * MEMBER_REQUEST_OPS_MAX, are too large, or too many are already proposed. */
 bool request_room_for(struct leader_request *request, size_t count, size_t bytes);
 void request_put_many(struct leader_request *request, size_t count);
-/* Returns the canonical form: a ULID in upper case, or another name that muster.v1 accepts for a
- * worker. Empty: not a worker name. `room` stores the text. */
+/* Returns a worker's canonical name, stored in `room`: a ULID in upper case, or another name that
+ * muster.v1 accepts. Returns "" if `text` is not a worker's name. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
 /* Returns the worker that makes the call. */
 struct str request_worker(const struct leader_request *request);
-/* Checks the coordinator epoch that a caller has seen. False: the request is answered. */
+/* Checks the coordinator epoch that a caller has seen. If wrong, answers and returns false. */
 bool epoch_is_fine(struct leader_request *request, uint64_t seen);
 
 /* -- service_beat.c -- */
-/* Checks run and certificate first, on the replica that received the call. False: the call was
- * answered. Passed heartbeats are not checked again. */
+/* Checks the run and certificate of a heartbeat, on the replica that received the call. Returns
+ * false if the call was refused. Passed heartbeats are not checked again. */
 bool beat_admit(struct member_service *service, struct rpc_call *call,
                 const struct beat_said *said);
 enum beats_way beat_heard(struct member_service *service, struct beat_call *beat);
@@ -328,8 +328,8 @@ void pulls_end(struct member_service *service);
 /* -- service_watch.c -- */
 extern const struct rpc_handler member_watch_handler, member_look_handler;
 void watch_changed(struct member_service *service, struct str worker);
-/* Sends the worker's watch a request for a checkpoint of `round`; 0: the round is answered. False:
- * the worker has no watch. */
+/* Asks the worker, on its watch, for a checkpoint of `round`; 0 means that the round is answered.
+ * Returns false if the worker has no watch. */
 bool watch_ask(struct member_service *service, struct str worker, uint64_t round);
 void lookers_notify(struct member_service *service);
 /* Writes an AssignmentResponse. `round`: the checkpoint round that the worker must still answer. */
@@ -339,7 +339,7 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
 #define CALL_STREAM_REPLACED "another stream of this worker took its place"
-struct call_stream { /* first member of every stream's struct, which is the data of its call */
+struct call_stream { /* first member of each stream's struct; the struct is its call's data */
     struct list link;
     struct member_service *service;
     struct rpc_call *call;                    /* NULL: the call is over */
@@ -363,10 +363,10 @@ struct directive {
  * with OK. With ERR_FULL and ERR_NOMEM the caller must finish the call. */
 enum err control_subscribe(struct member_service *service, struct str worker,
                            struct rpc_call *call);
-/* True: sent on the worker's stream. False: the directive waits for a heartbeat, or was dropped
- * because there was no memory. */
+/* Sends a directive on the worker's stream. Returns false if the directive waits for a heartbeat,
+ * or was dropped because memory ran out. */
 bool control_push(struct member_service *service, struct str worker, const struct directive *order);
-/* Appends the worker's pending ControlPush, encoded. False: there is none. */
+/* Appends the worker's pending ControlPush, encoded. Returns false if none is pending. */
 bool control_take(struct member_service *service, struct str worker, struct buf *into);
 /* Ends the worker's stream and drops its pending directives. */
 void control_release(struct member_service *service, struct str worker);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's own duties: proposes that it leads, scans for silent workers, writes events and
- * notifies callers that wait for a change. Loop's thread. */
+/* The leader's own duties: proposes the start of its leadership, scans for silent workers, writes
+ * events and notifies callers that wait for a change. Loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 
 enum {
     NOTE_MS = 100,         /* maximum delay between writing events and proposing EMITTED */
-    AGAIN_MS = 250,        /* delay after a refusal: full disk, cluster level without workers */
+    AGAIN_MS = 250,        /* delay after a refusal: disk full or cluster level too low */
     SCAN_LEAST_MS = 5,     /* minimum time between two scans */
     SCAN_REFUSED_MS = 100, /* delay while the log refuses proposals; due operations stay due */
 };
 
-/* -- T: it moves with the entries of the log; only the leader can estimate T between entries -- */
+/* -- the clock T moves with log entries; only the leader can estimate T between entries -- */
 
 uint64_t clock_guess(struct member_service *service)
 {
@@ -50,7 +50,7 @@ static void facts_changed(struct member_service *service)
 
 enum { FIELDS = 4, HEX_CAP = 65 };
 
-/* An attribute of an event line, and its source in the event; an empty text is omitted. */
+/* AT() maps an attribute of an event line to a field of the event. An empty text is omitted. */
 enum source { OF_U64, OF_U32, OF_I64, OF_TEXT, OF_ITEM };
 #define AT(source, key, member)                                                                    \
     {                                                                                              \
@@ -162,8 +162,8 @@ static bool changes_a_worker(enum member_topic topic)
            topic == MEMBER_EV_IDENTITY_CONFLICT;
 }
 
-/* Events are written first and then proposed as EMITTED. After a crash between the two, the next
- * leader writes them again with the same ids. */
+/* Proposes EMITTED for events that were written. After a crash in between, the next leader writes
+ * these events again with the same ids. */
 static void lead_note_written(struct member_service *service)
 {
     struct member_op op = {.kind = MEMBER_OP_EMITTED, .number = service->events_written};

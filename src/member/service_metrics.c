@@ -46,7 +46,7 @@ static const struct metric_field beat_rows[] = {
     {"muster_member_beats_waiting", "Beats not yet answered on this replica.",
      GAUGE(beats_stats, waiting)},
 };
-/* Counters of one leadership: each leadership restarts them; the exported counter never falls. */
+/* Counters that restart with each leadership. The exported counters never decrease. */
 static const struct metric_field local_rows[] = {
     {"muster_member_suspicions_total", "Workers suspected, on the leader.",
      COUNTER(member_local_counts, suspicions)},

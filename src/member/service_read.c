@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists and numbers. Each answer shows one moment, after a leadership round. */
+/* Methods that read lists and counts. Each answer shows one state, after a leadership round. */
 #include "member/service_internal.h"
 
 enum { WORKERS_LIMIT = 1000, PARTITIONS_LIMIT = 4096, WORK_LIMIT = 1000, ANSWER_BYTES = 1 << 20 };
@@ -185,7 +185,7 @@ static void pack_partition(struct member_service *service, struct pack *row,
                            const struct member_partition *partition)
 {
     pack_u64(row, 1, partition->number);
-    pack_u64(row, 2, partition->state); /* the wire has the same numbers */
+    pack_u64(row, 2, partition->state); /* the protobuf enum has the same numbers */
     pack_text(row, 3, partition->owner);
     pack_u64(row, 4, partition->owner_incarnation);
     pack_u64(row, 5, partition->grant_epoch);
@@ -275,7 +275,7 @@ static void read_checkpoints(struct leader_request *request)
 static void pack_item(struct pack *row, const struct member_item *item)
 {
     pack_bytes(row, 1, str_of(item->id.b, sizeof item->id.b));
-    pack_u64(row, 2, item->state - MEMBER_ITEM_PENDING); /* the wire has the same order, from 0 */
+    pack_u64(row, 2, item->state - MEMBER_ITEM_PENDING); /* protobuf: same order, from 0 */
     pack_text(row, 3, item->worker);
     if (item->state == MEMBER_ITEM_RUNNING) pack_u64(row, 4, (uint64_t)item->changed_ms);
     pack_u64(row, 5, item->attempts);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts that several calls share: checking the caller, reading arguments, statuses of refusals. */
+/* Shared by several calls: checks the caller, reads arguments, and sets statuses of refusals. */
 #include "member/service_internal.h"
 
 enum { ID_FIRST = 0x21, ID_LAST = 0x7e };
@@ -51,8 +51,8 @@ struct str request_worker(const struct leader_request *request)
     return str_of(mine->worker, mine->worker_len);
 }
 
-/* Reads the worker of the call and checks that the caller may act for that worker. False: the
- * request is answered. */
+/* Reads the worker of the call and checks that the caller may act for that worker. Returns false if
+ * the request was refused. */
 static bool take_worker(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
@@ -169,7 +169,7 @@ static void member_service_request_read(struct leader_request *request)
         member_method_of(request)->read(request);
 }
 
-/* Is never called, because operations are proposed in batches. */
+/* Never called, because operations are proposed in batches. */
 static void member_service_request_written(struct leader_request *request, enum err, struct str)
 {
     assert(false);

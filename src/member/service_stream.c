@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life cycle of all streams, and rollout's two: Control/Subscribe and Work/Stream. Loop thread. */
+/* Runs all streams, and rollout's own: Control/Subscribe and Work/Stream. Loop's thread. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
@@ -101,7 +101,7 @@ struct working {
     char worker[MEMBER_ID_MAX]; /* the worker of the stream; empty until it is known */
 };
 
-/* Frees the stream, unless an operation is proposed. Then the end of the operation frees it. */
+/* Frees the stream. If the stream has a proposed operation, the operation's end frees it. */
 static void working_over(struct call_stream *stream)
 {
     struct working *working = CONTAINER_OF(stream, struct working, stream);
@@ -109,7 +109,7 @@ static void working_over(struct call_stream *stream)
     if (!working->waits) free(working);
 }
 
-/* Answers a frame. The next frame is read after that, so at most one frame per peer waits. */
+/* Answers a frame. The caller then reads the next frame, so at most one frame per peer waits. */
 static void send_down(struct working *working, uint32_t field, struct str bytes)
 {
     struct member_service *service = working->stream.service;
@@ -125,7 +125,7 @@ static void answer_ack(struct working *working)
     send_down(working, 2, STR("ack"));
 }
 
-/* Returns the worker of the stream: from `ready`, or else from the certificate. Empty: unknown. */
+/* Returns the stream's worker id from the frame `ready` or the certificate; "" if unknown. */
 static struct str name_of(struct working *working, struct str said)
 {
     const struct tls_identity *peer = rpc_call_identity(working->stream.call);

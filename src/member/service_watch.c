@@ -64,7 +64,7 @@ struct watch {
     struct call_stream stream;
     uint64_t incarnation;
     uint64_t round; /* checkpoint round that the worker must still answer; 0: none */
-    bool full;      /* flow control blocks the stream; sent again when it drains */
+    bool full;      /* the stream is full; the assignment is sent when it drains */
     size_t len;     /* length of the worker's id, which follows the struct (map_make) */
 };
 
@@ -131,7 +131,7 @@ static void watch_begin(struct member_service *service, struct rpc_call *call, s
         watch_send(watch);
 }
 
-/* Checks whether a stream may begin. False: the call was answered. */
+/* Returns true if a stream may begin. Otherwise answers the call. */
 static bool stream_may(struct member_service *service, struct rpc_call *call, const char *text,
                        char room[MEMBER_ID_MAX], struct str *ret_worker)
 {
@@ -175,7 +175,7 @@ const struct rpc_handler member_watch_handler = {.on_message = on_watch,
                                                  .on_drain = call_stream_drained,
                                                  .on_done = call_stream_done};
 
-/* -- WatchChanges: reports that something changed, not what -- */
+/* -- WatchChanges: reports that a change happened, without its content -- */
 
 enum { LOOK_MS = 200, LOOK_LEAST_MS = 50 };
 

@@ -5,7 +5,7 @@
 #include "conf/conf.h"
 #include "member/service.h"
 
-/* Writes the settings of a conf that member_config_read() accepted. Without [transport] these are
- * the defaults. The caller's fields (I/O, log, names, run, events, ledger) are not changed. */
+/* Sets *service from a `conf` that member_config_read() accepted; without [transport], from the
+ * defaults. The caller's fields (I/O, log, names, run, events, ledger) are not changed. */
 void member_settings_read(const struct conf *conf, struct member_service_options *service);
 #endif

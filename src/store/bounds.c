@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of arguments and of commands. Pure: the result depends on the argument alone, so every
- * replica refuses the same commands. */
+/* Checks the arguments of requests, and the store's commands. The result of a check depends on the
+ * argument alone, so every replica refuses the same commands. */
 #include "store/bounds.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "store/machine.h"
 
-/* Longest key of a command other than a transaction: a claim with its prefix. */
+/* Longest key of any command except a transaction: a claim's key with its prefix "muster/". */
 enum { COMMAND_KEY_MAX = STORE_CLAIM_KEY_MAX + sizeof STORE_CLAIMS - 1 };
 
 static bool is_reserved(struct str segment)
@@ -16,7 +16,7 @@ static bool is_reserved(struct str segment)
     return str_equal(segment, STR(".group"));
 }
 
-/* Returns what is wrong with the name, or NULL. */
+/* Returns an error text if the name is invalid, otherwise NULL. */
 static const char *fault_of(struct str name, size_t max)
 {
     struct str rest = name, segment = STR_EMPTY;
@@ -117,7 +117,7 @@ int store_check_plain_key(struct str key, struct note *note)
 
 int store_check_plain_range(struct str key, struct str end, struct note *note)
 {
-    static const struct str after = {"muster0", 7}; /* the first key after all claims */
+    static const struct str after = {"muster0", 7}; /* first key after all "muster/" keys */
 
     if (end.len == 0) return store_check_plain_key(key, note);
     if (key.len > STORE_CLAIM_KEY_MAX || end.len > STORE_CLAIM_KEY_MAX)
@@ -136,7 +136,7 @@ int64_t store_granted_ttl(int64_t ttl_ms)
     return (ttl_ms + STORE_TTL_STEP_MS - 1) / STORE_TTL_STEP_MS * STORE_TTL_STEP_MS;
 }
 
-/* A key of a claim or group, with its prefix and at least one more byte. */
+/* Returns true for the key of a claim or group: "muster/" and at least one more byte. */
 static bool is_claim(struct str key)
 {
     return key.len > 7 && key.len <= COMMAND_KEY_MAX && str_starts(key, STR(STORE_CLAIMS));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of the store's requests (spec/coordination.md A2). The service checks them before it
- * proposes a command. Every replica checks them again before a command reaches the core. */
+/* Limits of the store's requests (spec/coordination.md A2). The service checks the limits before it
+ * proposes a command. Every replica checks the limits again before it executes the command. */
 #ifndef STORE_BOUNDS_H
 #define STORE_BOUNDS_H
 #include "base/note.h"
@@ -20,20 +20,20 @@ enum {
 
 /* Each check returns 0, or the reason of COORD_INVALID and an explanation in `note`. */
 int store_check_claim_key(struct str key, struct note *note);
-/* As store_check_claim_key(), and refuses names of slots, which only a group writes. For create and
- * compare-and-set. */
+/* Checks like store_check_claim_key(), but also refuses the names of slots, because only a group
+ * writes slots. Used for create and compare-and-set. */
 int store_check_entry_key(struct str key, struct note *note);
 int store_check_group(struct str group, struct note *note);
 int store_check_owner(struct str owner, struct note *note);
 int store_check_value(struct str value, struct note *note);
 int store_check_ttl(int64_t ttl_ms, struct note *note);
-/* For plain keys: any bytes are allowed, but the key must not be in the claims' part of the key
- * space. A range must not overlap that part. */
+/* Checks a plain key or range. A key may have any bytes but must not begin with "muster/", which is
+ * reserved for claims. A range must not contain such a key. */
 int store_check_plain_key(struct str key, struct note *note);
 int store_check_plain_range(struct str key, struct str end, struct note *note);
 /* Rounds a TTL up to a multiple of STORE_TTL_STEP_MS. */
 int64_t store_granted_ttl(int64_t ttl_ms);
 
-/* Checks the limits that the core relies on. ERR_INVALID, ERR_NOMEM. */
+/* Checks the limits that the store's core relies on. Returns ERR_INVALID or ERR_NOMEM. */
 enum err store_check_command(const struct store_command *command, struct note *note);
 #endif

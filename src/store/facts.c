@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of the claims of the newest changes, indexed by the change's number. */
+/* Remembers which claim held a key when the key changed, in a ring of the newest changes. */
 #include "store/watch_engine.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 enum { CLAIMS_NOTED = 4096 };
 
 struct claim_fact {
-    uint64_t revision; /* revision of the change; 0: this place is empty */
+    uint64_t revision; /* revision of the change, or 0 if this element is unused */
     uint32_t sub;
     struct store_claim claim;
     char owner[STORE_OWNER_MAX];

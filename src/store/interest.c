@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of lookers by shared prefix. Runs on the loop's thread. Invariants: a scope has at
- * least one looker. lengths[n] counts the prefixes of n bytes, so that a change looks up only
- * lengths that exist. */
+/* Indexes lookers (watches and similar objects) by the prefix that their keys share. Runs on the
+ * event loop's thread. Invariants: every scope has at least one looker; lengths[n] is the number of
+ * prefixes of n bytes, so that a changed key is looked up only for lengths that exist. */
 #include "store/interest.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ void interest_deinit(struct interest *interest)
 
 /* -- ranges -- */
 
-/* The longest common prefix of all keys in the range. */
+/* Returns the longest prefix that all keys in the range share. */
 static struct str shared_prefix(struct key_range range)
 {
     size_t len = 0;
@@ -78,7 +78,7 @@ enum err interest_join(struct interest *interest, struct key_range range, struct
 {
     struct str prefix = shared_prefix(range);
 
-    /* No key has such a long prefix; stored as a name, the scope never matches. */
+    /* A prefix longer than any key never matches; as a name it needs no entry in `lengths`. */
     looker->scope =
         scope_get(interest, prefix, key_range_is_one(range) || prefix.len > STORE_KEY_MAX);
     if (!looker->scope) return ERR_NOMEM;

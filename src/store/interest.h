@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An index from a changed key to the watches and other lookers that are interested in the key.
  *
- * A range is stored under the longest prefix that all of its keys share. A change therefore costs
- * one lookup for each length that such a prefix has, whatever the number of ranges. The callback of
- * a looker may have to compare the key again; interest_exact() says when it need not. */
+ * A range is stored under the longest prefix that all of its keys share. A changed key therefore
+ * costs one lookup for each prefix length that exists, however many ranges are stored. A looker's
+ * callback must compare the key with the range unless interest_exact() is true. */
 #ifndef STORE_INTEREST_H
 #define STORE_INTEREST_H
 #include "base/list.h"
@@ -13,13 +13,13 @@
 struct looker { /* in the caller's storage */
     struct list in_scope, all;
     struct interest_scope *scope; /* NULL: the looker watches nothing */
-    /* Called when a key changed that the looker may be interested in. `change` is NULL if any
-     * number of keys changed. The callback must not join or leave the index. */
+    /* Called when a key changed that the looker may be interested in. `change` is NULL if many keys
+     * may have changed. The callback must not join or leave the index. */
     void (*seen)(struct looker *looker, uint64_t number, const struct key_value *change);
 };
 struct interest_scope { /* all lookers that watch the same range */
     struct list lookers;
-    bool name; /* the text is one key or one bucket; otherwise a prefix */
+    bool name; /* true: `text` is one key or one bucket; false: a prefix */
     size_t len;
     char text[];
 };
@@ -32,16 +32,16 @@ struct interest {
 void interest_init(struct interest *interest, uint64_t seed);
 void interest_deinit(struct interest *interest); /* no looker may be left */
 
-/* A change of a claim matches by its key and by its bucket. The bucket's name ends in a slash. */
+/* Adds a looker. A changed claim matches its key and its bucket, a name that ends in a slash. */
 enum err interest_join(struct interest *interest, struct key_range range, struct looker *looker);
-/* allowed for a looker without a scope */
+/* Removes the looker, or does nothing if the looker has not joined. */
 void interest_leave(struct interest *interest, struct looker *looker);
 void interest_changed(const struct interest *interest, uint64_t number,
                       const struct key_value *change);
 void interest_changed_all(const struct interest *interest);
 
-/* True if every key that matches the scope of this range is also in the range. */
+/* Returns true if every changed key that the index reports for this range is in the range. */
 bool interest_exact(struct key_range range);
-/* A claim's bucket: "muster/a/b" is in the bucket "muster/a/". Group records have none. */
+/* Finds a claim's bucket: that of "muster/a/b" is "muster/a/". Returns false for a group. */
 bool interest_bucket(struct str key, struct str *ret_bucket);
 #endif

@@ -17,7 +17,7 @@ static inline size_t keyvalue_text(struct str text)
 {
     return text.len ? 1 + keyvalue_varint(text.len) + text.len : 0;
 }
-/* Size of the message without the field tag and length. */
+/* Returns the size of the encoded KeyValue, without the field tag and length. */
 static inline size_t keyvalue_size(const struct key_value *pair)
 {
     return keyvalue_text(pair->key) + keyvalue_number(pair->create) + keyvalue_number(pair->mod) +

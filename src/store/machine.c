@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store as a state machine of the replicated log. Decodes each entry, applies the command to
- * the core, encodes the reply, and reports events and changes. Runs on the loop's thread. */
+/* The store as a state machine of the replicated log. Decodes each log entry, applies the command
+ * to the store's core, encodes the reply, and reports events and changes. Loop's thread. */
 #include "store/machine.h"
 
 #include <muster/coord.h>
@@ -29,7 +29,7 @@ struct store_machine {
     uint64_t index;
     struct {               /* the entry being applied */
         bool on;           /* the command takes more turns */
-        uint64_t reported; /* number after the last reported change */
+        uint64_t reported; /* number of the first change that is not reported yet */
         uint64_t hash;     /* the state hash before the entry */
     } part;
 };
@@ -202,7 +202,7 @@ enum err store_outcome_write(const struct store_result *result, struct str text,
     return pack.err;
 }
 
-/* Without memory the reply stays empty, and the caller treats the outcome as unknown. */
+/* If memory runs out, the reply stays empty and the caller treats the outcome as unknown. */
 static void reply_write(const struct store_result *result, struct buf *reply)
 {
     char *head;
@@ -233,7 +233,7 @@ size_t store_renewals_parse(struct str reply, struct store_renewal *ret_renewals
     return count;
 }
 
-/* The head is written at the end, when its values are known. */
+/* Reserves the head of the reply. txn_reply_end() fills in the head, when its values are known. */
 static struct txn_sink *txn_reply_begin(struct txn_writer *writer,
                                         const struct store_command *command, struct buf *reply)
 {
@@ -308,7 +308,7 @@ bool store_machine_restoring(const struct store_machine *machine)
 }
 
 /* -- applying -- */
-/* Reports the changes that were not reported yet. */
+/* Reports all events, and the changes that were not reported yet. */
 static void machine_report(struct store_machine *machine)
 {
     const struct store_machine_options *options = &machine->options;
@@ -342,16 +342,16 @@ static void machine_finish(struct store_machine *machine, const struct store_res
     machine_report(machine);
 }
 
-/* For a command that takes more turns. Reports the ends of leases before the command, because reads
- * can see them in the following turns. Otherwise a watch that begins now would be sent these
- * changes twice, or progress beyond the reported changes. */
+/* Reports the leases that ended before a command of many turns, because reads can already see their
+ * end in these turns. Otherwise a watch that begins now would be sent these changes twice, or a
+ * progress revision above the reported changes. */
 static void report_so_far(struct store_machine *machine)
 {
     if (machine->part.reported < keys_changes(store_keys(machine->store)).end)
         machine_report(machine);
 }
 
-/* A command that cannot be decoded still moves the clock, on every replica alike. */
+/* A command that cannot be decoded becomes a tick, so the clock still moves on every replica. */
 static enum err machine_read_command(struct store_machine *machine, struct str bytes,
                                      struct note *note)
 {
@@ -359,7 +359,7 @@ static enum err machine_read_command(struct store_machine *machine, struct str b
 
     arena_reset(&machine->arena);
     err = store_command_read(bytes, &machine->arena, &machine->command, note);
-    if (err == ERR_NOMEM) abort(); /* rather than diverge from the other replicas */
+    if (err == ERR_NOMEM) abort(); /* otherwise the state would differ from other replicas */
     machine->unread = err != ERR_OK;
     if (err) machine->command = (struct store_command){.kind = STORE_TICK};
     return err == ERR_VERSION ? err : ERR_OK;

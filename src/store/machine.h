@@ -25,8 +25,8 @@ uint32_t store_command_version(const struct store_command *command);
 
 /* -- encoding of commands -- */
 enum err store_command_write(const struct store_command *command, struct buf *into);
-/* The command's views are valid as long as the arena. ERR_PARSE, ERR_INVALID (a limit), ERR_NOMEM,
- * with a note. ERR_VERSION: this program does not know the command's kind. */
+/* Decodes a command. Its strings are valid as long as the arena. Returns ERR_PARSE, ERR_NOMEM, or
+ * ERR_INVALID for a limit, each with a note. ERR_VERSION means an unknown kind of command. */
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note);
 
@@ -36,9 +36,9 @@ enum err store_txn_write(const struct Etcdserverpb__TxnRequest *request, uint32_
                          struct buf *into);
 
 /* -- encoding of replies --
- * u8 waiting, u8 code, lease (16), then the message Outcome. A reply to RENEW continues with one
- * struct store_renewal for each id. A reply to TXN continues with u32 refusal, u64 revision, and
- * the fields of the response (store/txn_wire.h). Replies never leave the process. */
+ * A reply has u8 waiting, u8 code, 16 bytes of lease id, then the message Outcome. A reply to RENEW
+ * continues with one struct store_renewal for each id. A reply to TXN continues with u32 refusal,
+ * u64 revision, and the response's fields (store/txn_wire.h). Replies never leave this process. */
 enum {
     STORE_REPLY_HEAD = 18,
     STORE_RENEWAL_BYTES = sizeof(struct store_renewal),
@@ -58,16 +58,16 @@ struct store_txn_reply {
     struct str response;
 };
 enum err store_txn_parse(struct str reply, struct store_txn_reply *ret_reply); /* ERR_PARSE */
-/* If `text` is "", the standard text of the code is written, if there is one. */
+/* Encodes a result as an Outcome. An empty `text` is replaced by the code's standard text. */
 enum err store_outcome_write(const struct store_result *result, struct str text, struct buf *into);
 
 /* -- the state machine -- */
 struct store_machine;
 struct store_machine_options {
     struct store_options store;
-    /* Called on every replica during apply, after each command: first `event` for each event, then
-     * `applied` for the changes. Each may be NULL. A command that takes many turns first ends
-     * leases; those changes are reported earlier, so no readable change is unreported. */
+    /* Callbacks during apply on every replica; each may be NULL. After each command, `event` is
+     * called for each event, then `applied` for the changes. A command of many turns first ends
+     * leases and reports their changes at once, because reads can already see these changes. */
     void (*event)(void *owner, const struct store_event *event);
     void (*applied)(void *owner, struct key_changes changes);
     void (*restored)(void *owner); /* a snapshot replaced the state */
@@ -79,7 +79,7 @@ void store_machine_close(struct store_machine *machine);         /* NULL is fine
 struct state_machine store_machine_registration(struct store_machine *machine);
 /* A restore replaces this object. */
 struct store *store_machine_store(const struct store_machine *machine);
-/* index of the last applied entry; 0: none */
+/* Returns the index of the last applied entry, or 0 if there is none. */
 uint64_t store_machine_index(const struct store_machine *machine);
 /* reads are not possible meanwhile */
 bool store_machine_restoring(const struct store_machine *machine);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the service, and passes applied entries to its parts. Loop's thread. */
+/* Opens and closes the store's service. Passes applied entries to its parts. Loop's thread. */
 #include "store/service.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ void store_service_on_change(struct store_service *service, const struct replica
     }
     (void)leader_term_began(leader, status);
     if (leader_ready(leader, status)) service->applied_at = loop_now(service->io->loop);
-    if (leader->ready) clock_set(service); /* the cluster level may have risen */
+    if (leader->ready) clock_set(service); /* a higher cluster level may now allow ticks */
     leader_resume(leader);
 }
 
@@ -137,7 +137,7 @@ enum err store_service_open(const struct store_service_options *options,
 void store_service_close(struct store_service *service)
 {
     if (!service) return;
-    renew_drop(service->batch); /* no client of the unproposed batch is left */
+    renew_drop(service->batch); /* the batch was never proposed, and its clients are gone */
     service->batch = NULL;
     assert(service->own_running == 0 && service->batches_running == 0);
     task_cancel(&service->batch_now);

@@ -26,14 +26,14 @@
 #include "store/machine.h"
 
 struct store_service;
-struct store_service_limits {   /* 0 selects the default given behind each field */
+struct store_service_limits {   /* 0 selects the default in the comment of each field */
     uint64_t quota_bytes;       /* 2 GiB; must be the same on every replica */
     uint64_t wait_ms;           /* 5,000: how long a write or a read waits for a majority */
     uint32_t requests_max;      /* 65,536 calls at once; further calls get RESOURCE_EXHAUSTED */
     uint32_t watchers_max;      /* 65,536 */
     uint32_t watch_events_max;  /* 16,384 events queued per watch; beyond that RESYNC */
     uint64_t watch_bytes_max;   /* 64 MiB of keys and values queued for one watch */
-    uint64_t history_ms;        /* 300,000: compacts older changes; UINT64_MAX: never by age */
+    uint64_t history_ms;        /* 300,000; compacts older changes; UINT64_MAX: no age limit */
     uint64_t history_revisions; /* most revisions that history keeps; 0: no limit */
 };
 struct store_service_options {
@@ -45,7 +45,7 @@ struct store_service_options {
     void *owner;
     struct store_service_limits limits;
 };
-/* ERR_NOMEM, ERR_FULL (timers), or an error of metrics_add. */
+/* Returns ERR_NOMEM, ERR_FULL if no timer is free, or an error of metrics_add(). */
 enum err store_service_open(const struct store_service_options *options,
                             struct store_service **ret_service, struct note *note);
 /* Call after the server and the replica are closed. NULL is fine. */
@@ -57,8 +57,8 @@ enum err store_service_methods(struct store_service *service, struct rpc_server 
                                struct note *note);
 void store_service_on_change(struct store_service *service, const struct replica_status *status);
 
-/* Callbacks for one other API over the same store (store/etcd), made after the service's own work.
- * Any of them may be NULL. */
+/* Callbacks for the etcd API (store/etcd), which uses the same store. The callbacks run after the
+ * service's own work. Any callback may be NULL. */
 struct store_follower {
     void (*applied)(void *owner);
     void (*restored)(void *owner);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's duties: the lease clock and the compaction of history.
+/* The leader's duties: the lease clock T and the compaction of history.
  *
- * T moves only when the log gets an entry. When no client writes, the leader therefore proposes
- * ticks: at the next deadline, once a second while there are leases (so that remaining times are
- * known), and LEFT_OVER_MS after the last entry while due leases or history are left over. The core
- * bounds that work to STORE_EXPIRE_MAX per entry. */
+ * T moves only when an entry of the log is applied. When no client writes, the leader therefore
+ * proposes ticks: at the next deadline, and once a second while there are leases, so that remaining
+ * times are known. One entry ends at most STORE_EXPIRE_MAX due leases. While due leases or
+ * compacted history remain, the leader proposes a tick LEFT_OVER_MS after the last entry. */
 #include <stdlib.h>
 
 #include "store/service_internal.h"
@@ -12,9 +12,9 @@
 enum {
     LEFT_OVER_MS = 2,
     IDLE_MS = 1000,
-    REFUSED_MS = 100, /* retry pause after a full disk, or while the cluster level has no store */
+    REFUSED_MS = 100, /* retry pause after a full disk, or while the cluster level is too low */
     HISTORY_MS = 300000,
-    HISTORY_SHARE = 4, /* history may use this part of the quota: one in HISTORY_SHARE */
+    HISTORY_SHARE = 4, /* history may use 1/HISTORY_SHARE of the quota */
 };
 
 /* -- entries proposed by the service -- */
@@ -64,7 +64,7 @@ bool own_propose(struct store_service *service, const struct store_command *comm
 
 /* -- ticks -- */
 
-/* Time until the next tick is due; UINT64_MAX: none is due. */
+/* Returns the time until the next tick is due, or UINT64_MAX if no tick is needed. */
 static uint64_t next_tick_ms(const struct store_service *service)
 {
     const struct store *store = service_store(service);
@@ -134,7 +134,7 @@ void clock_forget(struct store_service *service)
     service->mark_count = 0;
 }
 
-/* The revision in the middle of the kept history. */
+/* Returns the revision in the middle of the kept history. */
 static uint64_t middle_revision(const struct keys *keys)
 {
     struct key_changes changes = keys_changes(keys);
@@ -160,7 +160,7 @@ static void mark(struct store_service *service, mono_time now, uint64_t history_
     service->marks[(*count)++].revision = keys_revision(store_keys(service_store(service)));
 }
 
-/* Revision of the newest mark that is older than history_ms. */
+/* Returns the newest recorded revision that is older than history_ms, or 0. */
 static uint64_t old_revision(const struct store_service *service, mono_time now,
                              uint64_t history_ms)
 {
@@ -172,7 +172,7 @@ static uint64_t old_revision(const struct store_service *service, mono_time now,
     return revision;
 }
 
-/* The revision that keeps history_revisions. Advances in steps: a compaction is an entry. */
+/* Returns the revision to compact, or 0 if too little would be freed for a compaction entry. */
 static uint64_t old_by_count(const struct store_service *service)
 {
     const struct keys *keys = store_keys(service_store(service));
@@ -182,9 +182,9 @@ static uint64_t old_by_count(const struct store_service *service)
     return newest - kept;
 }
 
-/* True if the version that the newest change replaced uses too much space. A normal compaction
- * keeps that version, because a watch may begin there, and a full store accepts no write that would
- * create a newer revision. */
+/* Returns true if everything is compacted but the version before the newest change still uses too
+ * much space. A normal compaction keeps that version, because a watch may begin there. A full store
+ * accepts no write that would create a newer revision. */
 static bool is_stuck(const struct store *store)
 {
     const struct keys *keys = store_keys(store);

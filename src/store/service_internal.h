@@ -32,7 +32,7 @@ struct store_method {
     bool (*serializable)(const ProtobufCMessage *message);
     void (*read)(struct leader_request *request); /* answers a read */
     enum store_kind kind;                         /* for writes */
-    /* For writes: fills in the command without the request id. The key is without a prefix. */
+    /* For writes: fills in the command without the request id and without the key's prefix. */
     void (*command)(const ProtobufCMessage *message, struct store_command *command);
     void (*begin)(struct leader_request *request); /* neither read nor write; runs on the leader */
 };
@@ -43,21 +43,21 @@ int store_check_request(const ProtobufCMessage *message, struct note *note);
 enum err store_write_command(const struct store_method *method, const ProtobufCMessage *message,
                              struct arena *arena, struct store_command *ret_command);
 
-/* STORE_ID_FIELD: field number of `store_id` in requests. */
+/* STORE_ID_FIELD is the number of the field `store_id` in requests. */
 enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 };
 enum store_kept {
     KEPT_NOT,
-    KEPT_RENEWS, /* its ids are in a batch */
+    KEPT_RENEWS, /* its lease ids are in a batch */
     KEPT_QUEUES, /* waits for a slot */
     KEPT_LEAVES, /* leaves the queue because its wait time is over */
     KEPT_WATCHES,
 };
-/* A caller whose ids are in a batch. `done` is called once, after renew_add() has returned. ERR_OK:
- * `renewals` contains the result of each id. ERR_UNKNOWN: the batch may or may not have applied.
- * Any other error: nothing was applied. */
+/* A caller that waits for the renewal of its lease ids. `done` is called once, after renew_add()
+ * has returned. With ERR_OK, `renewals` has the result of each id. With ERR_UNKNOWN, the batch may
+ * have been applied. With any other error, nothing was applied. */
 struct renew_asker {
     struct list link;
-    uint32_t at; /* index of its first id in the batch */
+    uint32_t at; /* index of the caller's first id in the batch */
     void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewals);
 };
 struct store_request {
@@ -73,7 +73,7 @@ struct store_request {
     uint64_t wait_sequence;
     uint8_t wait_id[24];        /* client and sequence: the request's key in service.attempts */
     struct str wait_group;      /* name of the group with its prefix, in the call's arena */
-    bool has_early, lost_early; /* granted, or out of the queue, before the reply arrived */
+    bool has_early, lost_early; /* granted, or removed from the queue, before the reply arrived */
     struct store_result early;
     struct renew_asker asker; /* for Renew */
     struct watcher *watcher;  /* for Watch; NULL until the watch begins */
@@ -132,12 +132,12 @@ static inline struct store *service_store(const struct store_service *service)
 {
     return store_machine_store(service->machine);
 }
-/* True if the cluster level allows tokens. A replica of a lower level would stop at a token. */
+/* True if the cluster level allows tokens, which an older release could not apply. */
 static inline bool store_checks_tokens(const struct store_service *service)
 {
     return replica_status(service->leader.replica).level >= STORE_TOKENS_LEVEL;
 }
-/* A proposal of the command in the scratch buffer, without an actor. */
+/* Returns a proposal of the command in service->command, without the name of a user. */
 static inline struct proposal store_proposal(const struct store_service *service,
                                              enum store_kind kind, proposal_fn *done)
 {
@@ -176,8 +176,8 @@ void waits_end(struct store_service *service);      /* leadership was lost */
 
 /* -- service_renew.c -- */
 void renew_begin(struct leader_request *request);
-/* Adds all ids to one batch; at most STORE_RENEW_MAX. `asker` may be NULL. False: no memory, no
- * `done`. */
+/* Adds all ids, at most STORE_RENEW_MAX, to one batch. `asker` may be NULL. Returns false if memory
+ * runs out, and then never calls `done`. */
 bool renew_add(struct store_service *service, const struct store_id *ids, size_t count,
                struct renew_asker *asker);
 void renew_drop(struct renew_batch *own_batch); /* never proposed; NULL is fine */
@@ -190,7 +190,7 @@ void clock_tick(struct timer *timer);
 void clock_set(struct store_service *service);    /* sets the timer for the next tick */
 void clock_second(struct store_service *service); /* called once a second on the leader */
 void clock_forget(struct store_service *service); /* the leader's term is over */
-/* Proposes a command of the service itself. False: no memory. */
+/* Proposes a command of the service itself. Returns false if memory runs out. */
 bool own_propose(struct store_service *service, const struct store_command *command);
 
 /* -- service_watch.c -- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The read methods. Each runs in one turn, so an answer shows one state of the store. */
+/* The read methods. Each runs in one loop turn, so its response shows one state of the store. */
 #include <stdio.h>
 
 #include "store/entry.h"
@@ -8,8 +8,8 @@
 enum {
     RANGE_LIMIT = 1000,
     RANGE_LIMIT_MAX = 10000,
-    RANGE_BYTES = 1 << 20, /* then the answer ends; one more value always fits */
-    PAST_ROWS_MAX = 65536, /* rows visited by a read of the past, existing or not */
+    RANGE_BYTES = 1 << 20, /* size at which a response ends; its last value may exceed this size */
+    PAST_ROWS_MAX = 65536, /* most keys that a read of the past visits, including missing keys */
 };
 
 /* Writes "muster/" and the name to `key`. */
@@ -22,7 +22,7 @@ static struct str service_read_claim_key(struct str name, char key[STORE_KEY_MAX
     return str_of(key, front.len + name.len);
 }
 
-/* The lease clock stops at the last entry, so the time since then is subtracted here. */
+/* Subtracts the time since the last log entry, because the lease clock moves only with entries. */
 static void age(const struct store_service *service, struct store_claim *claim)
 {
     uint64_t since_ms = mono_elapsed_ms(service->applied_at, loop_now(service->io->loop));
@@ -90,7 +90,7 @@ static void pack_holder(struct pack *row, const struct key_value *value,
     pack_text(row, 7, value->value);
 }
 
-/* True: more rows follow than fit one answer. */
+/* Returns true if more holders follow than fit one response. */
 static bool pack_holders(struct store_service *service, struct str group, uint32_t first,
                          struct pack *answer)
 {
@@ -208,7 +208,7 @@ static void range(struct leader_request *request)
                      (unsigned long long)m->revision, PAST_ROWS_MAX);
         return;
     }
-    /* Counting now is cheap. Counting the past is a walk, so later pages leave it out. */
+    /* Current keys are counted cheaply. Past keys need a walk, so later pages omit the count. */
     pack_u64(&answer, 2, at ? count : keys_count_range(keys, scope, 0));
     pack_u64(&answer, 3, more || cursor.next.len > 0);
     pack_u64(&answer, 4, keys_revision(keys));

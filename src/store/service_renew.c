@@ -19,7 +19,7 @@ struct renew_batch {
     uint64_t tokens[STORE_RENEW_MAX]; /* 0: no token was given */
 };
 
-/* `renewals`: the results of all ids; NULL with an error. */
+/* Passes each caller its results and frees the batch. `renewals` is NULL if `err` is set. */
 static void batch_finish(struct renew_batch *own_batch, enum err err,
                          const struct store_renewal *renewals)
 {
@@ -84,7 +84,7 @@ void renew_now(struct task *task)
     if (service->batches_running == 0) batch_propose(service);
 }
 
-/* A batch with room for `count` more ids. NULL: no memory. */
+/* Returns a batch with room for `count` more ids, or NULL if memory runs out. */
 static struct renew_batch *batch_with_room(struct store_service *service, size_t count)
 {
     if (service->batch && service->batch->count + count > STORE_RENEW_MAX) batch_propose(service);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles a call on the leader: checks the limits, then reads the tables, or proposes a command and
- * answers with its result. */
+/* Handles a call on the leader: checks the limits, then reads the store's state, or proposes a
+ * command and answers with the command's result. */
 #include "store/service_internal.h"
 
 static const struct store_method *store_method_of(const struct leader_request *request)
@@ -33,7 +33,7 @@ static void refuse_invalid(struct leader_request *request, int reason, enum grpc
         request_refuse(request, status, "%s: %s", request->method->name, note->text);
 }
 
-/* R5: a request that names another store must not be served. True: the request was refused. */
+/* Refuses a request that names another store (rule R5). Returns true if the request was refused. */
 static bool refuse_other_store(struct leader_request *request)
 {
     const struct store_service *service = service_of(request);
@@ -50,7 +50,7 @@ static bool refuse_other_store(struct leader_request *request)
         refuse_invalid(request, COORD_R_OTHER_STORE, GRPC_NOT_FOUND, &note);
         return true;
     }
-    /* The first leader of a new store sets the identity. A follower cannot compare before that. */
+    /* The first leader of a new store sets its identity. Until then a follower cannot compare. */
     if (!service->leader.ready) return false;
     request_refuse(request, GRPC_UNAVAILABLE, "%s: the store has no identity yet",
                    request->method->name);
@@ -93,7 +93,7 @@ static void store_written(struct leader_request *request, enum err err, struct s
     struct store_request *mine = store_request_of(request);
     struct store_reply answer;
 
-    /* No memory for the reply: the command was applied, but its result is not known. */
+    /* An unreadable reply means that memory ran out after the command was applied. */
     if (!err && store_reply_parse(reply, &answer)) err = ERR_UNKNOWN;
     if (!request->call) {
         if (!err && answer.waiting) {
@@ -164,7 +164,7 @@ static void store_gone(struct leader_request *request)
     request_free(request);
 }
 
-/* On drain a waiting call ends but keeps its place in the queue. */
+/* Ends a call when this replica drains. A waiting Acquire keeps its place in the queue. */
 static void store_drain(struct leader_request *request)
 {
     if (store_request_of(request)->kept == KEPT_WATCHES)

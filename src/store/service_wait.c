@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Acquire that waits: from the entry that queues the request to the entry that grants a slot.
+/* Handles an Acquire that waits, from the entry that queues it to the entry that grants a slot.
  *
- * While the call is open, the service renews its lease to keep the place in the queue. From the
- * grant on, the slot is held for the whole TTL. The answer is an event of another entry. A call
- * that ends (cancelled, connection lost, timeout) proposes CANCEL_WAIT to leave the queue. That
- * also frees a slot granted meanwhile, because no client knows of the grant.
+ * While the call is open, the service renews the request's lease to keep the place in the queue.
+ * The event of a later entry grants the slot and answers the call. From the grant on, the slot is
+ * held for the whole TTL. A call that ends early (cancelled, connection lost, timeout) proposes
+ * CANCEL_WAIT, which also frees a slot granted meanwhile, because no client knows of the grant.
  *
  * A retry with the same request id takes over the place of the first attempt; the end of the first
  * attempt then proposes no CANCEL_WAIT. The takeover happens when the retry is proposed, even if
@@ -36,7 +36,7 @@ static struct str attempt_text(const struct store_request *wait)
     return str_of(wait->wait_id, sizeof wait->wait_id);
 }
 
-/* A later attempt of the same request exists. */
+/* Returns true if a later attempt of the same request exists. */
 static bool wait_is_overtaken(const struct store_request *wait)
 {
     const struct store_request *newest =
@@ -51,8 +51,8 @@ void wait_attempt_over(struct store_request *wait)
         (void)map_remove(&service_of(&wait->base)->attempts, attempt_text(wait));
 }
 
-/* Without memory the attempt is not registered. The end of the first attempt may then cost the
- * retry its place, and the retry is answered so. */
+/* Registers the newest attempt of a request. If memory runs out, the end of an earlier attempt may
+ * remove this attempt from the queue. The client then gets an error. */
 static void attempt_register(struct store_request *wait)
 {
     if (store_id_none(&wait->wait_client)) return;
@@ -68,7 +68,7 @@ static void wait_register(struct store_request *wait)
     struct store_service *service = service_of(&wait->base);
     struct store_request *other = map_get(&service->waits, store_id_text(&wait->lease));
 
-    if (other) { /* the place now belongs to `wait` */
+    if (other) { /* `wait` takes over the place in the queue */
         wait_forget(other);
         if (other->kept == KEPT_QUEUES) wait_refuse_repeated(other);
     }
@@ -100,9 +100,9 @@ void wait_gone(struct store_request *wait)
         map_get(&service_of(&wait->base)->waits, store_id_text(&wait->lease));
     struct store_command command = wait_cancel(wait);
 
-    /* a retry waits in its place */
+    /* a retry of the request has taken over the place in the queue */
     if ((other && other != wait) || wait_is_overtaken(wait)) return;
-    /* If this fails, the lease expires because it is no longer renewed. */
+    /* If the proposal fails, the lease expires because no renewals follow. */
     if (leader_leads(wait->base.leader)) (void)own_propose(service_of(&wait->base), &command);
 }
 
@@ -176,7 +176,7 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     const Muster__V1__AcquireRequest *m = (const Muster__V1__AcquireRequest *)wait->base.message;
     mono_time now = loop_now(service->io->loop);
 
-    if (!store_id_equal(lease, &wait->lease)) { /* the first attempt drew another lease id */
+    if (!store_id_equal(lease, &wait->lease)) { /* the first attempt used another lease id */
         wait_forget(wait);
         wait->lease = *lease;
         wait_register(wait);
@@ -208,9 +208,9 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     wait_start_timer(wait);
 }
 
-/* An event of the lease before this request's own entry belongs to an earlier attempt. The
- * CANCEL_WAIT of that attempt may be between the two entries and undo the event. So the reply of
- * this request's own entry decides. */
+/* Returns true for an event of an entry before this request's own entry. Such an event belongs to
+ * an earlier attempt. The CANCEL_WAIT of that attempt may follow before this request's own entry
+ * and undo the event, so only the reply to this request's own entry counts. */
 static bool is_of_earlier_attempt(const struct store_service *service,
                                   const struct store_request *wait)
 {
@@ -247,7 +247,7 @@ void waits_end(struct store_service *service)
     {
         struct store_request *wait = CONTAINER_OF(node, struct store_request, base.link);
 
-        /* The request stays in the queue, and a retry with the same id finds the place. */
+        /* The request stays in the queue, and a retry with the same id takes over its place. */
         if (wait->kept == KEPT_QUEUES)
             request_fail(&wait->base, GRPC_UNAVAILABLE,
                          "%s: leadership was lost while it waited; ask again with the same request",

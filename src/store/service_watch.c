@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster.v1's Watch: calls, snapshots and messages, on top of the watch engine.
  *
- * A watch is sent a snapshot at one revision, unless the request names a start revision. Then it is
- * sent every later change once, in order. A watch that falls behind the limits or the kept history
- * is sent RESYNC and a new snapshot. On the leader a watch begins after a leadership round, so that
- * its snapshot contains everything acknowledged before the call. The watch ends when that
- * leadership is lost.
+ * A watch begins with a snapshot at one revision, unless the request names a start revision. After
+ * that, the watch is sent every later change once, in order. A watch that falls behind the limits
+ * or the kept history is sent RESYNC and a new snapshot. On the leader a watch begins after a
+ * leadership round, so that its snapshot contains everything acknowledged before the call. Such a
+ * watch ends when the leadership is lost.
  *
  * A deletion is sent as EXPIRED if the expiry of a lease caused the deletion. */
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 enum {
     CHANGES_BYTES = 64 << 10,   /* most bytes of a message, unless it has a single event */
-    SNAPSHOT_BYTES = 256 << 10, /* then a message ends; one more entry always fits */
+    SNAPSHOT_BYTES = 256 << 10, /* size at which a message ends; its last entry may exceed it */
     SNAPSHOT_WALK = 4096,       /* most keys read for one message */
     PROGRESS_SECONDS = 10,
 };
@@ -76,7 +76,7 @@ static void watcher_end_without_leader(struct watch *watch)
 
 static void watcher_broken(struct watch_stream *stream, enum err err)
 {
-    /* the call is already closed, and its done callback follows */
+    /* after ERR_CLOSED the call is already closed, and its done callback follows */
     if (err != ERR_CLOSED)
         watcher_end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
                     "a message could not be sent");
@@ -84,7 +84,7 @@ static void watcher_broken(struct watch_stream *stream, enum err err)
 
 /* -- messages -- */
 
-/* How many leading bytes of a key the client does not see. */
+/* Returns how many leading bytes of a key are hidden from the client. */
 static size_t cut_of(const struct watch *watch)
 {
     return watch->form == WATCH_CLAIM ? sizeof STORE_CLAIMS - 1 : 0;
@@ -141,7 +141,7 @@ static enum err watcher_send_bytes(struct watch_stream *stream, struct str messa
     return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->request->call, message);
 }
 
-/* False: the stream is full, and the watch is woken when there is room; or the watch is gone. */
+/* Returns false if the stream is full or broken. The watch is woken when there is room again. */
 static bool watcher_send(struct watcher *watcher, const struct pack *message)
 {
     enum err err = watch_send(&watcher->stream, message);
@@ -182,7 +182,7 @@ static void watcher_lost(struct watch *watch)
     snapshot_begin(watcher);
 }
 
-/* Appends entries from `at` on. Afterwards `cursor.next` is the next key. */
+/* Appends entries, beginning with the key `at`. Then `cursor.next` is the next key to append. */
 static void snapshot_fill(struct watcher *watcher, struct pack *message, struct keys_cursor *cursor)
 {
     struct key_range range = watcher->watch.range;
@@ -232,7 +232,7 @@ static void snapshot_send(struct watcher *watcher)
 
 /* -- progress without changes -- */
 
-/* Sends progress once when the watch has caught up, later only after unrelated revisions. */
+/* Sends a progress message when the watch has caught up, and later when unrelated keys changed. */
 static void service_watch_progress_send(struct watcher *watcher)
 {
     uint64_t revision = keys_revision(watcher_keys(watcher));
@@ -319,7 +319,7 @@ static void watcher_begin(struct watcher *watcher)
     }
 }
 
-/* The key as stored: requests for claims leave out "muster/". */
+/* Returns the key as stored: with "muster/", which requests for claims leave out. */
 static struct str full_name(const Muster__V1__WatchRequest *m, char name[STORE_KEY_MAX + 2])
 {
     struct str scope = bytes_str(m->scope);
@@ -367,7 +367,7 @@ static struct watcher *watcher_new(struct leader_request *request)
     return watcher;
 }
 
-/* Runs on the leader after a leadership round, or on any replica. */
+/* Begins a watch: on the leader after a leadership round, or on any replica if serializable. */
 void watch_begin(struct leader_request *request)
 {
     struct store_service *service = service_of(request);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The write methods: the checks of their arguments, and the commands built from them. */
+/* Checks the arguments of write methods, and builds commands from the arguments. */
 #include "store/service_internal.h"
 
 /* -- shared -- */
 
-/* Zero if the bytes are not an id. */
+/* Returns the id, or zero if the bytes are not an id. */
 static struct store_id id_of(ProtobufCBinaryData bytes)
 {
     struct store_id id = {{0}};
@@ -13,7 +13,7 @@ static struct store_id id_of(ProtobufCBinaryData bytes)
     return id;
 }
 
-/* Field 1 of every write except Compact. NULL: no request id, so a retry is executed again. */
+/* Returns field 1, the request id (Compact has none), or NULL. Without an id a retry runs again. */
 static const Muster__V1__Request *request_of(const ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *first =
@@ -48,7 +48,7 @@ static int check_held(ProtobufCBinaryData id, struct note *note)
     return id.len ? check_lease(id, note) : 0;
 }
 
-/* Adds the prefix under which claims are stored. */
+/* Adds the prefix "muster/", under which claims are stored. */
 static enum err claim_key(struct arena *arena, struct str *key)
 {
     char *whole = arena_alloc(arena, sizeof STORE_CLAIMS + key->len);

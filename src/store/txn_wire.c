@@ -26,7 +26,7 @@ struct query query_from_message(const Etcdserverpb__RangeRequest *m)
     };
 }
 
-/* A compare with zero or an empty value lacks the number, because proto3 omits defaults. */
+/* A compare with zero or an empty value lacks that field, because proto3 omits defaults. */
 static void compare_from(const Etcdserverpb__Compare *m, struct txn_compare *compare)
 {
     bool given =
@@ -41,7 +41,7 @@ static void compare_from(const Etcdserverpb__Compare *m, struct txn_compare *com
     if (given && compare->target == COMPARE_VALUE)
         compare->value = bytes_str(m->value);
     else if (given)
-        compare->number = m->version; /* same as the union's other numbers */
+        compare->number = m->version; /* all number fields of the union share this storage */
 }
 
 static enum err op_from(const Etcdserverpb__RequestOp *m, struct arena *arena, struct txn_op *op)

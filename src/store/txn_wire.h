@@ -13,16 +13,16 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-/* The result refers to the message; allocations come from the arena. ERR_NOMEM. */
+/* Converts a client's transaction. *ret_txn points into the message and the arena. ERR_NOMEM. */
 enum err txn_from_message(const Etcdserverpb__TxnRequest *message, struct arena *arena,
                           struct txn **ret_txn);
 struct query query_from_message(const Etcdserverpb__RangeRequest *message);
 
 /* Encodes the results of a transaction as the fields of a TxnResponse without its header. With
- * `bare`: as the fields of the response of the transaction's only operation. Headers of nested
- * responses contain the revision only. */
+ * `bare`, encodes only the fields of the single operation's response. Headers of nested responses
+ * contain the revision only. */
 struct txn_writer {
-    struct txn_sink sink; /* to be passed to the core */
+    struct txn_sink sink; /* pass this sink to the store's core */
     struct pack pack;
     bool bare;
     size_t depth;

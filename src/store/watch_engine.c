@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Positions, turns and the event cache of watches. Runs on the loop's thread. A position is kept
- * twice: as the number of a change, for speed, and as a revision with an index in it. Only the
- * second form stays valid when a restored snapshot numbers the changes anew. */
+/* Keeps the positions, turns and event cache of watches. Runs on the loop's thread. A position is
+ * kept twice: as the number of a change, for speed, and as a revision with an index in that
+ * revision. Only the second form stays valid when a restored snapshot renumbers the changes. */
 #include "store/watch_engine.h"
 
 #include <stdlib.h>
 
 enum {
-    MESSAGE_BYTES = 256 << 10,         /* then a message ends, between two revisions */
+    MESSAGE_BYTES = 256 << 10,         /* size at which a message ends, between two revisions */
     MESSAGE_REVISIONS = 1000,          /* C4, rule 7 */
     MESSAGE_KEPT = 4 << 20,            /* the scratch buffer keeps at most this capacity */
     HEAD_ROOM = 128,                   /* bytes of a message for the fields other than events */
@@ -17,7 +17,7 @@ enum {
     WALK_MAX = 4096,                   /* changes read for one message */
     TURN_BYTES = 1 << 20,
     TURN_WALK = 4 * WALK_MAX,
-    TURN_MESSAGES = 512, /* watches that send nothing count, too */
+    TURN_MESSAGES = 512, /* watches handled in a turn, even if nothing is sent */
     CACHE_BYTES_MAX = 16 << 10,
 };
 
@@ -79,7 +79,7 @@ static void set_sent_all(struct watch *watch)
     watch->waiting_bytes = 0;
 }
 
-/* Finds the number of the first unsent change from its revision and index. */
+/* Finds the number of the first unsent change by its revision and its index in the revision. */
 static void find_position(struct watch *watch, uint64_t revision, uint32_t sub)
 {
     const struct keys *keys = engine_keys(watch->stream->engine);
@@ -112,7 +112,7 @@ void watch_follow(struct watch *watch, uint64_t from_revision)
     find_position(watch, from_revision, 0);
 }
 
-/* Whether history still contains the position. */
+/* Returns true if history still contains the first change that the watch was not sent. */
 static bool is_in_history(const struct watch *watch)
 {
     const struct keys *keys = engine_keys(watch->stream->engine);
@@ -123,7 +123,7 @@ static bool is_in_history(const struct watch *watch)
 
 /* -- walking through history -- */
 
-/* Whether the watch is for the change's key. */
+/* Returns true if the watch wants changes of this revision and kind. Does not check the key. */
 static bool watch_wants(const struct watch *watch, const struct key_value *change)
 {
     if (change->mod < watch->from_revision) return false;
@@ -139,7 +139,7 @@ bool watch_has_key(const struct watch *watch, struct str key)
     return interest_bucket(key, &bucket) && str_equal(bucket, watch->bucket);
 }
 
-/* The event as its API encodes it. Watches of the same form share the bytes in the cache. */
+/* Returns the change as an event of the watch's API. Watches of one form share the bytes. */
 static struct str event_bytes(struct watch_engine *engine, const struct watch *watch,
                               const struct watch_change *change, enum err *ret_err)
 {
@@ -160,7 +160,7 @@ static struct str event_bytes(struct watch_engine *engine, const struct watch *w
     return buf_peek(&engine->event);
 }
 
-/* `walk_max` 0: stops at the end of the revision at the latest. */
+/* Appends the events of unsent changes to `into`; with `walk_max` 0, of one revision at most. */
 static enum walk_end history_walk(struct watch_engine *engine, const struct watch *watch,
                                   struct buf *into, size_t walk_max, struct watch_walk *w)
 {
@@ -224,7 +224,7 @@ enum err watch_send(struct watch_stream *stream, const struct pack *message)
     return err;
 }
 
-/* The revision up to which a message with this end is complete. */
+/* Returns the last revision that a message contains completely if its walk ended with `end`. */
 static uint64_t complete_up_to(enum walk_end end, const struct watch_walk *w)
 {
     return end == WALK_BETWEEN ? w->revision - 1 : w->revision;
@@ -251,7 +251,7 @@ static void events_sent(struct watch *watch, enum err err, enum walk_end end,
                         const struct watch_walk *w)
 {
     if (err == ERR_FULL) {
-        watch_wake(watch); /* joins the watches that wait for room */
+        watch_wake(watch); /* the watch then waits until its stream has room */
         return;
     }
     if (err) {
@@ -363,8 +363,8 @@ static void watch_send_events(struct watch *watch)
     events_sent(watch, err, end, &w);
 }
 
-/* Sends one message for each watch with unsent changes, within the budget of the turn. The rest
- * follows in later turns, so that no watch blocks the loop. */
+/* Sends one message for each watch with unsent changes, within the budget of the turn. Further
+ * messages follow in later turns, so that watches do not block the event loop. */
 static void on_pump(struct task *task)
 {
     struct watch_engine *engine = CONTAINER_OF(task, struct watch_engine, pump);
@@ -386,7 +386,7 @@ static void on_pump(struct task *task)
         if (watch->ends)
             watch->stream->api->ends(watch);
         else if (watch->stream->blocked)
-            watch_wake(watch); /* joins the watches that wait for room */
+            watch_wake(watch); /* the watch then waits until its stream has room */
         else if (watch_is_behind(watch))
             watch_send_events(watch);
         else
@@ -412,7 +412,7 @@ static void on_next_turn(struct timer *timer)
 
 /* -- applied changes -- */
 
-/* Counts a change that waits for the watch. False: the limit is exceeded. */
+/* Counts a change that the watch was not sent yet. Returns false if a limit is exceeded. */
 static bool count_waiting(struct watch *watch, const struct key_value *change)
 {
     const struct watch_engine_options *options = &watch->stream->engine->options;
@@ -426,8 +426,8 @@ static bool count_waiting(struct watch *watch, const struct key_value *change)
     return true;
 }
 
-/* For changes that are too many to test one by one, or that have new numbers. The watch finds the
- * relevant changes from its position on, in its own turns. */
+/* Wakes a watch without testing single changes, because they are too many or have new numbers. The
+ * watch then finds its changes from its position on, in its own turns. */
 static void seen_many(struct watch *watch)
 {
     const struct watch_engine *engine = watch->stream->engine;
@@ -488,7 +488,7 @@ void watch_engine_restored(struct watch_engine *engine)
     interest_changed_all(&engine->interest);
     engine->renumbered = false;
     engine->revision = keys_revision(engine_keys(engine));
-    pump_soon(engine); /* also for watches that were woken during the pump */
+    pump_soon(engine); /* watches may also have been woken during the pump */
 }
 
 uint64_t watch_engine_visible(const struct watch_engine *engine)

@@ -32,12 +32,12 @@ struct watch_change {
 struct watch_api {
     /* Appends an event as a field of a message. */
     void (*event)(const struct watch *watch, const struct watch_change *change, struct pack *into);
-    /* Appends the rest of a message with events. The message contains all events up to `revision`;
-     * with `more`, the rest of that revision follows in another message. */
+    /* Appends the other fields of a message with events. The message contains all events up to
+     * `revision`; with `more`, further events of that revision follow in another message. */
     void (*head)(const struct watch *watch, uint64_t revision, bool more, struct pack *into);
-    /* ERR_FULL: watch_stream_writable() is called when there is room. */
+    /* Sends a message. After ERR_FULL, watch_stream_writable() is called when there is room. */
     enum err (*send)(struct watch_stream *stream, struct str message);
-    /* The watch was woken, or caught up for the first time, and nothing waits for it. */
+    /* Called when a woken watch has nothing unsent, and when a watch first catches up. */
     void (*idle)(struct watch *watch);
     /* `lost`: the watch must end, because its position is compacted or its pending events exceed
      * events_max or bytes_max. `too_large`: the events of one revision do not fit into a message;
@@ -52,7 +52,7 @@ struct watch_api {
 struct watch_engine_options {
     struct io *io;
     struct store_machine *machine;
-    /* Limits of what may wait for a watch with `bounded` that has caught up once; 0: no limit. */
+    /* Limits of the unsent events of a `bounded` watch after it has caught up once; 0: no limit. */
     uint32_t events_max;
     uint64_t bytes_max;
     uint64_t *events; /* counter of sent events; may be NULL */
@@ -62,7 +62,7 @@ struct watch_walk {
     uint64_t revision;
     uint32_t sub;
     bool inside; /* the walk has begun `revision` */
-    bool has;    /* the message contains an event of that revision */
+    bool has;    /* the message contains an event of `revision` */
     uint64_t events, bytes;
     enum err err;
 };
@@ -75,7 +75,7 @@ struct watch_engine {
     uint64_t revision;  /* every change up to this revision was offered to the watches */
     uint64_t forwarded; /* highest revision that a client was sent on the leader's behalf */
     bool renumbered;    /* a snapshot replaced the state, so changes have new numbers */
-    uint64_t walked;    /* changes read in this turn; the APIs add theirs */
+    uint64_t walked;    /* changes read in this turn, by the engine and the APIs */
     struct task pump;
     struct timer next_turn; /* starts the next turn; a task would run in the same turn */
     struct buf message, events, event;
@@ -94,7 +94,7 @@ struct watch_engine {
 };
 enum err watch_engine_open(const struct watch_engine_options *options,
                            struct watch_engine **ret_engine); /* ERR_NOMEM, ERR_FULL */
-/* no watch may be left; NULL is fine */
+/* Call after all watches have left. NULL is fine. */
 void watch_engine_close(struct watch_engine *engine);
 void watch_engine_applied(struct watch_engine *engine, struct key_changes changes);
 void watch_engine_restored(struct watch_engine *engine);
@@ -115,11 +115,11 @@ void watch_stream_init(struct watch_stream *stream, struct watch_engine *engine,
                        const struct watch_api *api);
 void watch_stream_deinit(struct watch_stream *stream); /* its watches must have left */
 void watch_stream_writable(struct watch_stream *stream);
-/* Asks for caught_up(), which is called in each turn that ends with nothing unsent on the stream,
- * until the caller removes the stream from the list `asking`. */
+/* Requests calls of caught_up(). The engine makes the call in each turn that leaves nothing unsent
+ * on the stream, until the caller removes the stream from the list `asking`. */
 void watch_stream_ask(struct watch_stream *stream);
-/* A message in the engine's scratch buffer. watch_send() returns ERR_FULL when the stream has no
- * room, and the stream is then blocked. */
+/* watch_message() begins a message in the engine's scratch buffer. watch_send() returns ERR_FULL
+ * when the stream has no room, and then blocks the stream. */
 struct pack watch_message(struct watch_engine *engine);
 enum err watch_send(struct watch_stream *stream, const struct pack *message);
 
@@ -127,8 +127,8 @@ enum err watch_send(struct watch_stream *stream, const struct pack *message);
 #define WATCH_NOTHING  UINT64_MAX /* a start revision: the watch follows nothing */
 struct watch {                    /* in the caller's storage; the caller sets the first fields */
     struct watch_stream *stream;
-    struct key_range range; /* its bytes must be valid as long as the watch */
-    struct str bucket;      /* "", or a muster.v1 bucket: only keys directly in it match */
+    struct key_range range; /* the range's bytes must be valid as long as the watch */
+    struct str bucket;      /* "", or a muster.v1 bucket, of which only direct keys match */
     enum watch_form form;
     size_t split; /* most bytes of a message; 0: one revision is one message */
     bool no_put, no_delete, bounded;
@@ -144,12 +144,12 @@ struct watch {                    /* in the caller's storage; the caller sets th
     uint64_t next;          /* the position, or WATCH_SENT_ALL */
     uint64_t next_revision; /* revision and index of the next change; survive renumbering */
     uint32_t next_sub;      /* not 0: a part of next_revision was sent */
-    uint32_t waiting;       /* events since the watch caught up */
+    uint32_t waiting;       /* unsent events, counted after the watch caught up */
     uint64_t waiting_bytes;
 };
 enum err watch_join(struct watch *watch); /* ERR_NOMEM. The watch does not follow anything yet. */
 void watch_leave(struct watch *watch);
-/* Follows from this revision on, or WATCH_NOTHING. */
+/* Sends the changes from this revision on, or none if it is WATCH_NOTHING. */
 void watch_follow(struct watch *watch, uint64_t from_revision);
 static inline bool watch_is_behind(const struct watch *watch)
 {
@@ -159,16 +159,16 @@ bool watch_has_key(const struct watch *watch, struct str key);
 void watch_wake(struct watch *watch);     /* schedules the watch for when its stream has room */
 void watch_end_soon(struct watch *watch); /* calls `ends` in a later turn, even without room */
 
-/* -- facts.c: the claim that held a key when the key changed. The state forgets a claim when it
- * ends. A replica that received the change in a snapshot of the log does not know the claim. -- */
-/* Call during apply. *claims: the claims of the newest changes by number; NULL before the first;
- * freed by free(). Without memory a claim is not recorded. */
+/* -- facts.c: finds the claim that held a key when the key changed. The store forgets a claim when
+ * the claim ends. A replica that got the change in a snapshot does not know the claim. -- */
+/* Records the claim of a change; call during apply. *claims is NULL before the first call; the
+ * caller frees it with free(). If memory runs out, the claim is not recorded. */
 struct claim_fact;
 void facts_note_claim(struct claim_fact **claims, const struct store *store, uint64_t number,
                       const struct key_value *change);
 
-/* The current claim on the key, if the change belongs to that claim. A holder that released a claim
- * may acquire it again under the same lease; the new token then shows that the change is older. */
+/* Finds the key's current claim, if the change was made under that claim. A key that was released
+ * and claimed again under the same lease has a newer token, so an older change does not match. */
 bool facts_claim_now(const struct store *store, const struct key_value *change,
                      struct store_claim *ret_claim);
 /* Like facts_claim_now(), but also finds the claim that was recorded when the change was made. */

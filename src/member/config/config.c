@@ -12,7 +12,7 @@
 
 enum { VIRTUAL_NODES_MAX = 4096 };
 
-/* Collects all problems. `err`: a problem could not be stored. */
+/* Collects all problems. `err` is set if a problem could not be stored. */
 struct report {
     struct buf *problems, *warnings;
     size_t count;
@@ -45,7 +45,7 @@ static bool is_numeric(const char *address)
            address_ip(parts.host, bytes) > 0;
 }
 
-/* Reads https://HOST:PORT, with or without a trailing '/'. ERR_INVALID with a note. */
+/* Parses https://HOST:PORT, with or without a trailing '/'. Returns ERR_INVALID with a note. */
 static enum err address_of_url(struct str url, char address[CONFIG_ADDRESS_CAP], struct note *note)
 {
     struct str rest = url;
@@ -285,7 +285,7 @@ enum err worker_config_read(const struct conf *conf, struct worker_config *ret_c
         .hot_reload = conf_bool(conf, "hot-reload"),
     };
 
-    /* As in rollout, the section and its key have different defaults. */
+    /* As in rollout, storage.path has another default if the section [storage] exists. */
     if (conf_source(conf, "storage.path") == CONF_DEFAULT && conf_has_section(conf, "storage"))
         c.storage_path = "./data/rollout.db";
     read_ulid(conf, "run_id", "run_id", &c.run_id, &r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of worker membership: rollout's keys under rollout's names, and muster's own
- * (workers.md § 16). They come from a conf that was loaded from flags, environment and file.
+ * (workers.md § 16). A conf has loaded the settings from flags, environment and file.
  *
- * options.h has the rows of the tables; this file interprets them. Cross-field rules are all
+ * options.h has the rows of the tables; this file interprets the values. Cross-field rules are all
  * checked before anything is opened. Each refusal names the keys, both numbers and the rule. A
  * coordinator serves workers only if its file has a [transport] section or a transport flag is
  * given. Otherwise none of these settings is read, and run_id is not required. */
@@ -25,7 +25,7 @@ struct member_transport {
 
 enum config_sink { CONFIG_SINK_STDOUT, CONFIG_SINK_FILE, CONFIG_SINK_NONE };
 
-/* Settings of resources opened beside the service. The service's own are in member/settings.h. */
+/* Settings of resources that are opened besides the service; member/settings.h has the others. */
 struct member_config {
     bool enabled;       /* there is a [transport] section; if false, nothing below is set */
     struct ulid run_id; /* canonical; print the id with ulid_text() */
@@ -63,8 +63,8 @@ struct worker_config {
 };
 
 /* Reads a finished `conf` into *ret_config, whose texts `conf` owns. Appends every problem to
- * `problems`, one line each, in the format of conf_problems(), and returns ERR_INVALID. ERR_NOMEM,
- * ERR_FULL. `warnings` may be NULL; it receives settings that are allowed but unwise. */
+ * `problems`, one line each, in the format of conf_problems(), and returns ERR_INVALID. Also
+ * ERR_NOMEM, ERR_FULL. `warnings` (may be NULL) gets settings that are allowed but unwise. */
 enum err member_config_read(const struct conf *conf, struct member_config *ret_config,
                             struct buf *problems, struct buf *warnings);
 enum err worker_config_read(const struct conf *conf, struct worker_config *ret_config,

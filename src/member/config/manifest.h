@@ -25,13 +25,13 @@ struct manifest_facts {       /* the keys that a worker uses; other keys are onl
     struct str socket_template;      /* sidecar; empty: the default */
 };
 
-/* Reads a manifest. ERR_PARSE: not TOML, a missing key or a key of the wrong type. ERR_INVALID: an
- * impossible value, or a mode without its entry. ERR_TOO_LARGE, ERR_NOMEM. The note names the key,
- * but not the file. */
+/* Reads a manifest. Returns ERR_PARSE for text that is not TOML, and for a missing key or a key of
+ * the wrong type. Returns ERR_INVALID for an impossible value or a mode without its entry. Other
+ * errors are ERR_TOO_LARGE and ERR_NOMEM. The note names the key, but not the file. */
 enum err manifest_open(struct str toml, struct manifest **ret_manifest, struct note *note);
 void manifest_close(struct manifest *manifest); /* NULL is allowed */
 const struct manifest_facts *manifest_facts(const struct manifest *manifest);
-/* Appends the whole manifest as one JSON object, including unknown keys: the value of
- * plugins/<name>. ERR_FULL, ERR_NOMEM. */
+/* Appends the whole manifest, including unknown keys, as one JSON object: the value of the key
+ * plugins/<name>. Returns ERR_FULL or ERR_NOMEM. */
 enum err manifest_json(const struct manifest *manifest, struct buf *into);
 #endif

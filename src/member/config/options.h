@@ -3,14 +3,14 @@
  * interprets their values.
  *
  * Names and defaults are those of workers.md § 16. Settings that the coordinator already had keep
- * their own name and also accept rollout's name: cluster.id is id, cluster.peers join-addr,
- * http.addr http.listen, cluster.election_timeout election. cluster.leader_lease does not exist,
- * because heartbeats are acknowledged after a leadership round and not by a clock. */
+ * their own name and also accept rollout's name: id (cluster.id), join-addr (cluster.peers),
+ * http.listen (http.addr), election (cluster.election_timeout). cluster.leader_lease does not
+ * exist, because heartbeats are acknowledged after a leadership round and not by a clock. */
 #ifndef MEMBER_CONFIG_OPTIONS_H
 #define MEMBER_CONFIG_OPTIONS_H
 #include "conf/option.h"
 
-/* Choices in the order of their enum (in core/, events/ or config.h). At file scope only. */
+/* Lists choices in the order of their enum (in core/, events/ or config.h). File scope only. */
 #define MEMBER_CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Options of a coordinator: keys without a section. */

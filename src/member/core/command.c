@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands as bytes.
+/* Encodes and decodes commands (docs/formats/member.md).
  *
- * A command: u8 version, i64 wall ms, then operations: u8 kind, u32 length, content. Each operation
- * contains only the fields of its kind (the table below), in the order of the bits. Bytes after the
- * known fields of a known kind are refused. docs/formats/member.md. */
+ * A command is u8 version and i64 wall time in ms, then operations of u8 kind, u32 length and
+ * content. Each operation contains only the fields of its kind (the table below), in the order of
+ * the bits. Bytes after the known fields of a known kind are refused. */
 #include "member/core/fields.h"
 #include "member/core/internal.h"
 
 enum { VERSION = 1, HEAD = 9, OP_HEAD = 5 };
 
-/* In writing order; the rules of CONFIGURE have a list of their own. */
+/* Fields of operations in encoding order. The rules of CONFIGURE have a list of their own. */
 #define OP_FIELDS(X)                                                                               \
     X(WORKER, TEXT(member_op, worker, MEMBER_ID_MAX))                                              \
     X(INCARNATION, FIELD(member_op, incarnation))                                                  \
@@ -120,7 +120,7 @@ void member_rules_write(struct encoder *out, const struct member_rules *rules)
     FIELDS_WRITE(out, rules_fields, rules);
 }
 
-/* True up to 400 days, so that sums with T do not wrap around. */
+/* True for times up to 400 days. Longer times could overflow when added to the clock T. */
 static bool is_time(uint64_t ms)
 {
     return ms <= 400ull * 86400 * 1000;
@@ -186,7 +186,7 @@ bool member_is_id(struct str id)
     return true;
 }
 
-/* Checks the bounds that the core relies on. */
+/* Checks the limits that member_apply() relies on. */
 static bool op_fits(const struct member_op *op)
 {
     bool submits = op->kind == MEMBER_OP_SUBMIT;
@@ -235,7 +235,7 @@ enum err member_batch_add(struct buf *into, const struct member_op *op)
     return ERR_OK;
 }
 
-/* Takes the next operation. False: no more, or the bytes are truncated. */
+/* Takes the next operation off `left`. Returns false at the end or if the bytes are truncated. */
 static bool next_op(struct str *left, unsigned *ret_kind, struct str *ret_content)
 {
     size_t len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The failure detector: a heap of workers by the time of their next threshold. Invariant: a worker
- * fails only after its deadline, moved by every late scan, has passed. Pure. */
+ * fails only after its deadline, which every late scan moves by the scan's delay. Pure. */
 #include "member/core/detect.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "member/core/internal.h"
 
 enum { EACH = 2 /* verdicts per worker and scan */ };
-/* a worker clock that is further ahead is not believed */
+/* a due time further in the future shows a wrong worker clock and is not used */
 #define LEAD_MAX_MS (100 * 365 * 86400000ull)
 
 struct detect {
@@ -20,7 +20,7 @@ struct detect {
     uint64_t granted_ns;
     struct heap dues; /* all watched workers, by the time of their next check */
     /* the mass-failure brake */
-    uint64_t window_ns, hold_ns; /* start of the window; end of the hold, 0: none */
+    uint64_t window_ns, hold_ns; /* start of the window; end of the hold of failures, 0: none */
     size_t window_count, window_failed;
     bool hold_reported;
 };
@@ -41,7 +41,7 @@ void detect_defaults(struct detect_options *ret_options)
     };
 }
 
-/* Returns the deviations from the mean that a normal variable exceeds with probability 10^-phi. */
+/* Returns how many standard deviations a normal variable exceeds with probability 10^-phi. */
 static double sigmas_of(double phi)
 {
     double low = -1, high = 40;
@@ -97,7 +97,7 @@ void detect_close(struct detect *d)
 
 /* -- thresholds -- */
 
-/* Returns the due time, moved by the lateness that was granted since. */
+/* Returns the worker's due time, moved by the delays of late scans since then. */
 static uint64_t due_of(const struct detect *d, const struct watched *w)
 {
     return w->due_ns + d->granted_ns;
@@ -132,7 +132,7 @@ static uint64_t next_of(const struct detect *d, const struct watched *w)
 
 /* -- the heap of checks -- */
 
-/* Thresholds are strict, so the check is one nanosecond later. */
+/* Schedules a check. Thresholds are strict, so the check is one nanosecond after `at_ns`. */
 static void detect_file(struct detect *d, struct watched *w, uint64_t at_ns)
 {
     if (heap_put(&d->dues, &w->look, at_ns + 1)) (void)member_must(NULL);
@@ -174,7 +174,7 @@ void detect_lease(struct detect *, struct watched *w, uint64_t lease_ns)
     w->lease_ns = lease_ns;
 }
 
-/* Does not move the worker in the heap: a check that is too early inserts the worker again. */
+/* Keeps the worker's position in the heap, because an early check inserts the worker again. */
 void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
 {
     if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;
@@ -194,7 +194,7 @@ enum err detect_reload(struct detect *d, const struct detect_options *options)
 
 /* -- heartbeats -- */
 
-/* Lateness after the due time, or length of the silence. */
+/* Returns the lateness after the due time or, with DETECT_SILENCE, the length of the silence. */
 static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_t now_ns)
 {
     uint64_t since = d->options.kind == DETECT_DEADLINE ? due_of(d, w) : w->last_ns + d->granted_ns;
@@ -295,7 +295,7 @@ void detect_release(struct detect *d)
 
 /* -- scans -- */
 
-/* Checks one worker. Writes up to two verdicts, and puts it back into the heap unless it failed. */
+/* Checks one worker. Writes up to two verdicts. Unless it failed, the worker rejoins the heap. */
 static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
                            struct failure_verdict *out)
 {
@@ -327,7 +327,7 @@ static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
     return count;
 }
 
-/* Moves all deadlines by this scan's lateness, because the workers are not responsible for it. */
+/* Moves all deadlines by this scan's lateness, because workers did not cause the leader's delay. */
 static void grant_lateness(struct detect *d, uint64_t now_ns)
 {
     uint64_t late_ns =

@@ -3,11 +3,11 @@
  * uses it.
  *
  * A worker states with each heartbeat when the next heartbeat is due. A worker that is late by more
- * than the clock skew budget is suspected, which moves nothing. A worker that is late by more than
- * the budget plus the failure timeout has failed. With DETECT_SILENCE a worker is suspected after a
- * part of the heartbeat timeout without heartbeat, and fails after the whole timeout. All
- * comparisons are strict. The registry decides what a failure means: dead, or left because the
- * worker was draining.
+ * than the clock skew budget is suspected, but its partitions stay. A worker that is late by more
+ * than the budget plus the failure timeout has failed. With DETECT_SILENCE a worker is suspected
+ * after a part of the heartbeat timeout without heartbeat, and fails after the whole timeout. All
+ * comparisons are strict. The registry decides whether a failed worker is dead or, because it was
+ * draining, has left.
  *
  * Three rules keep workers from failing because of the leader's own faults. A due time that cannot
  * come from a correct clock is replaced by arrival plus lease. A late scan moves every deadline by
@@ -23,23 +23,22 @@
 
 enum detect_kind { DETECT_DEADLINE, DETECT_SILENCE };
 enum detect_source {
-    DETECT_AUTO,    /* the worker's due time, unless its clock is off by more than the budget */
+    DETECT_AUTO,    /* the worker's due time, unless the clock is off by more than the budget */
     DETECT_WORKER,  /* always the worker's due time */
     DETECT_ARRIVAL, /* arrival plus lease */
 };
-struct detect_options { /* detect_defaults() fills all of it; times in nanoseconds */
+struct detect_options { /* detect_defaults() sets all fields; times are in nanoseconds */
     enum detect_kind kind;
     enum detect_source source;
     uint64_t heartbeat_interval_ns, clock_skew_budget_ns, failure_timeout_ns;
     uint64_t heartbeat_timeout_ns; /* DETECT_SILENCE: silence after which a worker fails */
     double suspect_ratio;          /* DETECT_SILENCE: share of the timeout until suspicion; 0..1 */
     uint32_t confirm_scans;        /* DETECT_SILENCE: additional scans before a worker fails */
-    /* 0..1; share of workers (at least DETECT_MASS_LEAST) that may fail in DETECT_MASS_WINDOW_NS */
+    /* Share of workers (0..1, at least DETECT_MASS_LEAST) that may fail in DETECT_MASS_WINDOW_NS */
     double max_fail_fraction;
     uint64_t mass_failure_hold_ns;
-    /* DETECT_DEADLINE: suspicion by the phi accrual of arrival times instead of a fixed threshold.
-     * Phi is the negative decimal logarithm of the probability of the silence. Failure is not
-     * affected. */
+    /* With DETECT_DEADLINE: suspects a worker by the phi accrual of arrival times, not by a fixed
+     * threshold. Phi is -log10 of the probability of the silence. Failures are not affected. */
     bool phi;
     double phi_threshold; /* above 0, at most DETECT_PHI_MAX */
     uint32_t phi_samples; /* number of samples of the mean; at least 2 */
@@ -50,28 +49,28 @@ struct detect_options { /* detect_defaults() fills all of it; times in nanosecon
 #define DETECT_SKEW_AGAIN_NS  (3600000 * DETECT_MS)
 enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* gaps, for phi */ };
 
-/* The detector's state of a worker, in the worker's row. Only detect.c uses it, except `owner`. */
+/* The detector's state of one worker. Only detect.c uses the fields, except `owner`. */
 struct watched {
     struct heap_node look; /* keyed by a time at or before the worker's next threshold */
     void *owner;
-    uint64_t lease_ns, due_ns, last_ns; /* due: minus the lateness granted by then */
+    uint64_t lease_ns, due_ns, last_ns; /* both times exclude the lateness granted by then */
     uint64_t skew_reported_ns;
-    double gap_mean, gap_variance; /* of the times between the worker's heartbeats */
+    double gap_mean, gap_variance; /* mean and variance of the times between heartbeats */
     uint32_t confirmed, gaps;
     bool watching, suspected, held, skew_reported;
 };
 
 struct detect;
 void detect_defaults(struct detect_options *ret_options);
-/* Opens a detector. ERR_INVALID: intervals of 0, fractions out of bounds. ERR_NOMEM. */
+/* Opens a detector. ERR_INVALID: an interval is 0 or a fraction is out of bounds. ERR_NOMEM. */
 enum err detect_open(const struct detect_options *options, uint64_t now_ns,
                      struct detect **ret_detect);
-/* Replaces the options. ERR_INVALID: kind or heartbeat interval differs, and the old ones stay. */
+/* Replaces the options; kind and interval must stay the same. ERR_INVALID: nothing changed. */
 enum err detect_reload(struct detect *detect, const struct detect_options *options);
 void detect_close(struct detect *detect); /* NULL is allowed; all workers are forgotten */
 
 /* Watches the worker as if it had just sent a heartbeat, and forgets its past. For a new worker or
- * incarnation, and for every worker when a leader takes over. lease 0: two intervals. */
+ * incarnation, and for every worker at a takeover. `lease_ns` 0: two heartbeat intervals. */
 void detect_watch(struct detect *detect, struct watched *w, uint64_t lease_ns, uint64_t now_ns);
 /* Stops watching the worker. Allowed for a worker that is not watched. */
 void detect_forget(struct detect *detect, struct watched *w);
@@ -88,7 +87,7 @@ struct beat_heard {
     bool recovered; /* the worker was suspected */
     bool skewed;    /* the worker's clock is off; reported once an hour */
     int64_t skew_ms;
-    uint64_t late_ns; /* lateness of the worker at this heartbeat, as a verdict counts it */
+    uint64_t late_ns; /* lateness of the worker at this heartbeat, as in a verdict */
 };
 /* Processes a heartbeat. `now_wall_ms`: leader's wall clock, only compared with the worker's. */
 struct beat_heard detect_beat(struct detect *detect, struct watched *w, const struct beat *beat,
@@ -103,11 +102,11 @@ struct failure_verdict {
 /* Returns the time between scans: half a heartbeat interval. */
 uint64_t detect_cadence_ns(const struct detect *detect);
 /* Returns every worker that crossed a threshold since the last scan, once. A failed worker is no
- * longer watched. Returns the number of verdicts; `room` is at least 2. *ret_more: `room` was too
- * small, call again with the same time. */
+ * longer watched. Returns the number of verdicts; `room` is at least 2. If *ret_more, `room` was
+ * too small: call again with the same time. */
 size_t detect_scan(struct detect *detect, uint64_t now_ns, struct failure_verdict *ret_verdicts,
                    size_t room, bool *ret_more);
-/* True if failures are held back at this time. */
+/* True if the mass-failure brake holds failures at this time. */
 bool detect_holds(const struct detect *detect, uint64_t now_ns);
 /* Lets the next scan declare the held failures, on an operator's request. */
 void detect_release(struct detect *detect);

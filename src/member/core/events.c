@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events that are not emitted yet, in an array of consecutive numbers. */
+/* Keeps the events that are not emitted yet, in an array indexed by their consecutive numbers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static size_t event_at(const struct membership *m, uint64_t number)
     return m->events_first + (size_t)(number - m->head.emitted - 1);
 }
 
-/* Makes room for every number up to the newest. */
+/* Makes room for every event number up to the newest. */
 static void events_reserve(struct membership *m)
 {
     size_t want = (size_t)(m->head.event_number - m->head.emitted);

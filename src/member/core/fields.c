@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes and decodes rows by a list of their fields. The format of the log and of snapshots: a
- * field changes only with the cluster level. Pure. */
+/* Encodes and decodes rows by a list of their fields. The encoding is part of the log and of
+ * snapshots, so a field changes only with the cluster level. Pure. */
 #include "member/core/fields.h"
 
 static_assert(sizeof(enum member_kind) == sizeof(uint32_t), "an enum is read as a number");

@@ -13,7 +13,7 @@ enum field_kind { FIELD_ENUM, FIELD_BOOL, FIELD_U8, FIELD_U32, FIELD_U64, FIELD_
 struct member_field {
     uint8_t kind;
     uint16_t at;
-    uint32_t size; /* BYTES: exact size; TEXT (a struct str, a view when read): maximum */
+    uint32_t size; /* BYTES: exact size; TEXT: maximum size (a struct str, borrowed when read) */
 };
 #define FIELD_KIND(type, member)                                                                   \
     _Generic(((struct type *)0)->member, bool                                                      \

@@ -5,11 +5,11 @@
  *   events.c     events not emitted yet      work.c      work items
  *   partitions.c owners of partitions        restore.c   reads a snapshot
  *   rows.c       writes and hashes rows      command.c   commands as bytes
- *   read.c       queries                     local.c, rounds.c  the leader's half
+ *   read.c       queries                     local.c, rounds.c  the leader's own state
  *
- * Every change of a row begins with row_edit(). It takes the row out of the state's hash, and an
- * open view that has not written the row yet copies its old content. When the command ends, all
- * edited rows are added to the hash again, so no code path can forget to. */
+ * Every change of a row begins with row_edit(), which removes the row from the state's hash. An
+ * open view that has not written the row yet copies the row's old content. When the command ends,
+ * all edited rows are added to the hash again, so no code path can forget to add them. */
 #ifndef MEMBER_CORE_INTERNAL_H
 #define MEMBER_CORE_INTERNAL_H
 #include "base/heap.h"
@@ -56,7 +56,7 @@ struct worker {
     uint64_t flips_ns;
     char *labels; /* NULL: none */
     uint32_t labels_len;
-    /* From here on: derived from other rows. */
+    /* The fields below are derived from other rows. */
     struct heap_node due;   /* when the retention of a dead worker or tombstone ends */
     struct list partitions; /* OWNED and REVOKING partitions of this incarnation */
     uint32_t partition_count, fencing_count; /* fencing: partitions of earlier incarnations */
@@ -82,7 +82,7 @@ struct partition {
     uint32_t checkpoint_len;
     uint64_t checkpoint_epoch;
     int64_t checkpoint_ms;
-    /* From here on: derived from other rows. */
+    /* The fields below are derived from other rows. */
     struct worker *target;
     struct heap_node due;
     struct list held;
@@ -119,7 +119,7 @@ struct member_head {
     struct member_rules rules;
     bool configured, led, dirty;
     uint8_t dirty_cause;
-    uint64_t dirty_ns; /* T when the eligible set first differed from the ring */
+    uint64_t dirty_ns; /* clock T when the eligible workers first differed from the ring */
     uint64_t coord_epoch, term, assignment_epoch, round;
     uint64_t advised_ms, advised_before_ms, advised_before_until_ns;
     uint64_t event_number, emitted, places;
@@ -147,12 +147,12 @@ struct membership {
     size_t assigned_count, assigned_cap;
 
     struct order workers, items, pending; /* ordered by id, by id, and by place */
-    struct map by_id; /* by_id: the same workers, for finding a heartbeat's worker */
+    struct map by_id; /* the same workers in a hash map, to find a heartbeat's worker */
     struct order_kind worker_kind, item_kind, pending_kind;
-    uint64_t order_bytes; /* memory of the orders; depends on history, so not in the quota */
+    uint64_t order_bytes; /* memory of the trees; varies with their history, so not in the quota */
     struct partition *partitions; /* total_partitions elements, once configured */
     struct heap dues, ends;       /* deadlines of partitions; retention ends of workers */
-    struct event_row **events;    /* numbers `emitted` + 1 to event_number, without a gap */
+    struct event_row **events;    /* events `emitted` + 1 to event_number, without a gap */
     size_t events_first, events_cap;
     struct list busy, ring_changed;
     struct ring *ring;
@@ -165,19 +165,19 @@ struct membership {
     struct list touched;
 };
 
-/* -- allocations that apply cannot continue without -- */
+/* -- allocations: apply ends the process if one fails -- */
 void *member_must(void *memory);
-/* Replaces a text that a row owns (NULL: none) with a copy of `text`, and counts its bytes. */
+/* Replaces a text that a row owns, or NULL, with a copy of `text`, and counts the bytes. */
 void member_text(struct membership *m, char **held, uint32_t *held_len, struct str text);
-/* Removes everything due by now from the heap and sorts it with `compare`, which gets pointers to
- * heap nodes. The order depends on the rows, not the heap's history. The caller frees the list. */
+/* Removes the due nodes from the heap and sorts them with `compare`, which gets pointers to nodes.
+ * The order then depends on the rows, not the heap's history. The caller frees *ret_due. */
 size_t member_take_due(struct membership *m, struct heap *heap,
                        int (*compare)(const void *a, const void *b), struct heap_node ***ret_due);
 
 /* -- command.c -- */
 bool member_is_id(struct str id);
 void member_rules_write(struct encoder *out, const struct member_rules *rules);
-/* Reads the rules. False: a rule is out of bounds. */
+/* Reads the rules. Returns false if a rule is out of bounds. */
 bool member_rules_read(struct decoder *in, struct member_rules *ret_rules);
 
 /* -- rows.c -- */
@@ -187,10 +187,10 @@ void row_gone(struct membership *m, struct member_row *row);
 void rows_settle(struct membership *m); /* called at the end of a command */
 /* Writes a snapshot record. */
 void row_record(const struct section_row *section, struct encoder *out);
-/* the records in snapshot order; the record of each row kind */
+/* record types in snapshot order; record type of each row kind */
 extern const char member_records[], member_kinds[];
 bool member_head_read(struct decoder *in, struct member_head *ret_head);
-/* Reads the fields after the id; returns the labels. */
+/* Reads the worker's fields after its id. Returns the labels. */
 struct str worker_read(struct decoder *in, struct worker *worker);
 void partition_read(struct decoder *in, struct partition *partition, struct str *ret_owner,
                     struct str *ret_reference);
@@ -226,7 +226,7 @@ static inline bool instance_same(const struct member_instance *a, const struct m
 }
 
 /* -- events.c -- */
-/* Stores the event at the place of its number. False: the number does not fit. */
+/* Stores the event by its number. Returns false if the number is out of range. */
 bool member_event_put(struct membership *m, const struct member_event *event);
 void member_events_drop(struct membership *m, uint64_t through);
 
@@ -263,13 +263,13 @@ void eligibility_changed(struct membership *m, struct worker *worker, struct eli
 member_op_fn partitions_configure, partition_ack, partition_checkpoint;
 enum err partitions_make(struct membership *m, uint32_t total);
 void partitions_free(struct membership *m);
-/* Takes all partitions from the worker's incarnation: free at once, or after `fence_ns`. */
+/* Takes all partitions from the incarnation; they are free after `fence_ns`, or at once if 0. */
 void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns);
 void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* rebuilds the ring from the eligible workers */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
 void partitions_settle(struct membership *m); /* moves every partition that may move */
-/* Returns when the rebalance window closes; UINT64_MAX: none is open. */
+/* Returns when the rebalance window closes, or UINT64_MAX if no window is open. */
 uint64_t partitions_window_ns(const struct membership *m);
 void partition_hold(struct partition *partition); /* adds the partition to its owner's list */
 void partition_due(struct membership *m, struct partition *partition);

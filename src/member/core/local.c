@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's half: watches each worker, processes its heartbeats, and turns verdicts of the
- * detector into operations. Pure; runs on the loop's thread of a leader. */
+/* The leader's own state: watches each worker, processes its heartbeats, and turns verdicts of the
+ * failure detector into operations. Pure; runs on the loop's thread of a leader. */
 #include "member/core/local.h"
 
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 #define AGAIN_NS (1000 * MEMBER_NS_PER_MS)
 enum {
     BATCH_OPS = 4096,    /* operations per scan */
-    SUSPECTS_MAX = 2048, /* suspects named in a batch; with more no partition moves at all */
+    SUSPECTS_MAX = 2048, /* suspects named in a batch; if there are more, no partition moves */
     VERDICTS = 256,      /* taken from the detector in one call */
     LOAD_SECONDS = 60,   /* period in which the mean load is computed */
-    EVENTS_MAX = 100000, /* leader-only events not read yet; then the oldest are dropped */
+    EVENTS_MAX = 100000, /* unread leader-only events; above this the oldest are dropped */
 };
 
 void member_local_defaults(struct member_local_options *ret_options)
@@ -85,7 +85,7 @@ bool member_local_next_event(struct member_local *local, struct member_event *re
 }
 
 /* -- intervals, leases and fences -- */
-/* Returns the longest interval workers may be using: the last advised one or the one before. */
+/* Returns the longest interval a worker may use: the last or the previous advised interval. */
 static uint64_t advised_ns(const struct member_local *local)
 {
     const struct member_head *head = &local->m->head;
@@ -104,7 +104,7 @@ static uint64_t local_lease_of(const struct member_local *local, const struct wo
                    2 * local->options.detect.heartbeat_interval_ns);
 }
 
-/* Returns how long the worker may run if its last heartbeat is acked; 0: it has fenced itself. */
+/* Returns how long the worker may still run after its last heartbeat; 0: it has fenced itself. */
 static uint64_t fence_left(const struct member_local *local, const struct local_worker *l,
                            uint64_t now_ns)
 {
@@ -136,7 +136,7 @@ void local_forget(struct local_worker *l)
     free(l);
 }
 
-/* Starts a new record, because the record of an earlier incarnation does not apply. */
+/* Creates new state for the worker, because that of an earlier incarnation does not apply. */
 static struct local_worker *watch(struct member_local *local, struct worker *worker,
                                   uint64_t now_ns)
 {
@@ -335,8 +335,8 @@ static void take_load(struct member_local *local, struct local_worker *l,
     l->has_load = true;
 }
 
-/* Records a heartbeat. A worker may or may not have received a longer interval yet; its due time
- * shows which interval it uses. */
+/* Records a heartbeat. A worker that was sent a longer interval may not have received it yet. The
+ * worker's due time shows which interval it uses. */
 static void hear(struct member_local *local, struct local_worker *l, const struct member_beat *beat,
                  uint64_t now_ns, int64_t wall_ms, struct member_heard *heard)
 {
@@ -401,7 +401,7 @@ static enum member_beat_verdict of_stranger(const struct member_local *local,
 
 enum process { THIS_PROCESS, NEW_PROCESS, OLD_PROCESS };
 
-/* Compares instances if both sides have one. Without one, a worker that restarts sends INIT. */
+/* Compares instances if the heartbeat and the worker have one. Otherwise INIT shows a restart. */
 static enum process process_of(const struct local_worker *l, const struct member_beat *beat)
 {
     const struct worker *worker = l->worker;
@@ -418,8 +418,8 @@ static enum process process_of(const struct local_worker *l, const struct member
 }
 
 /* True if the process that has this id may be alive. A second process must not take over the id,
- * because the two would evict each other for as long as both run. A worker whose restart is already
- * proposed was silent, so its id is free. */
+ * because the two processes would evict each other as long as both run. A worker whose restart is
+ * already proposed was silent, so its id is free. */
 static bool in_use(struct member_local *local, const struct local_worker *l, uint64_t now_ns,
                    struct member_in_use *ret_in_use)
 {
@@ -524,7 +524,7 @@ bool member_local_register(struct member_local *local, struct member_op *op, uin
         return true;
     if (in_use(local, l, now_ns, ret_in_use)) return false;
     op->fence_ns = fence_left(local, l, now_ns);
-    /* the end that is already proposed comes first */
+    /* another end of the incarnation is already proposed */
     if (l->sentence && l->sentence != SENTENCE_RESTART) return true;
     l->next_instance = op->instance;
     sentence(local, l, SENTENCE_RESTART, now_ns);
@@ -601,8 +601,8 @@ static struct member_op sentence_op(const struct member_local *local, const stru
     op = of_worker(MEMBER_OP_DEAD, l->worker);
     op.cause = MEMBER_FAILED;
     op.due_ms = l->sentence_due_ms;
-    /* 0 if the deadline is after the end of the fence. With DETECT_WORKER or a short silence some
-     * time remains. */
+    /* The remaining fence time is 0 if the deadline is after the fence. With DETECT_WORKER or a
+     * short silence, some time remains. */
     op.fence_ns = fence_left(local, l, now_ns);
     return op;
 }
@@ -653,7 +653,7 @@ static void propose_sentences(struct member_local *local, uint64_t now_ns, struc
         struct member_op op;
 
         if (l->sentence_ns && now_ns - l->sentence_ns < AGAIN_NS) continue;
-        /* The worker holds a partition after all, so silence decides as for any worker. */
+        /* The worker now holds a partition, so its silence means death, as for any worker. */
         if (l->sentence == SENTENCE_LEFT && l->worker->partition_count)
             l->sentence = SENTENCE_DEAD, l->sentence_due_ms = l->due_ms;
         op = sentence_op(local, l, now_ns);
@@ -674,7 +674,7 @@ static void propose_ready(struct member_local *local, struct batch *batch)
 }
 
 /* Advises an interval that keeps the heartbeats per second within the budget. The interval is
- * lowered only when a much shorter one would do. */
+ * lowered only when a much shorter interval suffices. */
 static void propose_advice(const struct member_local *local, struct batch *batch)
 {
     uint64_t most = local->options.detect.heartbeat_interval_ns / MEMBER_NS_PER_MS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's own half of membership: heartbeats, phases, loads, suspicion, checkpoint rounds.
- * Nothing here is replicated. It is opened when a replica becomes leader and closed when the
- * replica loses the leadership. Pure: the times come with each call, `now_ns` of a monotonic clock
- * and `wall_ms` of the wall clock.
+/* The leader's own, unreplicated state of membership: heartbeats, phases, loads, suspicion and
+ * checkpoint rounds. The state is opened when a replica becomes leader and closed when the replica
+ * loses the leadership. Pure: each call gets its times, `now_ns` of a monotonic clock and `wall_ms`
+ * of the wall clock.
  *
  * This module decides and does not act: it appends operations to a batch, and the service proposes
  * the batch. While a proposal about a worker is not applied, no heartbeat of that worker may be
@@ -33,8 +33,8 @@ struct member_local_options { /* member_local_defaults() fills all of it */
 void member_local_defaults(struct member_local_options *ret_options);
 
 struct member_local;
-/* Opens the leader's half, one at a time. The membership must outlive it. After a restore has
- * replaced the membership, close and open again. ERR_INVALID: options; ERR_NOMEM. */
+/* Opens the leader's state, once at a time. `membership` must outlive the state. After a restore
+ * has replaced the membership, close and open again. ERR_INVALID (options), ERR_NOMEM. */
 enum err member_local_open(struct membership *membership,
                            const struct member_local_options *options, uint64_t now_ns,
                            struct member_local **ret_local);
@@ -54,7 +54,7 @@ struct member_beat {
     enum member_phase phase;
     struct beat due;
     struct member_instance instance; /* zero: not sent */
-    uint64_t incarnation; /* the incarnation that the worker believes it has; 0: not sent */
+    uint64_t incarnation; /* the worker's incarnation as the worker knows it; 0: not sent */
     bool has_load;
     double load; /* ignored and counted if not in 0..1 */
 };
@@ -67,9 +67,9 @@ enum member_beat_verdict {
     MEMBER_BEAT_UNKNOWN, /* answer NOT_FOUND */
     MEMBER_BEAT_IN_USE,  /* answer ALREADY_EXISTS: another process has this id, see `in_use` */
 };
-/* Another process (instance) has the worker id and may be alive: its last heartbeat is younger than
- * its lease or two intervals, or this leader is too new to know. Only processes that send an
- * instance are compared. */
+/* Another process (instance) has the worker id and may be alive, because its last heartbeat is
+ * younger than its lease or two intervals, or because this leader is too new to know. Only
+ * processes that send an instance are compared. */
 struct member_in_use {
     /* this leader heard from the other process; false: `silent_ms` counts from the takeover */
     bool heard;
@@ -85,7 +85,7 @@ struct member_heard {
     bool recovered;
     struct member_in_use in_use; /* set with MEMBER_BEAT_IN_USE */
 };
-/* Decides about a heartbeat. *ret_op contains views of the heartbeat's texts. */
+/* Decides what to do with a heartbeat. *ret_op points into the heartbeat's texts. */
 struct member_heard member_local_beat(struct member_local *local, const struct member_beat *beat,
                                       uint64_t now_ns, int64_t wall_ms, struct member_op *ret_op);
 /* Counts as a heartbeat of the worker. Call this when the operation of a heartbeat or register call
@@ -93,12 +93,12 @@ struct member_heard member_local_beat(struct member_local *local, const struct m
 void member_local_admitted(struct member_local *local, struct str worker, enum member_phase phase,
                            uint64_t now_ns);
 /* Completes the operation of a register call (worker, instance, lease, labels, weight, capable)
- * with the current incarnation and the time that the old incarnation may continue. False: another
- * process uses the id; do not propose the operation. */
+ * with the current incarnation and the time that the old incarnation may continue. Returns false if
+ * another process uses the id; the operation must then not be proposed. */
 bool member_local_register(struct member_local *local, struct member_op *op, uint64_t now_ns,
                            struct member_in_use *ret_in_use);
 /* Builds the operation that evicts a worker. From now on no heartbeat of the worker is
- * acknowledged. False: the worker is unknown, dead or gone. */
+ * acknowledged. Returns false if the worker is unknown, dead or gone. */
 bool member_local_evict(struct member_local *local, struct str worker, uint64_t now_ns,
                         struct member_op *ret_op);
 
@@ -107,10 +107,10 @@ bool member_local_evict(struct member_local *local, struct str worker, uint64_t 
 bool member_local_judged(const struct member_local *local, struct str worker);
 
 /* -- proposals -- */
-/* Adds the suspected workers to a batch. Every batch of a leader must begin with them. */
+/* Adds the suspected workers to a batch. Every batch of a leader must begin with this list. */
 enum err member_local_context(struct member_local *local, struct buf *batch);
-/* Appends operations that follow from time and heartbeats. `clock_ns`: T of an entry proposed now.
- * *ret_ops: their number. *ret_more: batch full, propose it and call again. ERR_NOMEM. */
+/* Appends operations that time and heartbeats require; *ret_ops is their number. `clock_ns` is T of
+ * an entry proposed now. *ret_more: propose the full batch and call again. ERR_NOMEM. */
 enum err member_local_scan(struct member_local *local, uint64_t now_ns, uint64_t clock_ns,
                            int64_t wall_ms, struct buf *batch, size_t *ret_ops, bool *ret_more);
 uint64_t member_local_cadence_ns(const struct member_local *local);
@@ -127,33 +127,33 @@ enum member_status member_local_checkpoint(struct member_local *local, struct st
                                            uint64_t incarnation, uint32_t partition,
                                            uint64_t grant_epoch, struct str reference,
                                            int64_t wall_ms);
-/* The worker completed the whole `round`, or reported that it failed. */
+/* Records that the worker completed the whole `round`, or that the worker failed to. */
 enum member_status member_local_checkpoint_done(struct member_local *local, struct str worker,
                                                 uint64_t incarnation, uint64_t round, bool failed,
                                                 uint64_t now_ns);
 /* Begins an additional checkpoint round at the next scan. */
 void member_local_checkpoint_now(struct member_local *local);
-/* Returns the next worker that the newest round must ask, each once; the service sends the request.
- * False: no more. */
+/* Returns the next worker to ask in the newest round. Each worker is returned once, and the service
+ * sends the request. Returns false when no worker is left. */
 bool member_local_next_ask(struct member_local *local, struct str *ret_worker, uint64_t *ret_round);
 
 /* -- changed workers and events -- */
-/* Returns the next worker whose grants or revocations changed since the last call, for its
- * watchers. False: no more. The text is valid until the next call for the membership. */
+/* Finds the next worker whose grants or revocations changed since the last call; false at the end.
+ * *ret_worker is valid until the next call for the membership. */
 bool member_local_next_changed(struct member_local *local, struct str *ret_worker);
-/* Returns the assignment_version of struct member_heard; 0: the worker is not watched. */
+/* Returns the assignment_version of struct member_heard, or 0 if the worker is not watched. */
 uint64_t member_local_version(const struct member_local *local, struct str worker);
 bool member_local_next_event(struct member_local *local, struct member_event *ret_event);
 
 /* -- queries -- */
 struct member_heartbeat {
-    bool suspected, held; /* held: the mass-failure brake holds the failure back */
+    bool suspected, held; /* held: the mass-failure brake delays the failure */
     enum member_phase phase;
     bool has_load;
     double load, load_mean;      /* load_mean: over the last 60 s */
     int64_t received_ms, due_ms; /* wall time of the last heartbeat; 0: none since the takeover */
 };
-/* Describes a worker's last heartbeat. False: the worker is not watched (dead, gone or unknown). */
+/* Describes a worker's last heartbeat. Returns false if the worker is dead, gone or unknown. */
 bool member_local_heartbeat(const struct member_local *local, struct str worker,
                             struct member_heartbeat *ret_heartbeat);
 struct member_local_counts {

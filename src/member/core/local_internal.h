@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals of the leader's half. local.c has heartbeats and verdicts, rounds.c checkpoints. */
+/* Internals of the leader's state. local.c has heartbeats and verdicts, rounds.c checkpoints. */
 #ifndef MEMBER_CORE_LOCAL_INTERNAL_H
 #define MEMBER_CORE_LOCAL_INTERNAL_H
 #include "member/core/internal.h"
@@ -17,11 +17,11 @@ struct local_worker {
     bool has_load, heard;
     bool admitted; /* this leader admitted or registered the worker */
     double load, load_mean;
-    uint64_t load_ns, heard_ns; /* heard_ns: the last heartbeat that may be acknowledged */
+    uint64_t load_ns, heard_ns; /* heard_ns: time of the last heartbeat that may be acknowledged */
     int64_t received_ms, due_ms;
     struct list suspected, changed, ready; /* ready: has an operation to propose */
-    /* The end of the incarnation is proposed and not applied yet; until then no heartbeat of the
-     * worker is acknowledged. */
+    /* The end of the incarnation is proposed but not applied yet. Until it is applied, no heartbeat
+     * of the worker is acknowledged. */
     struct list sentenced;
     enum sentence sentence;
     uint64_t sentence_ns;

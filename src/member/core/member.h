@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The replicated half of worker membership: workers and their incarnations, partition owners, the
- * work queue. The leader's unreplicated half is local.h.
+/* The replicated part of worker membership: workers and their incarnations, partition owners, the
+ * work queue. The leader's unreplicated state is in local.h.
  *
  * Every change is an entry of the log. An entry is a command of one or more operations, which are
  * applied in order and atomically. Decisions are replicated, observations are not: only the leader
@@ -27,8 +27,8 @@
  *
  * A refused operation has a result and changes nothing; it is not an error. An operation may arrive
  * twice, after a retry or from two leaders. Each operation names its incarnation and does nothing
- * if that incarnation is over. One owner, one thread. Texts in operations are copied; texts in
- * views are borrowed until the next call that changes anything. */
+ * if that incarnation is over. A membership is used on one thread. Texts in operations are copied;
+ * texts in results are borrowed until the next call that changes anything. */
 #ifndef MEMBER_CORE_MEMBER_H
 #define MEMBER_CORE_MEMBER_H
 #include "base/arena.h"
@@ -66,10 +66,10 @@ enum member_placement { MEMBER_RING, MEMBER_RING_BOUNDED, MEMBER_RENDEZVOUS };
 struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t total_partitions, virtual_nodes;
     enum member_placement placement;
-    uint32_t epsilon_ppm;    /* RING_BOUNDED: excess over the mean load; 250,000 is a quarter */
-    uint32_t move_limit_ppm; /* share of partitions in revocation at once; at least one */
+    uint32_t epsilon_ppm;    /* RING_BOUNDED: allowed excess over the mean load, in millionths */
+    uint32_t move_limit_ppm; /* limit of partitions in revocation, in millionths; at least 1 */
     bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
-    /* also grant to workers that never registered, which may not fence */
+    /* also grants to workers that never registered; such workers may not fence themselves */
     bool grant_to_legacy;
     bool evict_on_revoke_timeout;
     bool failure_per_worker; /* report one failure per worker; false: one per incarnation */
@@ -91,39 +91,39 @@ enum member_kind {
     /* Until the end of this command `worker` counts as suspected: the worker receives no partition
      * and loses none. With `all` every worker counts as suspected, so no partition moves. */
     MEMBER_OP_SUSPECT,
-    /* By register call or by heartbeat (`by_beat`). `instance` may be zero. `expect`: the
-     * incarnation for which `fence_ns` was computed (0: none); only that incarnation is replaced.
-     * `restart`: a heartbeat without instance that shows a restart. `fence_ns`: how long from now
-     * the old incarnation may still believe that it owns its partitions. lease, labels, weight,
-     * capable: from a register call. */
+    /* Registers a worker, by a register call or by a heartbeat (`by_beat`). `instance` may be zero.
+     * `expect` is the incarnation for which `fence_ns` was computed (0: none); only that
+     * incarnation is replaced. `restart`: a heartbeat without instance shows a restart. `fence_ns`:
+     * how long the old incarnation may still believe that it owns its partitions. Only a register
+     * call sets lease, labels, weight and capable. */
     MEMBER_OP_REGISTER,
     MEMBER_OP_READY, /* the worker reported READY and may own partitions */
     MEMBER_OP_DRAIN, /* drain on or off (`flag`) */
-    /* `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns`. `fence_ns` is 0 if the deadline
-     * itself proves that the worker has fenced. */
+    /* Declares a worker dead: `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns`. `fence_ns`
+     * is 0 if the deadline proves that the worker has fenced itself. */
     MEMBER_OP_DEAD,
     MEMBER_OP_LEAVE, /* the worker stopped; with `flag`: only if the worker holds no partition */
-    /* The worker released `partition`. `epoch`: of its grant; `text`: checkpoint reference. */
+    /* The worker released `partition`. `epoch` is of its grant, `text` a checkpoint reference. */
     MEMBER_OP_ACK_REVOKE,
     /* The worker wrote a checkpoint and keeps the partition. Fields of ACK_REVOKE and `wall_ms`. */
     MEMBER_OP_CHECKPOINT,
     MEMBER_OP_ROUND,   /* starts checkpoint round `number` */
     MEMBER_OP_EMITTED, /* events up to `number` have been written */
-    /* `number` in ms: the heartbeat interval sent to workers. The previous interval stays in force
-     * until no worker can still be using the previous interval. */
+    /* Sets the heartbeat interval that workers are sent to `number` ms. The previous interval stays
+     * in force until no worker can still use it. */
     MEMBER_OP_ADVISE,
     MEMBER_OP_ENQUEUE, /* `item`, `bytes` */
-    /* `worker`, `incarnation`; `number` items, `limit` bytes (0: no limit) */
+    /* Assigns `number` items of at most `limit` bytes (0: no limit) to `worker`, `incarnation`. */
     MEMBER_OP_PULL,
     MEMBER_OP_WORK_START, /* the owner of `item` started it, so it cannot be stolen */
-    /* `item`; `bytes`: its result. With `flag` the item failed, and `text` is the reason. */
+    /* Ends `item` with the result `bytes`. With `flag` the item failed for the reason `text`. */
     MEMBER_OP_SUBMIT,
     MEMBER_OP_RELEASE, /* returns `item` to the queue */
     MEMBER_OP_STEAL,   /* `worker` is idle and takes items of another worker */
     MEMBER_OP_LAST = MEMBER_OP_STEAL
 };
 enum member_cause { MEMBER_FAILED, MEMBER_EVICTED, MEMBER_CONFLICT };
-struct member_op { /* each kind above lists the fields it uses; texts are views */
+struct member_op { /* each kind above lists the fields that it uses; texts are borrowed */
     enum member_kind kind;
     struct str worker;
     uint64_t incarnation;
@@ -184,24 +184,24 @@ struct member_command {
     const struct member_op *ops;
     size_t op_count;
 };
-/* Commands as bytes. Begin a batch, add operations; the buffer is then the command. ERR_FULL (the
- * buffer's ceiling or MEMBER_OPS_MAX) and ERR_NOMEM: nothing was added. */
+/* Encodes a command: begin a batch, add operations; the buffer is then the command. After ERR_FULL
+ * (limit of the buffer, or MEMBER_OPS_MAX) or ERR_NOMEM nothing was added. */
 enum err member_batch_begin(struct buf *into, int64_t wall_ms);
 enum err member_batch_add(struct buf *into, const struct member_op *op);
 size_t member_batch_ops(struct str batch);
-/* Decodes a command, whose views are valid as long as `bytes` and `arena`. ERR_PARSE, ERR_INVALID
- * (a limit), ERR_NOMEM, with a note; ERR_VERSION: a kind that this program does not know. */
+/* Decodes a command, whose texts are valid as long as `bytes` and `arena`. Returns ERR_PARSE,
+ * ERR_NOMEM, or ERR_INVALID for a limit, with a note. ERR_VERSION means an unknown kind. */
 enum err member_command_read(struct str bytes, struct arena *arena,
                              struct member_command *ret_command, struct note *note);
 
 /* -- open, apply, close -- */
 struct membership *member_open(const struct member_options *options); /* NULL: out of memory */
 void member_close(struct membership *membership);                     /* NULL is allowed */
-/* Applies a command. `clock_ns` never goes back, `index` grows. `results` has room for op_count. */
+/* Applies a command. `clock_ns` never decreases, `index` grows. `results` has op_count elements. */
 void member_apply(struct membership *membership, uint64_t index, uint64_t clock_ns,
                   const struct member_command *command, struct member_result *results);
-/* Item `number` of the items that PULL and STEAL operations of the last command assigned, in
- * operation order. False: there are no more. */
+/* Finds item `number` of the items that PULL and STEAL operations of the last command assigned, in
+ * operation order. Returns false if there are fewer items. */
 struct member_item;
 bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
                      struct member_item *ret_item);
@@ -212,7 +212,7 @@ bool member_assigned(const struct membership *membership, size_t number, size_t 
  * only after its fence is over. */
 void member_recover(struct membership *membership, uint64_t index, uint64_t clock_ns,
                     uint64_t floor, const struct member_instance *instance);
-/* Returns T of the next thing that is due; UINT64_MAX: nothing is due. */
+/* Returns the clock T at which something is due next, or UINT64_MAX if nothing is due. */
 uint64_t member_next_due(const struct membership *membership);
 uint64_t member_clock_ns(const struct membership *membership);
 uint64_t member_hash(const struct membership *membership);
@@ -235,7 +235,7 @@ enum member_topic {
     MEMBER_EV_WORK_COMPLETED,
     MEMBER_EV_WORK_FAILED,
     MEMBER_EV_WORK_STOLEN,
-    /* These exist only on the leader (local.h) and are never replicated. */
+    /* The topics below exist only on the leader (local.h) and are never replicated. */
     MEMBER_EV_SUSPECTED,
     MEMBER_EV_RECOVERED,
     MEMBER_EV_CLOCK_SKEW,
@@ -252,21 +252,21 @@ struct member_event {
     int64_t wall_ms;   /* time of the command that caused the event */
     struct str worker; /* id of the worker or leader; empty: none */
     uint64_t incarnation;
-    /* REGISTERED: "dead" when a dead worker is admitted again; FAILED: "evicted",
-     * "identity_conflict" or ""; ASSIGNMENT_CHANGED: cause; WORK_FAILED: reason */
+    /* By topic. REGISTERED: "dead" when a dead worker is admitted again. FAILED: "evicted",
+     * "identity_conflict" or "". ASSIGNMENT_CHANGED: cause. WORK_FAILED: reason. */
     struct str text;
     int64_t due_ms; /* FAILED: due time; SUSPECTED, RECOVERED: lateness; CLOCK_SKEW: skew */
     uint64_t epoch; /* epoch of the assignment, the grant or the coordinator */
     uint32_t partition;
-    /* ASSIGNMENT_CHANGED: moved partitions; CHECKPOINT_*: round; MASS_FAILURE_HOLD: workers that
-     * would fail */
+    /* By topic. ASSIGNMENT_CHANGED: moved partitions. CHECKPOINT_*: round. MASS_FAILURE_HOLD:
+     * workers that would fail. */
     uint64_t count;
-    /* REVOKE_TIMEOUT, CHECKPOINT_TIMEOUT: ms waited; TRIGGERED: workers asked;
-     * MASS_FAILURE_HOLD: active workers */
+    /* By topic. REVOKE_TIMEOUT, CHECKPOINT_TIMEOUT: ms waited. CHECKPOINT_TRIGGERED: workers asked.
+     * MASS_FAILURE_HOLD: active workers. */
     uint64_t extra;
     struct member_digest item;
 };
-/* Returns the first event with a number above *number, and moves *number to it. False: no event. */
+/* Finds the first event with a number above *number, and sets *number. Returns false if none. */
 bool member_next_event(const struct membership *membership, uint64_t *number,
                        struct member_event *ret_event);
 uint64_t member_emitted(const struct membership *membership);
@@ -293,8 +293,8 @@ struct member_worker {
 };
 bool member_find_worker(const struct membership *membership, struct str id,
                         struct member_worker *ret_worker);
-/* Returns the first worker after `after` in the order of ids, including tombstones; with an empty
- * `after` the first of all. */
+/* Returns the first worker after `after` in the order of ids, including tombstones. An empty
+ * `after` returns the first worker of all. */
 bool member_next_worker(const struct membership *membership, struct str after,
                         struct member_worker *ret_worker);
 
@@ -306,7 +306,7 @@ struct member_partition {
     uint64_t owner_incarnation;
     uint64_t grant_epoch; /* the fencing token of the last grant */
     struct str target;    /* the next owner; empty: none */
-    uint64_t deadline_ns; /* T. REVOKING, FENCING: deadline; FREE: when the partition became free */
+    uint64_t deadline_ns; /* clock T: deadline of REVOKING and FENCING, or start of FREE */
     struct str checkpoint;
     uint64_t checkpoint_epoch; /* grant under which the checkpoint was written */
     int64_t checkpoint_ms;
@@ -338,7 +338,7 @@ struct member_item {
 };
 bool member_find_item(const struct membership *membership, const struct member_digest *id,
                       struct member_item *ret_item);
-/* Returns the first item after `after` in the order of ids; NULL: the first of all. */
+/* Returns the first item after `after` in the order of ids. `after` NULL: the first of all. */
 bool member_next_item(const struct membership *membership, const struct member_digest *after,
                       struct member_item *ret_item);
 
@@ -359,13 +359,13 @@ const struct member_rules *member_rules(const struct membership *membership);
 uint64_t member_rules_fingerprint(const struct member_rules *rules);
 
 /* -- snapshots: a view of one moment (section/section.h), and restoring it -- */
-/* Returns a struct section_view, for section_view_next() and section_view_close(). ERR_FULL: a view
- * is already open. ERR_NOMEM. */
+/* Returns a struct section_view, for section_view_next() and section_view_close(). Fails with
+ * ERR_FULL if a view is already open, or with ERR_NOMEM. */
 enum err member_view_open(struct membership *membership, void **ret_view);
 struct member_restore;
 struct member_restore *member_restore_open(const struct member_options *options);
-/* Takes the bytes in portions of any size; no bytes at all restore an empty membership.
- * ERR_CORRUPT, ERR_VERSION with a note that contains the offset of the wrong byte. */
+/* Restores from bytes in portions of any size; no bytes at all give an empty membership.
+ * ERR_CORRUPT and ERR_VERSION have a note with the offset of the wrong byte. */
 enum err member_restore_feed(struct member_restore *restore, struct str bytes, struct note *note);
 enum err member_restore_done(struct member_restore *restore, struct membership **ret_membership,
                              struct note *note);

@@ -125,7 +125,7 @@ struct member_result partitions_configure(struct membership *m, const struct mem
     }
     look_again(m, ring, who);
     if ((ring || who) && anybody) mark_dirty(m, RING_CONFIG);
-    /* Place at once: until then no replicated state records what the old ring wanted. */
+    /* Places partitions at once, because no replicated state keeps the old ring's targets. */
     if (ring) m->place_now = true;
     return answer(MEMBER_S_DONE, NULL);
 }
@@ -191,7 +191,7 @@ void partitions_place(struct membership *m)
     uint32_t moved;
 
     m->head.dirty = false;
-    if (!m->partitions) return; /* nothing is placed before the first rules */
+    if (!m->partitions) return; /* no partition is placed before the first CONFIGURE */
     while ((node = list_pop(&m->ring_changed)) != NULL) {
         struct worker *worker = CONTAINER_OF(node, struct worker, ring_changed);
         bool is = worker_eligible(m, worker);
@@ -284,7 +284,7 @@ static void partitions_notify(struct membership *m, const struct partition *p,
     member_event_add(m, &event);
 }
 
-/* Grants a partition. Every grant increases the token, also a grant to the same owner. */
+/* Grants a partition. Every grant increases the token, even a grant to the same owner. */
 static void grant(struct membership *m, struct partition *p, struct worker *worker)
 {
     row_edit(m, &p->row);
@@ -331,7 +331,7 @@ static bool may_receive(const struct membership *m, const struct worker *worker)
     return worker_eligible(m, worker) && !is_suspected(m, worker);
 }
 
-/* Makes one step of one partition. True: it is in its final place, or must wait for a worker. */
+/* Moves a partition by one step. Returns true if the move is complete or waits for a worker. */
 static bool partitions_step(struct membership *m, struct partition *p)
 {
     const struct member_rules *rules = &m->head.rules;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rebuilds a membership from the bytes of a view (rows.c), in portions of any size. Every number is
- * checked against the rows it refers to, so bytes from outside cannot build a state that no command
+ * checked against the rows that it refers to. So foreign bytes cannot build a state that no command
  * could have built. */
 #include <stdlib.h>
 #include <string.h>
@@ -173,7 +173,7 @@ static enum err take_record(void *restore, char kind, struct decoder *in)
     case RECORD_PARTITION: return partition(restore, in);
     case RECORD_ITEM: return item(restore, in);
     case RECORD_EVENT: return event(restore, in);
-    case RECORD_HASH: break; /* the record is handled by the reader */
+    case RECORD_HASH: break; /* the snapshot reader handles this record */
     }
     return ERR_CORRUPT;
 }

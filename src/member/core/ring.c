@@ -200,7 +200,7 @@ static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
     return spots;
 }
 
-/* Updates the points in one pass: drops those of removed workers, merges those of added workers. */
+/* Updates the points in one pass: drops points of removed workers, merges points of added ones. */
 static enum err build(struct ring *ring)
 {
     size_t fresh_count, at = 0, fresh = 0, count = 0;
@@ -256,7 +256,7 @@ static enum err hash_partitions(struct ring *ring, uint32_t count)
     return ERR_OK;
 }
 
-/* Returns the first point at or after the hash; after the last point the first. */
+/* Returns the first point at or after the hash, or the first point of all if none follows. */
 static size_t first_at(const struct ring *ring, uint64_t hash)
 {
     size_t low = 0, high = ring->spot_count;
@@ -271,8 +271,8 @@ static size_t first_at(const struct ring *ring, uint64_t hash)
     return low == ring->spot_count ? 0 : low;
 }
 
-/* Assigns partitions in ascending number, each to the first worker that is not full. There is
- * always such a worker, because together they have room for every partition. */
+/* Assigns partitions in ascending number, each to the first worker that is not full. Such a worker
+ * always exists, because all workers together have room for every partition. */
 static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     uint32_t *room = calloc(ring->count, sizeof *room);
@@ -297,7 +297,7 @@ static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint
     return ERR_OK;
 }
 
-/* Chooses the worker with the greatest hash of the pair; of equal hashes the first id. */
+/* Gives a partition to the worker with the greatest hash of the pair; ties go to the first id. */
 static void place_rendezvous(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     for (uint32_t p = 0; p < partitions; p++) {

@@ -24,7 +24,7 @@ enum {
 };
 #define RING_NOBODY UINT32_MAX
 
-/* Computes 64-bit FNV-1a with a final mix; without it, similar keys would all go to one worker. */
+/* Computes 64-bit FNV-1a and a final mix. Without the mix, similar keys would go to one worker. */
 uint64_t ring_hash(struct str key);
 
 struct ring;
@@ -37,12 +37,12 @@ struct ring_options {
 enum err ring_open(const struct ring_options *options, struct ring **ret_ring);
 void ring_close(struct ring *ring); /* NULL is allowed */
 
-/* Copies the id. ERR_EXISTS: the worker is already on the ring, nothing changed. ERR_INVALID:
- * empty, longer than 128 bytes, or with bytes outside of 0x21..0x7E. ERR_FULL, ERR_NOMEM. */
+/* Adds a worker and copies its id. ERR_EXISTS: already on the ring. ERR_INVALID: the id is empty,
+ * longer than 128 bytes or has bytes outside 0x21..0x7E. ERR_FULL, ERR_NOMEM. */
 enum err ring_add(struct ring *ring, struct str worker);
 bool ring_remove(struct ring *ring, struct str worker); /* false: the worker was not on the ring */
-/* Sets the worker's weight: with `bounded`, its share is proportional to its weight. The initial
- * weight is 1; 0 counts as 1. False: the worker is not on the ring. */
+/* Sets the worker's weight, initially 1; 0 counts as 1. With `bounded`, a worker's share is
+ * proportional to its weight. Returns false if the worker is not on the ring. */
 bool ring_weigh(struct ring *ring, struct str worker, uint32_t weight);
 size_t ring_workers(const struct ring *ring);
 

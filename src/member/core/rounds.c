@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoint rounds (workers.md 13) ask workers, gather answers, report timeouts, block nothing. */
+/* Checkpoint rounds (workers.md 13): ask workers, collect answers, report timeouts. Never block. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ void rounds_close(struct member_local *local)
     local->fresh_total = 0;
 }
 
-/* Resizes the table to the number of partitions. False: no memory. */
+/* Resizes the table to the number of partitions. Returns false if memory runs out. */
 static bool fresh_room(struct member_local *local)
 {
     uint32_t total = local->m->head.rules.total_partitions;
@@ -89,7 +89,7 @@ static void flush(struct member_local *local, uint64_t now_ns, struct batch *bat
                                .text = fresh->reference,
                                .wall_ms = fresh->wall_ms};
 
-        /* A lost reference does no harm, because the next round brings a newer one. */
+        /* A lost reference does no harm, because the next round collects a newer reference. */
         if (!batch_put(batch, &op)) return;
         fresh_drop(local, op.partition);
     }
@@ -135,7 +135,7 @@ static bool waits(const struct local_worker *l)
     return l->asked > l->answered && !l->timeout_reported;
 }
 
-/* True for ACTIVE workers past INIT that hold a partition. */
+/* True for a worker past INIT that holds a partition and is neither suspected nor ending. */
 static bool is_asked(const struct local_worker *l)
 {
     return l->worker->partition_count && list_empty(&l->suspected) && !l->sentence &&

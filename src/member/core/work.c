@@ -75,7 +75,7 @@ static void work_notify(struct membership *m, const struct item *item, enum memb
     member_event_add(m, &event);
 }
 
-/* Ends an item; frees its payload. */
+/* Ends an item and frees its payload. */
 static void finish(struct membership *m, struct item *item, enum member_item_state state,
                    struct worker *by, struct str result)
 {
@@ -90,7 +90,7 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
 
 /* -- operations -- */
 /* Reserves part of the quota for workers and their events. Otherwise items could fill the quota,
- * because done items stay so that they are not done again. */
+ * because done items are kept to prevent their repetition. */
 static bool work_has_room(const struct membership *m, uint64_t bytes)
 {
     return member_has_room(m, bytes + m->options.quota_bytes / WORKERS_SHARE);
@@ -156,7 +156,7 @@ struct member_result work_pull(struct membership *m, const struct member_op *op,
     return result;
 }
 
-/* Returns the worker with most items; of equal workers the greatest id. */
+/* Returns the worker with the most items, except `but`; on a tie, the one with the greatest id. */
 static struct worker *busiest(const struct membership *m, const struct worker *but)
 {
     struct worker *most = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry: admissions, incarnations, drains, deaths (workers.md 3.1). */
+/* The registry of workers: admissions, incarnations, drains, deaths (workers.md 3.1). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ bool worker_eligible(const struct membership *m, const struct worker *worker)
 }
 
 /* Sets the retention end of a dead worker, and of a tombstone unless a partition still names it.
- * Derived from the rows alone, so a replica restored from a snapshot has the same ends. */
+ * The end depends on rows alone, so a replica restored from a snapshot has the same end. */
 void worker_end_set(struct membership *m, struct worker *worker)
 {
     uint64_t keep_ms = worker->standing == MEMBER_DEAD ? m->head.rules.dead_retention_ms
@@ -310,7 +310,7 @@ struct member_result worker_drain(struct membership *m, const struct member_op *
     bool said = op->flag && op->by_beat;
     struct eligibility before;
 
-    /* a drain by an operator does not undo the worker's own */
+    /* a drain by an operator does not undo a drain that the worker reported */
     said = said || (op->flag && worker->drain_said);
     if (worker->draining == op->flag && worker->drain_said == said)
         return answer(MEMBER_S_SAME, worker);

@@ -47,13 +47,13 @@ const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
 struct sampler {
     struct prng prng;
     uint64_t second, seen, written;
-    uint64_t one_in; /* sampling rate of this second, from the previous second */
+    uint64_t one_in; /* one in how many heartbeats is written, by the count of the last second */
 };
 struct member_events {
     pthread_mutex_t lock; /* protects all fields below that change after open */
     struct events *sink;
     struct clock *clock;
-    struct log_source log; /* for the warn line of a failure */
+    struct log_source log; /* for the warning about each failure */
     enum member_events_heartbeat heartbeat;
     uint64_t limit;
     bool ids, rollout_only;
@@ -81,7 +81,7 @@ static void events_put_text(struct ndjson *line, struct str key, struct str text
         ndjson_null(line, key);
 }
 
-/* Keeps the list sorted; an existing key keeps its value. */
+/* Inserts a field in the order of keys; an existing key keeps its value. */
 static void add_field(struct log_field *fields, size_t *count, struct log_field field)
 {
     size_t at = *count;
@@ -237,8 +237,8 @@ static enum err events_notify(struct member_events *events, struct event_line ev
     return err;
 }
 
-/* Writes rollout's second output for each failure: a warn line. It is also written when the sink
- * was full, because the log is a different output. */
+/* Logs a warning for each failure, as rollout does beside the event. The warning is logged even
+ * when the sink was full, because the log is a different output. */
 static void warn_of_failure(const struct member_events *events, const struct event_line *event)
 {
     uint64_t due_at_ms = 0;
@@ -257,8 +257,8 @@ enum err member_events_emit(struct member_events *events, const struct event_lin
     return events->sink ? events_notify(events, *event) : ERR_OK;
 }
 
-/* Returns how many heartbeats this one represents; 0: it is not written. Call under the lock. A
- * second above the limit is cut off at the limit; the next second is sampled from its start. */
+/* Returns how many heartbeats this event represents, or 0 if it is not written. Call under the
+ * lock. Events above a second's limit are skipped; the next second is then sampled. */
 static uint64_t draw(struct member_events *events, uint64_t second)
 {
     struct sampler *s = &events->sampler;

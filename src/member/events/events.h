@@ -6,9 +6,9 @@
  * their levels, the format of a line, and which heartbeats are written. It decides nothing about
  * workers. Safe from any thread.
  *
- * The surprising rule: a heartbeat event may be sampled, suppressed or dropped, and each case is
- * counted. Every other event is either accepted or refused with ERR_FULL; the caller then stops
- * admitting workers, so that no event is lost. */
+ * A heartbeat event may be sampled, suppressed or dropped, and each case is counted. Every other
+ * event is either accepted or refused with ERR_FULL; after a refusal the caller stops admitting
+ * workers, so that no event is lost. */
 #ifndef MEMBER_EVENTS_EVENTS_H
 #define MEMBER_EVENTS_EVENTS_H
 #include "base/buf.h"
@@ -64,8 +64,8 @@ struct event_line {
     struct str run_id;    /* empty: the service's own run; for a failure the run of the heartbeat */
     struct str worker_id; /* empty: null */
     struct str message;   /* empty: null */
-    /* The attributes listed at the topic; up to EVENT_FIELDS_MAX, in any order, each key once,
-     * ended by LOG_END; NULL: none. Written in ascending byte order. */
+    /* The attributes of the topic, in any order, each key once: at most EVENT_FIELDS_MAX, ended by
+     * LOG_END. May be NULL. A line has its attributes in ascending byte order. */
     const struct log_field *fields;
     /* The event's id, written only with `ids`: "<log index>.<n>". 0: the event has no id. */
     uint64_t entry_index;
@@ -84,7 +84,7 @@ enum { HEARTBEAT_EVENTS_ONE_IN = 100 };
 struct member_events_options {
     struct events *sink; /* borrowed; NULL: events are not written anywhere */
     struct clock *clock;
-    const struct log_source *log; /* for the warn line of a failure; NULL: none */
+    const struct log_source *log; /* for the warning about each failure; may be NULL */
     struct str run_id;            /* copied */
     enum member_events_heartbeat heartbeat;
     uint64_t heartbeat_limit; /* lines per second; 0: 5,000 */

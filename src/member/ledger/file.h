@@ -15,18 +15,18 @@
 
 enum { LEDGER_FILE_MAX = 1 << 30 };
 
-/* Reads the file into `into`; *ret_records is a view of `into`. ERR_NOT_FOUND: the file does not
- * exist or is empty. ERR_CONFLICT: the file has another format. ERR_CORRUPT: the file has this
- * format and is damaged. Otherwise the errors of fs_read_whole(). With a note. */
+/* Reads the file into `into`; *ret_records points there. Returns ERR_NOT_FOUND if the file does not
+ * exist or is empty, ERR_CONFLICT if it has another format, ERR_CORRUPT if it is damaged, or an
+ * error of fs_read_whole(), each with a note. */
 enum err ledger_file_read(struct fs *fs, const char *path, struct buf *into,
                           struct str *ret_records, struct note *note);
-/* Takes the first record off `records`; key and value are views. False: none is left. */
+/* Removes the first record from `records` and returns its key and value, or false at the end. */
 bool ledger_record_next(struct str *records, struct str *ret_key, struct str *ret_value);
 
-/* Builds a new content: begin, add records, write. ERR_FULL, ERR_NOMEM; ERR_TOO_LARGE for a key. */
+/* Builds a new file: begin, add records, write. ERR_FULL, ERR_NOMEM, ERR_TOO_LARGE (the key). */
 enum err ledger_file_begin(struct buf *content);
 enum err ledger_record_add(struct buf *content, struct str key, struct str value);
-/* Replaces the file. `unique` and the errors are those of fs_publish(). With a note. */
+/* Replaces the file. `unique`, the errors and the note are those of fs_publish(). */
 enum err ledger_file_write(struct fs *fs, const char *path, struct buf *content, uint64_t unique,
                            struct note *note);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop's thread keeps each key's newest row and builds the file's content from them. A separate
- * thread reads the file once, then replaces it. Keys are `workers/<id>` and `heartbeats/<id>`. */
+/* The loop's thread keeps the newest row of each key and builds the file's content. Another thread
+ * reads the file once, then replaces it. Keys are `workers/<id>` and `heartbeats/<id>`. */
 #include "member/ledger/ledger.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ enum space { WORKERS, HEARTBEATS };
 
 struct row {          /* made by map_make */
     struct buf value; /* empty: removed */
-    bool changed;     /* since the content was last built */
+    bool changed;     /* the row changed since the content was last built */
 };
 struct member_ledger {
     struct io *io;
@@ -34,10 +34,10 @@ struct member_ledger {
     bool changed; /* rows changed since they were last written */
     bool foreign; /* the file has another format, so there is no ledger in this process */
     bool closing;
-    bool writing; /* the thread runs the job and owns the fields from here on */
+    bool writing; /* the ledger's thread runs `job` and owns the fields below */
     struct job job;
     struct buf content;
-    struct str old; /* records read from the file; a view of `content` */
+    struct str old; /* records read from the file; points into `content` */
     size_t content_rows;
     uint64_t unique;
     enum err result;
@@ -89,7 +89,7 @@ static void row_free(struct row *row)
     free(row);
 }
 
-/* Finds or makes the row of a key; NULL: the ledger is full. */
+/* Finds or creates the row of a key. Returns NULL if the ledger is full. */
 static struct row *row_of(struct member_ledger *l, struct str key)
 {
     struct row *row =
@@ -99,7 +99,7 @@ static struct row *row_of(struct member_ledger *l, struct str key)
     return row;
 }
 
-/* True if the row now has that value. */
+/* Sets the value of a row. Returns true if the row now has that value. */
 static bool put(struct member_ledger *l, struct str key, struct str value)
 {
     struct row *row = row_of(l, key);
@@ -136,7 +136,7 @@ void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row
         ledger_keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
 }
 
-/* Empties the rows, removes none: until the file is read, an empty row overrides the file's row. */
+/* Empties the worker's rows but keeps them, because an empty row overrides a row in the file. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 {
     char room[KEY_CAP];
@@ -224,7 +224,7 @@ static void done(struct job *job, enum err err)
     if (!l->foreign && !l->closing) timer_start_in(&l->timer, max_u64(l->flush_ms, pause));
 }
 
-/* Checks whether the file must be written now. */
+/* Returns true if the file must be written now. */
 static bool to_write(struct member_ledger *l)
 {
     bool slow = l->log_is_slow && l->log_is_slow(l->owner);

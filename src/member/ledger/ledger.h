@@ -5,10 +5,10 @@
  * Rows are kept in memory. A thread replaces the file once a second if a row changed. A round is
  * skipped while the sync of the replicated log is slow, so that the ledger never delays a vote.
  *
- * The surprising rule: no error reaches the caller. A full disk, a damaged file or missing memory
- * is logged once, counted and retried; heartbeats continue without a ledger. A damaged ledger is
- * renamed to <path>.damaged and a new one is begun. A file of another format is never touched, and
- * then there is no ledger. */
+ * No error reaches the caller. A full disk, a damaged file or missing memory is logged once,
+ * counted and retried; heartbeats continue without a ledger. A damaged ledger is renamed to
+ * <path>.damaged, and a new ledger is begun. A file of another format is never changed, and then
+ * there is no ledger. */
 #ifndef MEMBER_LEDGER_LEDGER_H
 #define MEMBER_LEDGER_LEDGER_H
 #include "base/err.h"
@@ -42,10 +42,10 @@ struct member_ledger_stats {
 };
 
 struct member_ledger;
-/* Starts a thread; it opens the file later. ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no thread). */
+/* Starts the thread that opens the file. ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no thread). */
 enum err member_ledger_open(const struct member_ledger_options *options,
                             struct member_ledger **ret_ledger);
-/* Writes changed rows, unless the file is in trouble; ends the thread. Blocks. NULL is allowed. */
+/* Writes changed rows if the file is usable, and ends the thread. Blocks. NULL is allowed. */
 void member_ledger_close(struct member_ledger *ledger);
 
 /* Replaces a worker's row, or the row of its last heartbeat. Loop's thread only; a NULL ledger

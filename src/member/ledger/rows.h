@@ -34,10 +34,10 @@ struct worker_row {
     struct str instance;
 };
 
-/* Encode a row. ERR_INVALID if an id, run, phase or load is out of bounds; ERR_FULL, ERR_NOMEM. */
+/* Encodes a row. ERR_INVALID: an id, run, phase or load is out of bounds. ERR_FULL, ERR_NOMEM. */
 enum err heartbeat_row_write(const struct heartbeat_row *row, struct buf *into);
 enum err worker_row_write(const struct worker_row *row, struct buf *into);
-/* Decode a row; its texts are borrowed from `bytes`. ERR_PARSE. */
+/* Decodes a row, whose texts point into `bytes`. Returns ERR_PARSE for other bytes. */
 enum err heartbeat_row_read(struct str bytes, struct heartbeat_row *ret_row);
 enum err worker_row_read(struct str bytes, struct worker_row *ret_row);
 #endif

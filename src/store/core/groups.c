@@ -2,8 +2,9 @@
 /* Groups: at most N holders at a time; waiters are served in the order of arrival.
  *
  * Invariants: slots[i].lease is set exactly while the key of slot i exists. live <= slot_count,
- * except for slots that a shrink has left over. I8 of store.h holds. A slot whose holder expired
- * may be in cool-down ("rest"); its group is in `rests`, ordered by its first cool-down to end. */
+ * except while slots above a reduced slot_count are still held. No waiter waits while a slot is
+ * free (I8 of store.h). A slot whose holder expired may be in cool-down ("rest"). Its group is then
+ * in `rests`, ordered by the end of its first cool-down. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,7 @@ static void slots_grow(struct store *store, struct group *group, uint32_t count)
     group->slot_cap = count;
 }
 
-/* True if a slot that a shrink has left over is still held. The group then counts as full. */
+/* True if a slot above the reduced slot count is still held. The group then counts as full. */
 static bool has_left_over(const struct group *group)
 {
     for (uint32_t i = group->slot_count; i < group->slot_cap; i++)
@@ -140,7 +141,7 @@ static uint32_t free_slot(const struct group *group, uint32_t prefer)
     return STORE_NO_SLOT;
 }
 
-/* A lease past its deadline holds no slot, even if the lease has not been ended yet. */
+/* Finds the owner's lease on a slot. A lease past its deadline does not count as a holder. */
 static struct lease *holder_named(const struct store *store, const struct group *group,
                                   struct str owner, uint32_t *ret_slot)
 {
@@ -213,12 +214,12 @@ void group_serve(struct store *store, struct group *group)
         struct store_event event = {.kind = STORE_GRANTED, .lease = lease->id};
         uint32_t slot = free_slot(group, waiter->prefer_slot), held;
         if (slot == STORE_NO_SLOT) return;
-        /* An expired waiter is skipped, because its lease is ended before long. */
+        /* An expired waiter gets no slot. Its lease is ended here. */
         if (lease_is_over(store, lease)) {
             lease_end(store, lease, COORD_R_DEADLINE);
             continue;
         }
-        /* An owner may wait twice but can hold one slot, so the second wait is refused. */
+        /* An owner may wait twice but hold only one slot, so the owner's second wait ends. */
         if (holder_named(store, group, str_of(lease->owner, lease->owner_len), &held)) {
             lease_end(store, lease, COORD_R_RELEASED);
             continue;
@@ -299,7 +300,7 @@ struct group *group_make(struct store *store, struct str key, uint32_t slot_coun
     return group;
 }
 
-/* Writes the group's record for other programs: the slot count as text. */
+/* Writes the slot count as text to the group's key ".group", which other programs can read. */
 static uint64_t put_count(struct store *store, struct str group, uint32_t slot_count)
 {
     char key[STORE_KEY_MAX + 1], value[32];

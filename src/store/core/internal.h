@@ -46,17 +46,17 @@ struct claim {
     char *key; /* key_len bytes, without a final NUL */
     uint32_t key_len;
     uint64_t token;
-    struct group *group; /* group of the slot; NULL: not a slot */
+    struct group *group; /* group of the slot, or NULL if the key is not a slot */
     uint32_t slot;
 };
 struct lease {
-    uint8_t due[8];     /* the deadline, big endian: `due` is ordered by deadline, then by id */
+    uint8_t due[8];     /* the deadline in big endian, so that byte order is time order */
     struct store_id id; /* proof of ownership */
     uint64_t number;    /* the number that keys refer to */
     uint64_t deadline_ns, ttl_ns;
     struct claim *claims;
     uint32_t claim_count, claim_cap;
-    struct slot_waiter *waiter; /* the place in a queue; NULL: none */
+    struct slot_waiter *waiter; /* the lease's place in a queue, or NULL */
     struct section_row row;
     int lost_reason; /* superseded or revoked: renewals fail */
     uint64_t lost_token;
@@ -81,11 +81,11 @@ struct group_slot {
 };
 struct group {
     uint64_t cooldown_ns, revision;
-    uint32_t slot_count, slot_cap, live; /* slot_cap includes slots that a shrink has left over */
+    uint32_t slot_count, slot_cap, live; /* slot_cap: with held slots above a reduced count */
     uint32_t waiter_count;
     struct group_slot *slots;
     struct list waiters; /* in order of arrival */
-    uint32_t rests;      /* number of slots with rest_until_ns set */
+    uint32_t rests;      /* number of slots in cool-down */
     struct section_row row;
     uint8_t due[8]; /* end of the first cool-down; valid while rests > 0 */
     uint32_t key_len;
@@ -111,7 +111,7 @@ struct store {
     struct store_id identity;
     uint32_t level; /* cluster level at this entry */
     uint64_t clock_ns;
-    uint64_t bytes;                     /* size of the records here; keys count their own bytes */
+    uint64_t bytes;                     /* bytes of all records except keys */
     struct map leases, groups, clients; /* leases are found by number */
     struct order due, rests;
     struct order_kind due_kind, rest_kind;
@@ -142,8 +142,8 @@ bool store_has_room(const struct store *store, uint64_t bytes);
 void store_event(struct store *store, const struct store_event *event);
 /* Puts one key in a step of its own. Returns the new revision. */
 uint64_t store_put(struct store *store, struct str key, struct str value, uint64_t lease);
-/* Adds a record to the state hash, or removes it: its id, if any, and its numbers. STORE_TOGGLE
- * takes up to six numbers. */
+/* Adds a record to the state hash, or removes it. The record is its kind, its id (may be NULL) and
+ * up to six numbers. */
 void store_toggle(struct store *store, enum store_hashed kind, const struct store_id *id,
                   const uint64_t *numbers, size_t count);
 #define STORE_TOGGLE(store, kind, id, ...)                                                         \
@@ -152,17 +152,17 @@ void store_toggle(struct store *store, enum store_hashed kind, const struct stor
 
 /* -- view.c: encodes rows as records of a snapshot -- */
 enum { STORE_FORMAT = 2 };
-extern const char store_records[], store_kinds[]; /* all records in order; record by kind of row */
+extern const char store_records[], store_kinds[]; /* record types in order; record type by row */
 void store_row_write(const struct section_row *row, struct encoder *out);
 
 /* -- leases.c -- */
 struct lease *lease_find(const struct store *store, const struct store_id *id);
 struct lease *lease_by_number(const struct store *store, uint64_t number);
 bool lease_is_over(const struct store *store, const struct lease *lease);
-/* The plain lease, unless it has expired; otherwise NULL. */
+/* Returns the plain lease with this number, or NULL if it does not exist or has expired. */
 struct lease *lease_plain(const struct store *store, uint64_t number);
 bool lease_is_plain(const struct lease *lease);
-/* NULL if the number is already used. */
+/* Creates a lease. Returns NULL if the lease's number is already used. */
 struct lease *lease_grant(struct store *store, const struct store_id *id, struct str owner,
                           int64_t ttl_ms);
 void lease_extend(struct store *store, struct lease *lease);
@@ -170,8 +170,8 @@ struct claim *lease_claim_of(const struct lease *lease, struct str key);
 struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,
                               uint64_t token, struct group *group, uint32_t slot);
 void lease_claim_drop(struct store *store, struct lease *lease, struct claim *claim);
-/* True if `token` is that of the claim (NULL: none), or of any claim of the lease. Always true for
- * token 0, or if the cluster level does not check tokens. */
+/* Returns true if `token` belongs to `claim` (may be NULL), or to any claim of `lease`. Token 0
+ * always matches, and so does any token if the cluster level does not check tokens. */
 bool claim_has_token(const struct store *store, const struct claim *claim, uint64_t token);
 bool lease_has_token(const struct store *store, const struct lease *lease, uint64_t token);
 /* Records that another writer took a key from a lease that has not expired. */
@@ -180,12 +180,12 @@ void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t t
 void lease_end(struct store *store, struct lease *lease, int reason);
 /* Like lease_end(), but a plain lease with many keys ends in parts, with store->ending set. */
 void lease_end_begin(struct store *store, struct lease *lease, int reason);
-/* Runs the next part. False: the lease has ended. Until then reads show the state before. */
+/* Deletes more keys. Returns false when the lease has ended. Until then reads show all its keys. */
 bool lease_end_more(struct store *store);
-/* False if ending a lease takes more turns; store->ending is then set. */
+/* Ends due leases. Returns false if ending a lease takes more turns; store->ending is then set. */
 bool leases_expire(struct store *store, size_t max);
 
-/* Converts a deadline to and from its form in `due`: big endian. */
+/* Converts a deadline to and from big endian, the form of the field `due`. */
 static inline void due_set(uint8_t due[8], uint64_t at_ns)
 {
     store_le64(due, __builtin_bswap64(at_ns));
@@ -200,7 +200,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
                             uint64_t lost_token);
 
 /* -- groups.c -- */
-/* Called by commands and by restore. */
+/* Creates a group. Called by commands and by restore. */
 struct group *group_make(struct store *store, struct str key, uint32_t slot_count,
                          uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision);
 void group_rest_begin(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns);
@@ -209,8 +209,8 @@ void group_waiter_add(struct store *store, struct group *group, struct lease *le
 struct group *group_find(const struct store *store, struct str key);
 struct store_result group_acquire(struct store *store, const struct store_command *command);
 struct store_result group_resize(struct store *store, const struct store_command *command);
-/* Call after the slot's key is deleted. `expired_ns`: when the lease expired, which begins the
- * cool-down; 0: the slot was released. */
+/* Call after the slot's key is deleted. `expired_ns` is when the lease expired and the cool-down
+ * began; 0 means that the slot was released. */
 void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns);
 void group_serve(struct store *store, struct group *group); /* gives free slots to waiters */
 void group_waiter_drop(struct store *store, struct slot_waiter *waiter);
@@ -218,19 +218,19 @@ void groups_end_rests(struct store *store, size_t max);
 bool group_keeps_back(const struct group *group); /* true if the group violates I8 of store.h */
 
 /* -- requests.c -- */
-/* The earlier answer to this request, or NULL. *ret_other: the command must be refused, because the
- * sequence was used by another request or the client has acknowledged it. */
+/* Returns the earlier answer to this request, or NULL. Sets *ret_other if the command must be
+ * refused, because another request used the sequence or the client has acknowledged it. */
 const struct store_result *request_known(struct store *store, const struct store_command *command,
                                          bool *ret_other);
-uint64_t request_cost(void); /* bytes of an answer for a client that is not known yet */
+uint64_t request_cost(void); /* bytes that an answer to a new client needs */
 void request_remember(struct store *store, const struct store_command *command,
                       const struct store_result *result);
-/* Replaces the answer of a waiter when the final answer is known. */
+/* Replaces the stored answer "waiting" when the waiter's final answer is known. */
 void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
                     const struct store_result *result);
-/* The grant ended before the client got the answer, so a retry is a new request. */
+/* Drops the stored answer of a grant that ended before the client got it; a retry is then new. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
-/* Called by commands and by restore. NULL: the id is zero, or the client exists already. */
+/* Creates a client. Returns NULL if the id is zero or the client exists. Also used by restore. */
 struct store_client *request_client_make(struct store *store, const struct store_id *id,
                                          uint64_t seen_ns, uint64_t use, uint64_t floor);
 void request_answer_add(struct store *store, struct store_client *client, uint64_t sequence,

@@ -24,8 +24,8 @@ static inline bool key_range_has(struct key_range range, struct str key)
     return str_compare(key, range.from) >= 0 &&
            (key_range_is_open(range) || str_compare(key, range.end) < 0);
 }
-/* Length of the shortest key that is greater than every key with this prefix. That key equals the
- * prefix cut to this length, with its last byte increased by one. 0: no key is greater. */
+/* Returns the length of the shortest key above all keys with this prefix, or 0 if no key is above.
+ * That key is the prefix cut to this length, with its last byte increased by one. */
 static inline size_t key_range_end_len(struct str prefix)
 {
     size_t len = prefix.len;
@@ -33,7 +33,7 @@ static inline size_t key_range_end_len(struct str prefix)
     while (len > 0 && (unsigned char)prefix.at[len - 1] == 0xff) len--;
     return len;
 }
-/* All keys that begin with `prefix`. `end` needs room for prefix.len bytes, and at least one. */
+/* Returns the range of all keys with this prefix. `end` needs max(prefix.len, 1) bytes. */
 static inline struct key_range key_range_of_prefix(struct str prefix, char *end)
 {
     size_t len = key_range_end_len(prefix);

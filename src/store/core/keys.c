@@ -27,7 +27,7 @@ struct version {
     struct version *older, *newer;
     uint64_t create, mod, version, lease; /* version 0: a deletion */
     uint32_t value_len, sub;
-    uint32_t counted_out; /* not 0: compacted when `stamp` had this value, and kept for a view */
+    uint32_t counted_out; /* if compacted but kept for a view: `stamp` at that time; else 0 */
     bool expired;         /* local to this process, not a part of the state */
     char value[];
 };
@@ -48,7 +48,7 @@ struct block {
 struct keys_view {
     struct keys *keys;
     struct keys_marks marks;
-    struct key_row *last;       /* the last row returned, perhaps in part; NULL: none yet */
+    struct key_row *last;       /* last row returned, perhaps not all its versions; NULL at first */
     const struct version *next; /* next version of `last`; NULL: all its versions were returned */
     uint32_t stamp;
     bool all_read;
@@ -56,13 +56,13 @@ struct keys_view {
 struct keys {
     struct order all, live, leased;
     struct block *
-        *blocks; /* changes `first` .. `end`; block of change n: n / BLOCK - block_first */
+        *blocks; /* changes `first` to `end`; change n is in block n / BLOCK - block_first */
     size_t block_count, block_cap;
     uint64_t block_first, first, end;
     uint64_t revision, compacted, pruned, bytes, hash, tree_bytes;
     uint64_t newest_bytes; /* the part of `bytes` for existing keys and their newest versions */
     uint64_t work;
-    uint32_t pruned_sub; /* index in the step `pruned` after the last freed change */
+    uint32_t pruned_sub; /* in the step `pruned`, changes before this index are freed */
     struct order_kind kind, leased_kind;
     struct keys_view *view;   /* the open one, or NULL */
     struct key_row **waiting; /* rows that compaction could not prune because of a view */
@@ -209,7 +209,7 @@ static void change_append(struct keys *keys, struct key_row *row, struct version
     *change_slot(keys, keys->end++) = (struct change){row, version};
 }
 
-/* Frees the blocks before `first` and moves the array down, which is rare and short. */
+/* Frees the blocks before `first` and closes the gap in the array, which is rare and cheap. */
 static void change_drop_blocks(struct keys *keys)
 {
     size_t gone = (size_t)(keys->first / BLOCK - keys->block_first);
@@ -250,7 +250,7 @@ void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *
     assert(number >= keys->first && number < keys->end);
     change = change_slot(keys, number);
     *ret_change = view_of(change->row, change->version);
-    /* A version kept only for a view is gone on other replicas, so it is not returned. */
+    /* A version kept only for a view does not exist on other replicas, so it is not returned. */
     before = change->version->older;
     *ret_before = before && !before->counted_out ? view_of(change->row, before)
                                                  : (struct key_value){.key = row_key(change->row)};
@@ -325,8 +325,8 @@ uint64_t keys_work(const struct keys *keys)
     return keys->work;
 }
 
-/* Updates the sizes after the newest version of a row changed from `before` to `now`. 0 means
- * a key that does not exist. */
+/* Updates the sizes after the newest version of a row changed from `before` to `now`. A version
+ * number of 0 means that the key does not exist. */
 static void newest_changed(struct keys *keys, const struct key_row *row,
                            const struct version *before, const struct version *now)
 {
@@ -362,7 +362,7 @@ void keys_pause(struct keys *keys, bool paused)
     keys->paused = paused;
 }
 
-/* Adds the version `as` as the row's newest. */
+/* Adds a copy of `as`, with `value`, as the row's newest version. */
 static void row_add(struct keys *keys, struct key_row *row, const struct version *as,
                     struct str value)
 {
@@ -456,17 +456,17 @@ bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
     return true;
 }
 
-/* For a key that is not before the start of the range. */
+/* Returns true if the key is before the range's end. The key must not be before its start. */
 static bool in_range(struct key_range range, struct str key)
 {
     return key_range_is_open(range) ||
            (key_range_is_one(range) ? str_equal(key, range.from) : str_compare(key, range.end) < 0);
 }
 
-/* The position before the first row with key >= `from`. */
+/* Returns the position before the first row with key >= `from`. */
 static struct order_place place_from(const struct order *order, struct str from)
 {
-    /* No row is between (from, "") and that of `from`, so order_behind() can only miss that row. */
+    /* If a row has the key `from`, order_behind() returns the place after that row: step back. */
     struct order_place place = order_behind(order, order_key(from));
 
     if (order_find(order, order_key(from))) place.slot--;
@@ -518,7 +518,7 @@ size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max)
     return count;
 }
 
-/* How many changes of the paused step are of keys before `key`. The changes are in key order. */
+/* Returns how many changes of the paused step, which are in key order, have keys before `key`. */
 static uint64_t step_rank(const struct keys *keys, struct str key)
 {
     uint64_t low = keys->step_first, high = keys->end;
@@ -553,7 +553,7 @@ static uint64_t count_back(const struct keys *keys, struct key_range range, uint
     return count;
 }
 
-/* Whether counting back over the changes since is shorter than a walk over the range. */
+/* Returns true if undoing the `since` newest changes is shorter than a walk over the range. */
 static bool counts_back(const struct keys *keys, struct key_range range, uint64_t since)
 {
     uint64_t from, end;
@@ -661,8 +661,8 @@ static void row_drop(struct keys *keys, struct key_row *row)
     row_free(row);
 }
 
-/* No read sees versions older than a change before the compaction point, nor a deletion there
- * without a later version. A deletion with a later version goes with that version's change. */
+/* Frees the versions before this compacted change, and the change's own version if it is a deletion
+ * and the key's newest. Any other deletion is freed with the key's next change. */
 static void change_prune(struct keys *keys, const struct change *change)
 {
     struct key_row *row = change->row;
@@ -686,7 +686,7 @@ bool keys_prune_left(const struct keys *keys)
            change_slot(keys, keys->first)->version->mod < keys->compacted;
 }
 
-/* Frees up to *max versions older than `version`. True when none is left. */
+/* Frees up to *max versions older than `version`. Returns true when none is left. */
 static bool older_free(struct version *version, uint32_t *max)
 {
     for (; *max > 0 && version->older; --*max) {
@@ -697,8 +697,8 @@ static bool older_free(struct version *version, uint32_t *max)
     return !version->older;
 }
 
-/* Prunes a row that waited for a view. Its last pruned change is the newest at `pruned`, or the one
- * before if that step is pruned only in part. */
+/* Prunes a row whose pruning waited for a view. The row's last pruned version is the newest at
+ * `pruned`, or the version before if that step is pruned only in part. */
 static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max)
 {
     struct version *pruned = row->counted_out ? row->newest : version_at(row, keys->pruned);
@@ -712,7 +712,7 @@ static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max
     return true;
 }
 
-/* Local to this process: `bytes` was reduced when the changes were pruned. */
+/* Frees memory of this process only: `bytes` was already reduced when the changes were pruned. */
 static void waiting_prune(struct keys *keys, uint32_t max)
 {
     if (keys->view) return;
@@ -747,7 +747,7 @@ void keys_jump(struct keys *keys, uint64_t by)
 {
     assert(!keys->in_step);
     keys->revision += by;
-    /* A watch from before the copy was made must not resume. */
+    /* A watch that began before the copy was made must not resume. */
     keys->compacted = keys->revision;
 }
 
@@ -777,7 +777,7 @@ struct keys_marks keys_view_marks(const struct keys_view *view)
     return view->marks;
 }
 
-/* The oldest version of the row that the view contains, or NULL. */
+/* Returns the oldest version of the row that the view contains, or NULL. */
 static const struct version *view_first(const struct keys_view *view, const struct key_row *row)
 {
     const struct version *at = version_at(row, view->marks.revision), *first = NULL;

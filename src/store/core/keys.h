@@ -2,14 +2,14 @@
 /* The key space: every key with its versions, back to the compaction point.
  *
  * The revision counts the steps that changed something. All changes of one step have the same
- * revision. The versions of a key form a list from new to old. A read of the current revision looks
- * at one version; a read of the past walks the list. All changes are also in one list by revision.
+ * revision. The versions of a key form a list from new to old. A read of the current revision needs
+ * one version; a read of the past walks the list. All changes are also in one list by revision.
  * Watches resume from that list, and compaction removes its oldest part.
  *
  * Pure and deterministic: the same calls produce the same state on every replica. That includes
  * `bytes`, which the quota limits: `bytes` counts keys, values and versions, not the memory of this
- * process. An open view (a snapshot in progress) may use more memory for a while. It keeps
- * compacted versions that it has not read yet, and these are not counted.
+ * process. An open view (a snapshot in progress) may use more memory for a while, because the view
+ * keeps compacted versions that it has not read yet. `bytes` does not count these versions.
  *
  * The process ends when memory runs out, because apply must not fail on a single replica. The
  * quota, which is the same on all replicas, refuses writes long before. */
@@ -22,7 +22,7 @@
 
 struct keys;
 
-/* A view, valid until the key space changes; one of the past, until its revision is compacted. */
+/* Strings are valid until the key space changes, or for a past revision until its compaction. */
 struct key_value {
     struct str key, value;
     uint64_t create, mod, version; /* version 0: deleted at `mod` */
@@ -43,7 +43,7 @@ uint64_t keys_hash(const struct keys *keys); /* hash of the replicated state */
 
 /* -- writing: between keys_begin() and keys_commit(), at one revision -- */
 void keys_begin(struct keys *keys);
-/* A key may be written once in a step. `lease` 0: none. The key leaves its former lease. */
+/* Writes a key, at most once per step. `lease` may be 0. The key leaves its former lease. */
 void keys_put(struct keys *keys, struct str key, struct str value, uint64_t lease);
 bool keys_delete(struct keys *keys, struct str key); /* False if the key did not exist. */
 /* Deletes the first `max` existing keys of the range, in order. Returns their number. */
@@ -57,7 +57,7 @@ void keys_pause(struct keys *keys, bool paused);
 uint64_t keys_cost(size_t key_len, size_t value_len);
 
 /* -- reading -- */
-/* revision 0: the current one. The caller checks that it is neither compacted nor in the future. */
+/* Reads a key at a revision that is neither compacted nor in the future; 0: the current one. */
 bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
               struct key_value *ret_value);
 struct keys_cursor { /* valid until the key space changes */
@@ -65,9 +65,9 @@ struct keys_cursor { /* valid until the key space changes */
     struct key_range range;
     uint64_t revision;
     struct order_place place;
-    /* How many more rows the cursor may read; keys_seek() sets no bound. In the past, rows that did
-     * not exist at that revision count, too. If keys_next() returns false with rows_left 0, the
-     * scan continues at `next`. */
+    /* How many more rows the cursor may read, including rows that did not exist at the revision.
+     * keys_seek() sets no limit. If keys_next() returns false with rows_left 0, `next` is the next
+     * key. */
     uint64_t rows_left;
     struct str next;
 };
@@ -75,12 +75,12 @@ struct keys_cursor { /* valid until the key space changes */
 void keys_seek(const struct keys *keys, struct key_range range, uint64_t revision,
                struct keys_cursor *ret_cursor);
 bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value);
-/* For the current revision: two descents of the tree. For a past revision: a walk over the changes
- * since, or over the range, whichever is shorter. */
+/* Counts the existing keys of the range. The current revision takes two descents of the tree. A
+ * past revision takes a walk over the later changes or over the range, whichever is shorter. */
 uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision);
-/* The cost of a read of the past, counted up to `max`: keys, whether they existed or not, and newer
- * versions. keys_walk_cost() is for a walk that stops after `found_max` found keys,
- * keys_count_cost() for a count. Replicas may differ, because an open view keeps more versions. */
+/* Returns how many keys (existing or not) and newer versions a read of the past visits, up to
+ * `max`. keys_walk_cost() is for a walk that stops after `found_max` found keys, keys_count_cost()
+ * for a count. Replicas may differ, because an open view keeps more versions. */
 uint64_t keys_walk_cost(const struct keys *keys, struct key_range range, uint64_t revision,
                         uint64_t found_max, uint64_t max);
 uint64_t keys_count_cost(const struct keys *keys, struct key_range range, uint64_t revision,
@@ -94,14 +94,14 @@ struct key_changes {
 struct key_changes keys_changes(const struct keys *keys);
 /* Number of the first change at or after `revision`, which must not be compacted. */
 uint64_t keys_change_seek(const struct keys *keys, uint64_t revision);
-/* `before` is the replaced version. Its version is 0 if there was none or it is compacted. */
+/* *ret_before is the replaced version. Its `version` is 0 if none existed or it is compacted. */
 void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *ret_change,
                     struct key_value *ret_before);
 
 /* -- keys of a lease -- */
 size_t keys_of_lease_count(const struct keys *keys, uint64_t lease);
-/* Returns the next keys of the lease after *last, up to `cap`, in key order. Begin with *last "".
- * The keys are valid until the key space changes. */
+/* Returns up to `cap` keys of the lease after *last, in key order. Set *last to "" before the first
+ * call. The keys are valid until the key space changes. */
 size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *last, struct str *out,
                      size_t cap);
 /* Deletes the first `max` keys of the lease, like keys_delete_range(). */
@@ -124,21 +124,21 @@ struct keys_marks { /* the counters that belong to the versions */
     uint64_t revision, compacted, pruned;
     uint32_t pruned_sub; /* changes of the step `pruned` before this index are freed, too */
 };
-struct keys_view *keys_view_open(struct keys *keys); /* only one may be open; NULL: no memory */
+struct keys_view *keys_view_open(struct keys *keys); /* only one at a time; NULL without memory */
 void keys_view_close(struct keys_view *view);        /* NULL is fine */
 struct keys_marks keys_view_marks(const struct keys_view *view);
 /* Emits the versions at the view's revision, key by key in key order, from old to new, until about
- * `budget` bytes were emitted. False: there is nothing left. */
+ * `budget` bytes were emitted. Returns false when no version is left. */
 typedef void keys_view_fn(void *context, const struct key_value *version);
 bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, void *context);
 
-/* Increases the revision by `by`, so that revisions from before are not used again. For a state
- * that was restored from an old copy. */
+/* Increases the revision by `by` after a restore from an old copy, so that no revision from after
+ * that copy is used again. */
 void keys_jump(struct keys *keys, uint64_t by);
 
 /* -- restore into an empty key space, in the order of a view -- */
-/* ERR_CORRUPT: versions are out of order, or have impossible numbers. */
+/* Adds a version. Returns ERR_CORRUPT if it is out of order or has impossible numbers. */
 enum err keys_restore(struct keys *keys, const struct key_value *version);
-/* ERR_CORRUPT: the marks do not fit the versions. After an error only keys_close() is allowed. */
+/* Sets the marks. ERR_CORRUPT: they contradict the versions; then only keys_close() is allowed. */
 enum err keys_restore_done(struct keys *keys, struct keys_marks marks);
 #endif

@@ -179,7 +179,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
 {
-    if (lease->lost_reason) return; /* the holder gets the first loss */
+    if (lease->lost_reason) return; /* a holder learns only of the first loss */
     section_row_keep(&store->section, &lease->row);
     lease_toggle(store, lease);
     lease->lost_reason = reason;
@@ -196,7 +196,7 @@ static int claims_by_key(const void *a, const void *b)
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
-/* Completes the end of a lease whose `keys` keys are deleted. */
+/* Frees a lease after its `keys` keys were deleted. Also frees the lease's slots. */
 static void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
@@ -237,7 +237,7 @@ void lease_end(struct store *store, struct lease *lease, int reason)
     lease_end_done(store, lease, reason, keys);
 }
 
-/* -- ending in parts: deletes the keys at one revision, in a step that is paused in between -- */
+/* -- leases with many keys end in parts: one step deletes the keys and pauses between turns -- */
 static bool ends_in_parts(const struct store *store, const struct lease *lease)
 {
     return lease_is_plain(lease) &&
@@ -276,7 +276,7 @@ bool lease_end_more(struct store *store)
     return false;
 }
 
-/* The number of keys that a paused step has deleted. Reads still return these keys. */
+/* Returns how many keys of the lease a paused step has deleted. Reads still return these keys. */
 static size_t deleted_of(const struct store *store, int64_t number)
 {
     const struct lease *lease = store->ending.lease;
@@ -311,8 +311,8 @@ bool leases_expire(struct store *store, size_t max)
         struct lease *first = order_next(&place);
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
-        /* The changes of leases ended so far are not reported yet, but reads during an end in parts
-         * would show them. So the end in parts gets an entry of its own, which is due at once. */
+        /* Ending this lease takes many turns, and reads in between would show unreported changes of
+         * the leases ended just now. So an entry of its own, due at once, ends this lease. */
         if (done > 0 && ends_in_parts(store, first)) return true;
         lease_end_begin(store, first, COORD_R_DEADLINE);
         if (store->ending.lease) return false;

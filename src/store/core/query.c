@@ -138,7 +138,7 @@ struct query_best {
     struct query query;
     size_t count;
     bool more;
-    struct key_value at[QUERY_BEST_MAX + 1]; /* sorted; one more than is kept */
+    struct key_value at[QUERY_BEST_MAX + 1]; /* sorted pairs, with one element more than are kept */
 };
 
 struct query_best *query_best_open(const struct query *query)

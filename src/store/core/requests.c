@@ -129,8 +129,8 @@ static struct answer *answer_of(const struct store_client *client, uint64_t sequ
     return NULL;
 }
 
-/* Drops the answers that the client has acknowledged and raises its floor. A delayed retry of such
- * a request must not be executed after its answer is gone. */
+/* Drops the answers that the client has acknowledged and raises the client's floor. A delayed retry
+ * of an acknowledged request must not be executed after its answer is gone. */
 static void drop_acked(struct store *store, struct store_client *client, uint64_t acked)
 {
     uint32_t count = 0;
@@ -157,7 +157,7 @@ const struct store_result *request_known(struct store *store, const struct store
     client_used(store, client);
     drop_acked(store, client, command->acked);
     answer = answer_of(client, command->sequence);
-    /* From this level on, the floor may be above sequences whose answers are still kept. */
+    /* From STORE_TOKENS_LEVEL on, the floor may be above sequences whose answers are still kept. */
     if (store->level < STORE_TOKENS_LEVEL || !answer)
         *ret_other = command->sequence < client->floor;
     if (*ret_other || !answer) return NULL;
@@ -165,9 +165,9 @@ const struct store_result *request_known(struct store *store, const struct store
     return &answer->result;
 }
 
-/* The answer with the smallest sequence is dropped, not the oldest answer. Requests of several
- * threads arrive in any order, and later requests below the floor are refused. Answers of waiters
- * are dropped last, because a retry must find its place in the queue. */
+/* Returns true if the answer `a` is dropped before `b`. The smaller sequence is dropped first,
+ * because threads' requests arrive in any order and later requests below the floor are refused.
+ * Answers of waiters are dropped last, because a retry must find its place in the queue. */
 static bool goes_before(const struct answer *a, const struct answer *b)
 {
     if (a->result.waiting != b->result.waiting) return b->result.waiting;

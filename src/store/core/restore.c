@@ -23,7 +23,7 @@ static struct store_id decode_id(struct decoder *in)
     return id;
 }
 
-/* -- records; ERR_OK, ERR_CORRUPT, ERR_VERSION -- */
+/* -- reading records; each returns ERR_OK, ERR_CORRUPT or ERR_VERSION -- */
 static enum err read_header(struct store_restore *restore, struct decoder *in)
 {
     struct store *store = restore->store;
@@ -52,7 +52,7 @@ static enum err read_version(struct store_restore *restore, struct decoder *in)
     return decode_done(in) ? keys_restore(restore->store->keys, &value) : ERR_CORRUPT;
 }
 
-/* Whether the claim's key exists and names this lease. */
+/* Returns true if the claim's key exists and names this lease. */
 static bool claim_fits(const struct store *store, const struct lease *lease, struct str key,
                        uint64_t token)
 {
@@ -198,7 +198,7 @@ static enum err read_client(struct store_restore *restore, struct decoder *in)
     return decode_done(in) ? ERR_OK : ERR_CORRUPT;
 }
 
-/* All keys must be restored before the first lease is checked against them. */
+/* Completes the restore of keys. All keys must exist before a lease is checked against them. */
 static enum err finish_keys(struct store_restore *restore)
 {
     if (restore->keys_done) return ERR_OK;
@@ -257,7 +257,7 @@ static int by_use(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Clients arrive in any order; sorts them so that the least recently used is first. */
+/* Sorts the restored clients, which arrive in any order: the least recently used is first. */
 static void sort_clients(struct store *store)
 {
     size_t count = map_count(&store->clients), cursor = 0, at = 0;
@@ -281,7 +281,7 @@ static int by_place(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Adds the deferred waiters after the others. Two waiters must not have the same place. */
+/* Sorts the waiters of every queue by place. Two waiters must not have the same place. */
 static enum err sort_waiters(struct store *store)
 {
     struct slot_waiter **all = store_must(malloc((store->waiters + 1) * sizeof(void *)));

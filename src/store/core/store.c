@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The execution of commands, and the store's other state. */
+/* Executes the store's commands, and opens, closes and reads the store. */
 #include "store/core/store.h"
 
 #include <stdlib.h>
@@ -142,7 +142,7 @@ void store_close(struct store *store)
 }
 
 /* -- entries -- */
-/* Finds the existing entry. An entry with an expired lease is ended first and counts as missing. */
+/* Finds an existing entry. If the entry's lease has expired, ends the lease and returns false. */
 static bool live_entry(struct store *store, struct str key, struct key_value *ret_value,
                        struct lease **ret_lease)
 {
@@ -178,7 +178,7 @@ uint64_t store_put(struct store *store, struct str key, struct str value, uint64
     return keys_commit(store->keys);
 }
 
-/* Puts the key; with `lease`, also makes the key a claim. */
+/* Writes the command's key. With `lease`, the key becomes a claim of that lease. */
 static struct store_result put_claim(struct store *store, const struct store_command *command,
                                      struct lease *lease, int reason)
 {
@@ -200,7 +200,7 @@ static bool has_room_for(const struct store *store, const struct store_command *
                                      command->owner.len);
 }
 
-/* The lease that the caller claims, if still usable; otherwise sets how the lease ended. */
+/* Returns the lease `id` if it is usable. Otherwise sets in *result how the lease ended. */
 static struct lease *held_lease(struct store *store, const struct store_id *id,
                                 struct store_result *result)
 {
@@ -257,7 +257,7 @@ static struct store_result entry_conflict(const struct store *store, int reason,
     return result;
 }
 
-/* A lease without keys ends without an event, because its holder released it. */
+/* Ends a lease without keys or waiter. No event follows, because the holder released it. */
 static void end_if_empty(struct store *store, struct lease *lease)
 {
     if (keys_of_lease_count(store->keys, lease->number) == 0 && !lease->waiter)
@@ -320,8 +320,8 @@ static struct store_result apply_cas(struct store *store, const struct store_com
     return entry_update(store, command, &now, lease);
 }
 
-/* Deletes the key and the lease's claim on it, if any. With `own` a lease without further keys
- * ends; otherwise the lease is marked lost. Returns the revision. */
+/* Deletes the key and the lease's claim on it, if any. With `own`, the holder deletes the key, and
+ * a lease without further keys ends. Otherwise the lease is marked lost. Returns the revision. */
 static uint64_t entry_delete(struct store *store, struct str key, struct lease *lease,
                              struct claim *claim, bool own)
 {
@@ -387,8 +387,8 @@ static struct store_result apply_release(struct store *store, const struct store
     return result;
 }
 
-/* The waiting client is gone. Frees its place in the queue, or the slot that it was granted but
- * not notified of. Also forgets the answer, so that a retry does not find the ended grant. */
+/* Removes a waiter whose client is gone, or frees the slot that was granted to the waiter
+ * meanwhile. Also forgets the answer, so that a retry does not find the ended grant. */
 static struct store_result apply_cancel_wait(struct store *store,
                                              const struct store_command *command)
 {
@@ -431,10 +431,10 @@ static struct store_result apply_lease_grant(struct store *store,
     const struct lease *there = lease_by_number(store, store_lease_number(&command->lease));
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-    /* An expired lease counts as ended, even if too many leases were due to end it before. */
+    /* An expired lease counts as ended, even if the limit per entry kept the lease until now. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
         lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
-        /* a placeholder; decided after the lease has ended */
+        /* a placeholder; the result is decided after the lease has ended */
         if (store->ending.lease) return result;
     }
     result.revision = keys_revision(store->keys);
@@ -481,7 +481,7 @@ static struct key_range swept(const struct store_command *command)
                                       : (struct key_range){command->key, command->range_end};
 }
 
-/* Deletes the next keys of the range, which contains no claims. False: there are no more. */
+/* Deletes the next keys of the range, which contains no claims. Returns false when none is left. */
 static bool sweep_part(struct store *store, const struct store_command *command)
 {
     struct key_range range = swept(command);
@@ -597,8 +597,8 @@ static bool is_remembered(enum store_kind kind)
            kind != STORE_CANCEL_WAIT && kind != STORE_TXN;
 }
 
-/* Whether the answer is remembered. A request answered UNAVAILABLE is decided again on retry. A
- * full store does not remember refusals, because many refused clients could exceed the quota. */
+/* Returns true if the answer is remembered. A retry after UNAVAILABLE is decided again. A full
+ * store remembers no refusals, because many refused clients could exceed the quota. */
 static bool is_worth(const struct store *store, const struct store_result *result)
 {
     if (result->code == COORD_OK || result->waiting) return true;
@@ -653,7 +653,7 @@ static void command_decide_after_end(struct store *store, const struct store_com
     result_remember(store, command, ret_result);
 }
 
-/* Runs one part. True: there is more to do. */
+/* Runs the next part of a command that takes many turns. Returns true if more parts follow. */
 static bool go_on(struct store *store, const struct store_command *command,
                   struct store_result *ret_result)
 {

@@ -14,7 +14,7 @@
  * (STORE_NO_SPACE); deletes, releases, renewals and compactions always work. A retry, recognised by
  * (client, sequence), gets the earlier answer. A request that was answered UNAVAILABLE is decided
  * again when it is retried, and so is a request that a full store refused for another reason. When
- * answers of a client were forgotten to make room, its requests up to the last one are refused.
+ * a client's answers were dropped to make room, requests up to the last dropped one are refused.
  *
  * A plain lease (STORE_LEASE_GRANT) has any number of plain keys; keys.h maintains the list. A
  * claim never belongs to a plain lease. The guarantees of A7 therefore do not depend on a lease
@@ -22,7 +22,7 @@
  *
  * Invariants, asserted before and after every part of a command, except I3 and I4 (store.c):
  *   I1 The clock and the revision never decrease.
- *   I2 Every lease is in `leases` by its number, a part of its id, and in `due` by (deadline, id).
+ *   I2 Every lease is in `leases` by number, a part of its id, and in `due` by (deadline, id).
  *   I3 A key under "muster/" names a lease exactly while that lease has a claim on the key.
  *   I4 A plain lease has no claims: its keys are the keys that name it.
  *   I5 A waiter has a lease of its own, and that lease has no claim.
@@ -111,27 +111,27 @@ enum store_kind {
 #define STORE_TTL_KEEP  (-1)
 #define STORE_TAKEOVER  1u
 #define STORE_NO_CREATE 2u
-/* COMPACT: first creates a revision without a change, so that the versions which the newest change
- * replaced are compacted, too. A full store may have nothing else to compact, and no write could
- * create the next revision. */
+/* Flag of COMPACT: first creates a revision without a change, so that versions which the newest
+ * change replaced are compacted, too. A full store may have nothing else to compact, and no write
+ * could create the next revision. */
 #define STORE_COMPACT_ALL 1u
-/* TXN: the transaction has one operation, and only the response of that operation is returned. */
+/* Flag of TXN: the transaction has one operation, and only its response is returned. */
 #define STORE_TXN_BARE 1u
 #define STORE_NO_SLOT  UINT32_MAX
 
-struct store_command { /* views; the used fields depend on the kind */
+struct store_command { /* points to the caller's data; the used fields depend on `kind` */
     enum store_kind kind;
-    /* The request id, for the answers to retries. A zero client is not remembered. `acked`: the
-     * client will not retry smaller sequences. A smaller sequence that still arrives is refused as
-     * INVALID, because executing it would repeat its effect and no caller waits for it. */
+    /* The request id, by which a retry gets the first answer. Requests of a zero client are not
+     * remembered. The client will not retry sequences below `acked`. A smaller sequence that still
+     * arrives is refused as INVALID, because executing it would repeat its effect. */
     struct store_id client;
     uint64_t sequence, acked;
-    struct str key, value, owner; /* key: also of a group, with its prefix */
+    struct str key, value, owner; /* `key`: of an entry or a group, with its prefix */
     struct str range_end;
     uint64_t expected; /* CAS, DELETE, RESIZE: the expected revision; COMPACT: the revision */
     int64_t ttl_ms;
     struct store_id lease; /* CREATE, CAS, ACQUIRE: the new lease; RELEASE: the lease to release */
-    struct store_id held;  /* CAS, DELETE, CREATE: the lease that the caller says it has */
+    struct store_id held;  /* CAS, DELETE, CREATE: the lease that the caller claims to hold */
     /* CAS, DELETE, RELEASE: the token of the claim, or for a whole lease the token of any of its
      * claims. 0: the caller is of an older release and proves only the lease. */
     uint64_t token;
@@ -163,8 +163,8 @@ struct store_renewal {
     uint64_t token; /* token of the holder that superseded the lease */
 };
 
-/* Effects of a command other than its answer, in order; the driver reads them after each apply.
- * They are for waiting calls. Watches read changes from keys.h instead. */
+/* Effects of a command besides its answer, in order. The driver reads the effects after each apply
+ * and passes them to waiting calls. Watches read changes from keys.h instead. */
 enum store_event_kind { STORE_GRANTED, STORE_WAIT_ENDED, STORE_LEASE_ENDED };
 struct store_event {
     enum store_event_kind kind;
@@ -180,16 +180,16 @@ void store_close(struct store *store);                         /* NULL is fine *
 /* Sets the cluster level for the entries that follow. The default is the newest level. The level is
  * not part of the state. */
 void store_set_level(struct store *store, uint32_t level);
-/* `clock_ns` never decreases. `renewals` has room for renew_count results. True: the command takes
- * more turns. Then call store_apply_more() with the same command until it returns false. Until then
- * only reads are allowed, and they show the state before the command. */
+/* Executes a command at `clock_ns`, which never decreases. `renewals` has room for renew_count
+ * results. Returns true if the command takes more turns. Then call store_apply_more() with the same
+ * command until it returns false. Meanwhile only reads are allowed, and they show the old state. */
 bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
                        struct store_result *ret_result, struct store_renewal *renewals);
 bool store_apply_more(struct store *store, const struct store_command *command,
                       struct store_result *ret_result);
 bool store_event_next(struct store *store, struct store_event *ret_event);
-/* T at which the next event is due (a deadline, the end of a cool-down); UINT64_MAX: none. Not
- * later than the present T if due leases or compacted history are left over. */
+/* Returns the clock T at which a lease or a cool-down ends next, or UINT64_MAX. Returns at most the
+ * present T if due leases or compacted history remain. */
 uint64_t store_next_due(const struct store *store);
 /* A counter of the work done by commands: records created, changed and freed. */
 uint64_t store_work(const struct store *store);
@@ -204,32 +204,32 @@ struct store_claim {                                       /* the claim on a key
     uint64_t token;
     int64_t ttl_ms, remaining_ms; /* remaining at `clock_ns` */
 };
-/* False: the key is not a claim, or its lease has expired at `clock_ns`. */
+/* Returns false if the key is not a claim or the claim's lease has expired at `clock_ns`. */
 bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns,
                     struct store_claim *ret_claim);
 /* -- plain leases, by number -- */
-/* The number that keys refer to: all 64 bits for a plain lease, as etcd's clients use them; 63 bits
- * for other leases. */
+/* Returns the lease number that keys refer to. It has 64 bits for a plain lease, as etcd's clients
+ * use them, and 63 bits for other leases. */
 uint64_t store_lease_number(const struct store_id *id);
 struct store_id store_plain_lease(int64_t number);
 bool store_lease_is_plain(const struct store_id *id); /* false for number 0, which means no lease */
 struct store_lease {
     int64_t number, ttl_ms, remaining_ms; /* remaining at `clock_ns`; 0: the lease has expired */
 };
-/* False: no such lease, or not a plain one. */
+/* Returns false if the lease does not exist or is not plain. */
 bool store_lease_of(const struct store *store, int64_t number, uint64_t clock_ns,
                     struct store_lease *ret_lease);
 size_t store_lease_key_count(const struct store *store, int64_t number);
-/* Returns the next keys of the lease, up to `cap`, in key order, after the keys that `walk` has
- * returned. Begin with {0}. 0: there are no more. The keys are valid until the store changes. */
+/* Each call returns up to `cap` further keys of the lease in key order, or 0 after the last key.
+ * Begin with a zeroed walk. The keys are valid until the store changes. */
 struct store_lease_walk {
     struct str last;
     size_t count;
 };
 size_t store_lease_keys_next(const struct store *store, int64_t number,
                              struct store_lease_walk *walk, struct str *out, size_t cap);
-/* Walks all plain leases in the order of their deadlines. Begin with *place = store_leases(). Valid
- * until the store changes. */
+/* Walks all plain leases in the order of their deadlines. Begin with *place = store_leases().
+ * *place is valid until the store changes. */
 struct order_place store_leases(const struct store *store);
 bool store_lease_next(const struct store *store, struct order_place *place, uint64_t clock_ns,
                       struct store_lease *ret_lease);
@@ -246,21 +246,21 @@ struct store_sizes store_sizes(const struct store *store);
 uint64_t store_hash(const struct store *store); /* hash of the replicated state */
 
 /* -- snapshot: a view of the state (section/section.h), and restore -- */
-/* Returns a struct section_view, for section_view_next() and section_view_close(). ERR_FULL:
- * another view is open. ERR_NOMEM. */
+/* Returns a struct section_view, for section_view_next() and section_view_close(). Fails with
+ * ERR_FULL if another view is open, or with ERR_NOMEM. */
 enum err store_view_open(struct store *store, void **ret_view);
-/* The bytes may come in portions of any size; no bytes at all give an empty store. ERR_CORRUPT and
- * ERR_VERSION come with a note that names the byte of the section. */
+/* Restores a store from bytes in portions of any size; no bytes at all give an empty store.
+ * ERR_CORRUPT and ERR_VERSION have a note with the offset of the wrong byte. */
 struct store_restore;
 struct store_restore *store_restore_open(const struct store_options *options);
 enum err store_restore_feed(struct store_restore *restore, struct str bytes, struct note *note);
 enum err store_restore_done(struct store_restore *restore, struct store **ret_store,
                             struct note *note);
 void store_restore_close(struct store_restore *restore);
-/* For a state whose history was lost (restored from an old copy, or force-config; B6.4, R5). Sets a
- * new identity. Revisions, which are also the tokens, continue at recovery_above(). All earlier
- * revisions are compacted, so that no earlier watch can resume. Leases get their whole TTL again,
- * because their holders may have renewed them in the lost history. */
+/* Repairs a state whose history was lost (by a restore from an old copy, or by force-config; B6.4,
+ * R5). Sets a new identity. Revisions, which are also the tokens, continue at recovery_above(). All
+ * earlier revisions are compacted, so that no earlier watch can resume. Leases get their whole TTL
+ * again, because their holders may have renewed them in the lost history. */
 void store_replace_identity(struct store *store, uint64_t clock_ns, const struct store_id *identity,
                             uint64_t floor);
 #endif

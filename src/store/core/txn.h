@@ -39,7 +39,7 @@ enum txn_refusal {
     TXN_CLAIM, /* the transaction would write a claim */
     TXN_NO_SPACE,
     TXN_TOO_LARGE, /* more than TXN_KEYS_MAX keys */
-    TXN_NO_MEMORY, /* no memory to check or to read. Applying ends the process instead */
+    TXN_NO_MEMORY, /* no memory to check or read; applying aborts the process instead */
 };
 
 /* -- ranges -- */
@@ -61,10 +61,10 @@ struct query_end {
 typedef void pair_fn(void *owner, const struct key_value *pair);
 bool query_is_sorted(const struct query *query); /* in another order than that of the key space */
 bool query_is_filtered(const struct query *query);
-/* How many keys the query reads, by the current range. An estimate for a past revision. */
+/* Returns how many keys the query reads now. For a past revision the number is an estimate. */
 uint64_t query_cost(const struct keys *keys, const struct query *query);
-/* How many past versions the query also reads, counted up to `max`; 0 for the current revision.
- * Replicas may differ. */
+/* Returns how many past versions the query reads besides, counted up to `max`; 0 for the current
+ * revision. Replicas may differ. */
 uint64_t query_past_cost(const struct keys *keys, const struct query *query, uint64_t max);
 /* True if the pair passes the filters. */
 bool query_passes(const struct query *query, const struct key_value *pair);
@@ -78,7 +78,7 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
  * pairs must be of one revision, which must not be compacted before query_best_give(). */
 enum { QUERY_BEST_MAX = 256 }; /* highest limit of such a query; the query must have a limit */
 struct query_best;
-/* copies the query; NULL: no memory */
+/* Copies the query. Returns NULL if memory runs out. */
 struct query_best *query_best_open(const struct query *query);
 void query_best_close(struct query_best *best); /* NULL is fine */
 void query_best_clear(struct query_best *best);
@@ -118,7 +118,7 @@ struct txn_op {
 struct txn {
     const struct txn_compare *compares;
     size_t compare_count;
-    const struct txn_op *ops[2]; /* 0: if a compare fails; 1: if all succeed */
+    const struct txn_op *ops[2]; /* [0] runs if a compare fails, [1] if all succeed */
     size_t op_count[2];
     bool held; /* whether all compares succeeded; set by txn_apply */
 };
@@ -145,13 +145,13 @@ bool txn_writes(const struct txn *txn); /* True if any branch writes. */
  * count, because the branch taken is known only later. Checked before the transaction is proposed;
  * txn_apply does not repeat the check. */
 enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn);
-/* Executes a transaction that does not write. `sink` is called only if the transaction is not
- * refused, or until memory runs out. */
+/* Executes a transaction that does not write. A refused transaction makes no call of `sink`. If
+ * memory runs out, some calls may already have been made. */
 enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn_sink *sink);
-/* The operation of a transaction that only deletes a range, without compares or returned pairs. It
- * may take many turns, so txn_apply must not run it. NULL for any other transaction. */
+/* Returns the operation of a transaction that only deletes a range, without compares or returned
+ * pairs; otherwise NULL. txn_apply() must not run the operation, because it may take many turns. */
 const struct txn_delete *txn_sweeps(const struct txn *txn);
-/* txn_sweep_check: TXN_CLAIM if the deletion is refused. txn_sweep_report: reports its result. */
+/* txn_sweep_check() may return TXN_CLAIM. txn_sweep_report() gives the result to `sink`. */
 enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del);
 void txn_sweep_report(struct txn_sink *sink, uint64_t deleted, uint64_t revision);
 /* Called during apply; `sink` may be NULL. *ret_revision: the revision after the transaction. */

@@ -137,7 +137,7 @@ static void puts_sort(struct writes *puts)
             i + 1 < puts->count && at[i + 1].owner == at[i].owner ? at[i + 1].next_owner : i + 1;
 }
 
-/* The index of the first put with key >= `key`. */
+/* Returns the index of the first put with key >= `key`. */
 static size_t puts_seek(const struct writes *puts, struct str key)
 {
     size_t low = 0, high = puts->count;
@@ -157,8 +157,8 @@ static bool deletes_at(const struct write *del, const struct writes *puts, size_
     return place < puts->count && key_range_has(del->range, puts->at[place].range.from);
 }
 
-/* For a deleted range it is enough to check the first put in the range, and the first put that
- * belongs to another operation. */
+/* Returns true if a put overlaps a deleted range of another operation. For each range it is enough
+ * to check its first put, and the first put that belongs to another operation. */
 static bool footprint_meets(const struct footprint *all)
 {
     const struct writes *puts = &all->puts;
@@ -179,8 +179,8 @@ static bool footprint_meets(const struct footprint *all)
     return false;
 }
 
-/* TXN_DUPLICATE: a key would be written twice. TXN_NO_MEMORY. The caller owns *ret_all, the writes
- * of the branch as one operation, whatever is returned. */
+/* Collects the writes of a branch. Returns TXN_DUPLICATE if a key would be written twice, or
+ * TXN_NO_MEMORY. The caller owns *ret_all (the writes, as one operation) in every case. */
 static enum txn_refusal footprint_walk(const struct txn_op *ops, size_t count,
                                        struct footprint *ret_all)
 {

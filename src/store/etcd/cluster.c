@@ -113,8 +113,8 @@ static void member_promote(struct etcd_request *request)
 
 enum { PEER_URLS_MAX = 16 };
 
-/* Splits "http://h:2380" or https://; the address is the part after the scheme. As strict as etcd:
- * a host and a port, and nothing after them. */
+/* Checks a URL such as "http://h:2380" (or https) and returns its address, the part after the
+ * scheme. Like etcd, requires a host and a port, and nothing after them. */
 static bool url_cut(const char *text, struct str *ret_address)
 {
     struct str url = str_from(text), scheme, port;
@@ -130,7 +130,7 @@ static bool url_cut(const char *text, struct str *ret_address)
     return host > 1 && !str_to_u64(port, &number) && number > 0 && number <= UINT16_MAX;
 }
 
-/* Checks the addresses for the member `id` (0: a new one). *ret_own: already the member's own. */
+/* Checks the addresses for the member `id` (0: new). Sets *ret_own if it has them already. */
 static enum etcd_error peers_check(char *const *urls, size_t count, uint64_t id,
                                    const struct etcd_member *members, size_t member_count,
                                    bool *ret_own)
@@ -155,7 +155,7 @@ static enum etcd_error peers_check(char *const *urls, size_t count, uint64_t id,
     return ETCD_OK;
 }
 
-/* The error's text names the join addresses of the members. */
+/* Refuses the request. The error text names the join addresses of the members. */
 static void refuse_to_join(struct etcd_request *request, const struct etcd_member *members,
                            size_t count, const char *what)
 {

@@ -64,7 +64,7 @@ static void proclaimed(struct etcd_request *request, struct str reply)
 
 /* -- Leader -- */
 
-/* Allocates from the call's arena. False: no memory. */
+/* Sets *ret_range to the keys of the election. Returns false if memory runs out. */
 static bool leader_range(const struct etcd_request *request, struct key_range *ret_range)
 {
     const V3electionpb__LeaderRequest *m = etcd_message(request);

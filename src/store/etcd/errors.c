@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The statuses and texts of etcd's errors, and the error for each refusal of the core. */
+/* The statuses and texts of etcd's errors, and the error for each refusal of the store's core. */
 #include "store/etcd/errors.h"
 
 const struct etcd_error_text etcd_errors[ETCD_ERROR_COUNT] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which replica serves a call; has the rules of unary methods. Runs on the loop thread. */
+/* Decides which replica serves a call, and runs unary methods. Runs on the event loop's thread. */
 #include "store/etcd/etcd.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
     enum { KEPT_MAX = 1 << 20 };
     struct etcd_api *api = api_of(request);
 
-    /* Only a read may be refused because of its response: a write has been applied. */
+    /* A read without a response is refused. A write was applied, so its outcome is unknown. */
     if (pack->err && request->base.step == REQUEST_WRITES)
         request_refuse_as(&request->base, LEADER_UNKNOWN);
     else if (pack->err)
@@ -67,8 +67,8 @@ void etcd_reply_header(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* etcd implements these methods through a client of its own, so its errors arrive as texts with the
- * code UNKNOWN. The codes for "try again", "too many" and "denied" are kept. */
+/* etcd implements Lock and Election through a client of its own, so their errors get the code
+ * UNKNOWN. Only the codes for "try again", "too many" and "denied" are kept. */
 enum grpc_status etcd_inner_status(enum grpc_status status)
 {
     switch (status) {
@@ -187,7 +187,7 @@ static bool binding_stays(void *service, struct rpc_call *call)
     return api_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
-/* A follower may learn of a commit up to a heartbeat after the leader has answered its client. */
+/* A follower may apply a commit up to a heartbeat after the leader has answered the client. */
 static bool lacks_forwarded(const struct etcd_api *api)
 {
     return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
@@ -195,8 +195,8 @@ static bool lacks_forwarded(const struct etcd_api *api)
 
 /* Read-your-writes: a client that wrote through this follower must see its write here, as with
  * etcd. Until this replica has applied the write, serializable reads are forwarded to the leader.
- * Without a leader they are answered here. `newest` marks methods that read keys; other methods
- * report on this replica. */
+ * Without a leader, this replica answers serializable reads. `newest` marks methods that read keys;
+ * other methods report on this replica. */
 static bool binding_keeps(void *service, const ProtobufCMessage *message)
 {
     const struct leader_binding *binding = service;
@@ -268,8 +268,8 @@ static void etcd_read_now(struct leader_request *request)
         etcd_method_of(request)->read(mine);
 }
 
-/* A new leader may not have applied every revision that earlier leaders returned, to its own
- * clients or through the forwarding replica. Such a read is then treated as linearizable. */
+/* Returns true if this leader may not have applied every revision that earlier leaders returned to
+ * clients. A forwarded serializable read is then treated as linearizable. */
 static bool may_lack_forwarded(const struct leader_request *request)
 {
     const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);
@@ -399,7 +399,7 @@ const struct leader_method *etcd_method_at(const char *path)
     return NULL;
 }
 
-/* Adds the method behind a gate that forwards calls to the leader unless they stay here. */
+/* Adds the method to the server, behind a gate that keeps a call or forwards it to the leader. */
 static enum err add_gated(struct etcd_api *api, struct rpc_server *server,
                           const struct rpc_method *method, struct rpc_forward_gate gate,
                           struct note *note)
@@ -481,7 +481,7 @@ static void etcd_on_restored(void *owner)
     EACH_PART(restored, owner);
 }
 
-/* One metric for the watches of both APIs and the observers of elections. */
+/* Updates the metric that counts watches of both APIs and observers of elections. */
 static void etcd_on_second(void *owner)
 {
     const struct etcd_api *api = owner;

@@ -36,12 +36,12 @@ struct etcd_options {
     struct tls_context *tls;       /* for connections to the leader; NULL: plaintext */
     const struct etcd_rule *rules; /* permissions under TLS; must be valid as long as the API */
     size_t rule_count;
-    /* A watch with progress_notify is sent the revision after this idle time. 0: 600,000. */
+    /* A watch with progress_notify is sent the revision after this idle time; 0: 600,000 ms. */
     uint64_t progress_ms;
     uint32_t election_ms; /* election timeout of the replica; 0: 250 */
-    /* Fills in the members with their client addresses. NULL: member lists are empty. */
+    /* Fills in the members with their client addresses. If NULL, member lists are empty. */
     size_t (*members)(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX]);
-    const char *version; /* version of etcd that clients see; NULL: ETCD_VERSION; static */
+    const char *version; /* static text: version of etcd that clients see; NULL: ETCD_VERSION */
 };
 /* ERR_NOMEM, ERR_FULL (timers). */
 enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api);
@@ -53,7 +53,7 @@ void etcd_on_change(struct etcd_api *api, const struct replica_status *status);
  * after etcd_stop has returned. */
 void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner);
 void etcd_close(struct etcd_api *api); /* NULL is fine */
-/* Serves /health and /version. For rpc_server_pages, with the API as the owner. */
+/* Serves the pages /health and /version for rpc_server_pages(). `api` is a struct etcd_api. */
 bool etcd_page(void *api, struct str path, struct rpc_page *page);
 /* Limits of a server for etcd's clients. Clients may ping as often as they like (C1). Streams are
  * limited as on every server, because etcd's clients put their watches on few streams. */

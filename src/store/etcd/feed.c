@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Responses of watch streams: to requests, events, progress and cancellations. Loop's thread. */
+/* Sends answers, events, progress and cancellations on etcd's watch streams. Loop's thread. */
 #include "store/etcd/feed.h"
 
 #include <stdlib.h>
@@ -155,7 +155,7 @@ static bool has_begun(const struct feed *feed, uint64_t start_revision)
     return max_u64(start_revision, watch_engine_visible(feed->options.engine)) <= now_of(feed);
 }
 
-/* Only when the largest start is gone: a search at each cancellation would be quadratic. */
+/* Searches all watches, so call only if the watch with the largest start revision is gone. */
 static void find_last_start(struct feed_stream *stream)
 {
     struct map_entry *entry;
@@ -299,7 +299,7 @@ static void progress_later(struct feed *feed)
 {
     uint64_t ms = feed->options.progress_ms;
 
-    /* Adds up to a tenth, so that not all replicas send at once. */
+    /* Adds up to 10 % at random, so that replicas do not all send at once. */
     timer_start_in(&feed->progress, ms + entropy_u64(feed->options.io->entropy) % (ms / 10 + 1));
 }
 
@@ -328,7 +328,7 @@ static struct etcd_watch *watch_find(const struct feed_stream *stream, int64_t i
     return map_get(&stream->watches, str_of(&id, sizeof id));
 }
 
-/* Why the watch is refused, or NULL. */
+/* Returns why the watch is refused, or NULL. */
 static const char *create_refusal(struct feed_stream *stream, struct key_range range,
                                   const Etcdserverpb__WatchCreateRequest *m)
 {

@@ -16,19 +16,19 @@ struct feed_stream;
 struct feed_options {
     struct io *io;
     struct watch_engine *engine;
-    uint32_t watches_max; /* over all streams; further watches are refused */
+    uint32_t watches_max; /* most watches of all streams; further watches are refused */
     uint64_t progress_ms; /* idle time before progress_notify sends the revision; 0: 600,000 */
-    /* ERR_FULL: no room; call watch_stream_writable() when there is. A message with `must` must be
-     * accepted, so ERR_FULL is not allowed. After any other error `broken` is called. */
+    /* Sends a message. After ERR_FULL, call watch_stream_writable() when there is room. ERR_FULL is
+     * not allowed with `must`. After any other error `broken` is called. */
     enum err (*send)(struct feed_stream *stream, struct str message, bool must);
-    /* closes the stream, now or soon */
+    /* closes the stream, at once or in a later turn */
     void (*broken)(struct feed_stream *stream, enum err err);
     /* appends the ResponseHeader as field 1 */
     void (*header)(void *owner, struct pack *into, uint64_t revision);
     void *owner;
 };
 enum err feed_open(const struct feed_options *options, struct feed **ret_feed);
-void feed_close(struct feed *feed);         /* no stream may be left; NULL is fine */
+void feed_close(struct feed *feed);         /* call after all streams are closed; NULL is fine */
 size_t feed_count(const struct feed *feed); /* number of watches */
 
 struct feed_stream { /* in the caller's storage */
@@ -36,7 +36,7 @@ struct feed_stream { /* in the caller's storage */
     struct feed *feed;
     struct map watches; /* watches by id */
     uint64_t starts_at; /* the largest start revision that a watch of the stream has asked for */
-    bool starts_stale;  /* the watch with that start revision is gone */
+    bool starts_stale;  /* the watch with `starts_at` is gone */
     int64_t next_id;
     struct list closing; /* feed.closing, see feed_stream_close */
     size_t close_cursor; /* in watches */
@@ -44,15 +44,15 @@ struct feed_stream { /* in the caller's storage */
 };
 void feed_stream_init(struct feed *feed, struct feed_stream *stream);
 void feed_stream_deinit(struct feed_stream *stream); /* frees all watches in one turn */
-/* Frees the watches in slices of FEED_FREES_PER_TURN per turn. No more responses are sent.
- * freed(stream) is called once, when no watch is left; with few watches, before this returns. */
+/* Frees FEED_FREES_PER_TURN watches per turn, and sends no more responses. Calls freed(stream)
+ * once, when no watch is left; with few watches, before this function returns. */
 enum { FEED_FREES_PER_TURN = 256 };
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream));
 
-/* Returns a static text that says why the range may not be watched. NULL: watching is allowed. */
+/* Returns a static text that says why the range must not be watched, or NULL if it may be. */
 typedef const char *feed_refusal_fn(void *owner, struct key_range range);
 /* Handles one message of the client. Responses to requests are sent in order and must be accepted
- * by `send`. While there is no room, the caller must hold back the next request. */
+ * by `send`. While the stream has no room, the caller must not pass the next request. */
 void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *m,
                   feed_refusal_fn *refusal, void *owner);
 #endif

@@ -23,7 +23,7 @@ enum {
     ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* bytes of a request message */
     ETCD_ANSWER_MAX = INT32_MAX,
     ETCD_GATES_MAX = 96,
-    /* How much longer than its own timeout a leader may need to report the timeout. */
+    /* How long after its own timeout the leader may need to report the timeout. */
     ETCD_FORWARD_MS = 2000,
 };
 
@@ -41,25 +41,25 @@ struct etcd_request {
 };
 struct etcd_method { /* a unary method */
     struct leader_method base;
-    /* Returns the request's error that does not depend on the store's state. May be NULL. */
+    /* Checks what does not depend on the store's state. Returns the error. May be NULL. */
     enum etcd_error (*check)(struct etcd_request *request);
     /* Whether the caller is permitted to make the checked request: etcd_may or etcd_may_manage. */
     bool (*allows)(const struct etcd_request *request);
-    /* True if any replica may answer from its applied state. NULL: never. Decided on the message
-     * alone, before `check`. */
+    /* Returns true if any replica may answer from its applied state. Decided on the message alone,
+     * before `check`. If the callback is NULL, only the leader answers. */
     bool (*serializable)(const ProtobufCMessage *message);
-    /* The newest revision that a serializable request names. A replica that has not applied this
-     * revision forwards the request instead of calling the revision a future one. NULL: none. */
+    /* Returns the newest revision that a serializable request names. A replica that has not applied
+     * this revision forwards the request instead of refusing a future revision. May be NULL. */
     int64_t (*newest)(const ProtobufCMessage *message);
-    /* For Lock and Election: etcd is its own client there, so errors lose their codes. */
+    /* For Lock and Election. etcd serves both as its own client, so errors lose their codes. */
     bool inner;
     /* True if the request is a read although the method has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);
     void (*read)(struct etcd_request *request); /* answers from one state of the store */
-    /* Appends the command to `into`, and returns its kind. ERR_NOMEM, ERR_FULL (too large). */
+    /* Appends the command to `into`. Returns ERR_NOMEM, or ERR_FULL if the command is too large. */
     enum err (*command)(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind);
-    void (*act)(struct etcd_request *request); /* no read, no proposal; on the leader; or NULL */
-    /* Answers with the reply of apply. */
+    void (*act)(struct etcd_request *request); /* for other work on the leader; may be NULL */
+    /* Answers the request with the reply that apply returned. */
     void (*written)(struct etcd_request *request, struct str reply);
 };
 
@@ -86,7 +86,7 @@ struct etcd_part {                     /* all fields may be NULL */
     const struct etcd_method *methods; /* ends with a NULL path */
     const struct etcd_raw *raws;       /* ends with a NULL path */
     enum err (*open)(struct etcd_api *api);
-    void (*close)(struct etcd_api *api); /* also closes a part that was opened only in part */
+    void (*close)(struct etcd_api *api); /* also closes a part that failed to open completely */
     void (*applied)(struct etcd_api *api);
     void (*restored)(struct etcd_api *api);
     void (*changed)(struct etcd_api *api, const struct replica_status *status);
@@ -109,7 +109,7 @@ struct etcd_removal { /* removed.c */
 };
 struct etcd_leader_calls { /* leader_call.h; each list contains the calls at one step */
     struct list fresh, pausing, running;
-    struct list behind; /* waits until this replica has applied the requested revision */
+    struct list behind; /* calls that wait until this replica has applied a revision */
     struct timer again;
     struct task now;
     bool stopped;
@@ -162,7 +162,7 @@ static inline const struct keys *api_keys(const struct etcd_api *api)
 {
     return store_keys(api_store(api));
 }
-/* The request's message, of its method's type. */
+/* Returns the request's message, whose type depends on the method. */
 static inline const void *etcd_message(const struct etcd_request *request)
 {
     return request->base.message;
@@ -175,11 +175,11 @@ static inline struct arena *etcd_arena(const struct etcd_request *request)
 }
 
 /* -- etcd.c -- */
-/* The unary method with this path, which must exist. */
+/* Returns the unary method with this path, which must exist. */
 const struct leader_method *etcd_method_at(const char *path);
-/* The revision in the header of an encoded response; 0: none. */
+/* Returns the revision in the header of an encoded response, or 0 if there is none. */
 uint64_t etcd_answer_revision(struct str answer);
-/* Appends a ResponseHeader as field 1. `revision` 0: none. */
+/* Appends a ResponseHeader as field 1. The header names no revision if `revision` is 0. */
 void etcd_header(const struct etcd_api *api, struct pack *pack, uint64_t revision);
 /* Begins a response in the scratch buffer, with a header of the current revision. */
 struct pack etcd_answer(struct etcd_api *api);
@@ -191,17 +191,17 @@ void etcd_refuse(struct etcd_request *request, enum etcd_error error);
 void etcd_finish(struct rpc_call *call, enum etcd_error error);
 /* Keeps the request until `change` or `transfer` is done; its completion answers the request. */
 void etcd_act(struct etcd_request *request);
-/* The status that an `inner` method reports where another method would report `status`. */
+/* Returns the status that Lock and Election report instead of `status`, as etcd does. */
 enum grpc_status etcd_inner_status(enum grpc_status status);
 /* -- permissions under TLS, checked where a call is answered -- */
 bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
               enum etcd_act act);
 bool etcd_may_any(const struct etcd_api *api,
                   const struct rpc_call *call); /* a rule names the client */
-/* for members and history: the client is an administrator */
+/* True if the client is an administrator, as required for members and history. */
 bool etcd_may_manage(const struct etcd_request *request);
 bool etcd_may_look(const struct etcd_request *request); /* a rule names the client */
-/* For requests about more than keys: a fleet administrator, or no TLS. */
+/* True for a fleet administrator, or without TLS. Required for requests about more than keys. */
 bool etcd_may_administer(const struct etcd_request *request);
 
 bool etcd_leader_known(const struct etcd_api *api);
@@ -209,17 +209,17 @@ bool etcd_leader_known(const struct etcd_api *api);
 bool etcd_wants_leader(const struct rpc_call *call);
 /* True if the client requires a leader and none is known. */
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
-/* Why a call that this replica keeps open is refused. `full`: too many of its kind are open. */
+/* Returns why this replica does not keep a call open. `full`: too many such calls are open. */
 enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_call *call,
                                   bool full);
-/* The channel to the leader, for this replica's own calls. NULL: no leader is known. */
+/* Returns the channel for this replica's own calls to the leader, or NULL without a leader. */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 void etcd_passed(struct etcd_api *api,
                  struct str answer); /* notes the revision of a forwarded response */
 const char *etcd_version(const struct etcd_api *api);
 
 /* -- lease.c: build commands from the request message alone, or return an error -- */
-/* `drawn`: a positive random number, used as the lease's number if the request has none. */
+/* `drawn` is a positive random number, for a lease whose request names no number. */
 enum etcd_error etcd_grant_command(const Etcdserverpb__LeaseGrantRequest *m, int64_t drawn,
                                    struct store_command *ret_command);
 enum etcd_error etcd_revoke_command(const Etcdserverpb__LeaseRevokeRequest *m,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcdserverpb.KV: Range, Put, DeleteRange, Compact. Every write is proposed as a transaction, also
- * a single operation. Txn itself is in txn.c. */
+/* etcdserverpb.KV: Range, Put, DeleteRange, Compact. Every write, even a single operation, is
+ * proposed as a transaction. Txn itself is in txn.c. */
 #include <muster/coord.h>
 
 #include "store/etcd/listing.h"
@@ -94,7 +94,7 @@ static enum etcd_error single_check(struct etcd_request *request,
     etcdserverpb__txn_request__init(&single->txn);
     etcdserverpb__request_op__init(&single->op);
     single->op.request_case = kind;
-    /* or another request type of the union */
+    /* every member of the union is a pointer, so `request_put` fits any request */
     single->op.request_put = (Etcdserverpb__PutRequest *)request->base.message;
     single->op_at[0] = &single->op;
     single->txn.success = single->op_at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attempts of leader calls: on this replica while it leads, otherwise by RPC. Runs on the loop's
- * thread.
+/* Makes leader calls: on this replica while it leads, otherwise by RPC to the leader. Runs on the
+ * loop's thread.
  *
  * Invariant: a busy call is on the list of its step; any other call is on no list. */
 #include "store/etcd/leader_call.h"
@@ -18,7 +18,7 @@ enum {
 
 /* -- ends -- */
 
-/* The callback may begin the call again, or free it. */
+/* Ends the call. Its callback `done` may begin the call again, or free it. */
 static void call_finish(struct leader_call *call, const struct leader_answer *answer)
 {
     list_remove(&call->link);
@@ -54,7 +54,7 @@ static void call_try_later(struct leader_call *call)
     }
 }
 
-/* Ends the call when the revision is applied here. */
+/* Ends the call once this replica has applied the call's revision. */
 static void call_wait_applied(struct leader_call *call)
 {
     uint64_t revision = keys_revision(api_keys(call->api));
@@ -71,7 +71,7 @@ static void call_answered(struct leader_call *call, enum grpc_status status, str
                           struct str response)
 {
     uint64_t revision = status ? 0 : etcd_answer_revision(response);
-    /* A call that only waits has no reason to fail because the leader is overloaded. */
+    /* A call that only catches up is retried if the leader is overloaded, instead of failing. */
     bool crowded = call->catches_up && status == GRPC_RESOURCE_EXHAUSTED;
 
     if (status && (crowded || retry_status_is_doubtful(status))) {
@@ -124,7 +124,7 @@ static void call_on_answer(void *owner, const struct rpc_client_call *,
         call_try_later(call);
 }
 
-/* False: no connection to the leader can be made. */
+/* Sends the call to the leader. Returns false if no connection to the leader can be made. */
 static bool call_elsewhere(struct leader_call *call)
 {
     struct etcd_api *api = call->api;

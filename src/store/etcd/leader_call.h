@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A unary call that this replica makes itself: encodes a request message and returns the response.
  *
- * On the leader the request is handled like a client's call (leader_ask). On a follower it is sent
- * to the leader in the name of the client that caused it. Without a leader, or when the response is
- * lost, the request is sent again to the current leader until the call's deadline. The leader may
- * therefore receive a request twice, so only idempotent requests may be sent.
+ * On the leader the request is handled like a client's call (leader_ask). A follower sends the
+ * request to the leader in the name of the client that caused it. Without a leader, or when the
+ * response is lost, the request is sent again to the current leader until the call's deadline. The
+ * leader may therefore receive a request twice, so only idempotent requests may be sent.
  *
  * Everything runs on the loop's thread. */
 #ifndef STORE_ETCD_LEADER_CALL_H
@@ -14,8 +14,8 @@
 struct leader_answer { /* valid during the call */
     enum grpc_status status;
     struct str text;
-    uint64_t revision;   /* GRPC_OK: of the response's header, or as waited for */
-    struct str response; /* GRPC_OK: the message; "" for catch_up and wait */
+    uint64_t revision;   /* with GRPC_OK: the response's revision, or the awaited revision */
+    struct str response; /* with GRPC_OK: the message, or "" for catch_up and wait */
 };
 struct leader_call;
 typedef void leader_call_fn(struct leader_call *call, const struct leader_answer *answer);
@@ -25,7 +25,7 @@ struct leader_call { /* in the owner's storage until `done` is called; must be z
     const char *path; /* "/etcdserverpb.KV/Txn" */
     bool busy;        /* from leader_call_begin() until `done` */
     bool catches_up;
-    struct buf request, client; /* client: in whose name the leader is asked */
+    struct buf request, client; /* `client`: name of the client that caused the call */
     char actor[REPLICA_ACTOR_MAX];
     struct leader_caller caller;
     struct arena arena; /* memory of the current attempt */
@@ -37,18 +37,18 @@ struct leader_call { /* in the owner's storage until `done` is called; must be z
 enum err leader_call_init(struct leader_call *call, struct etcd_api *api,
                           const struct rpc_call *from);
 void leader_call_deinit(struct leader_call *call); /* must not be busy; a zeroed call is fine */
-/* Starts a call; only one may be running. `done` is called once, after this function has returned.
- * ERR_CLOSED: the API is stopping. ERR_NOMEM, ERR_FULL. `path` must be static. */
+/* Starts a call, which must not be busy. `done` is called once, after this function has returned.
+ * `path` must be static. Returns ERR_CLOSED if the API is stopping, ERR_NOMEM or ERR_FULL. */
 enum err leader_call_begin(struct leader_call *call, const char *path,
                            const ProtobufCMessage *request, uint64_t wait_ms, leader_call_fn *done);
-/* Waits until this replica has applied every write that was acknowledged before. `key` must be a
- * key that the client may read. wait_ms 0: no timeout. */
+/* Waits until this replica has applied every write that was acknowledged before the call. The
+ * client must be allowed to read `key`. `wait_ms` 0 means no timeout. */
 enum err leader_call_catch_up(struct leader_call *call, struct str key, uint64_t wait_ms,
                               leader_call_fn *done);
 /* Waits until this replica has applied the revision. */
 enum err leader_call_wait(struct leader_call *call, uint64_t revision, leader_call_fn *done);
 
-/* Ends the calls that only wait for a timer at once. The other calls end when the connection to the
+/* Ends at once all calls that only wait for a timer. Other calls end when the connection to the
  * leader and the replica are closed. */
 void leader_calls_stop(struct etcd_api *api);
 #endif

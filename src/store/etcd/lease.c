@@ -3,7 +3,7 @@
  *
  * Leases use the replicated clock, so a change of leaders does not change their remaining time.
  * Keep-alives of all streams are batched into log entries, together with the renewals of muster.v1
- * (service_renew.c). A response is sent after its entry is applied; its TTL counts from then. */
+ * (service_renew.c). A response is sent when its entry is applied; the TTL begins then. */
 #include <muster/coord.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 #include "store/keyvalue.h"
 
 enum {
-    PENDING_MAX = 4096, /* pending renewals of one stream; then it is not read further */
+    PENDING_MAX = 4096, /* pending renewals at which a stream is no longer read */
     PENDING_LOW = 1024,
     KEYS_SLICE = 256,     /* keys of a lease read at a time */
     LISTED_MAX = 1 << 16, /* keys of a lease in one response */
@@ -74,8 +74,8 @@ static void grant_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseRevoke -- */
 
-/* Whether the client may read, or write, every key of the lease. With a right to all keys the
- * answer is immediate; otherwise all keys of the lease are checked in one turn. */
+/* Returns true if the client may read, or write, every key of the lease. A client with a right to
+ * all keys is accepted at once; otherwise all keys of the lease are checked in one turn. */
 static bool lease_keys_allowed(const struct etcd_request *request, int64_t number,
                                enum etcd_act act)
 {
@@ -140,7 +140,7 @@ static void revoke_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseTimeToLive, LeaseLeases -- */
 
-/* The lease clock stops at the last entry, so the time since then is added here. */
+/* Adds the time since the last log entry, because the lease clock moves only with entries. */
 static uint64_t clock_now(const struct etcd_api *api)
 {
     uint64_t since_ms = mono_elapsed_ms(api->service->applied_at, loop_now(api->options.io->loop));
@@ -187,7 +187,7 @@ static void ttl_read(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* Leaves out expired leases. They exist until their end is applied, but cannot be revoked. */
+/* Leaves out expired leases, which exist until their end is applied but cannot be revoked. */
 static void leases_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
@@ -207,7 +207,7 @@ static void leases_read(struct etcd_request *request)
 
 /* -- LeaseKeepAlive -- */
 
-struct keeper { /* a stream; freed when it is closed and none of its renewals is pending */
+struct keeper { /* a stream; freed when it is closed and has no pending renewal */
     struct list link;
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: the call is over */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends long ranges and computes hashes in slices, one per turn of the loop.
+/* Sends long ranges and computes hashes in slices, one slice per turn of the event loop.
  *
  * Invariant: all slices of a listing read one revision. If that revision is compacted, a listing of
  * the current revision restarts, unless a part of its response was sent. */
@@ -16,7 +16,7 @@ struct etcd_listing {
     struct query_best *best; /* first pairs of a sorted range; or NULL */
     bool hashes;             /* HashKV; otherwise a Range */
     uint64_t hash;           /* hash of the keys read so far; not zero for no keys */
-    bool pinned;             /* `revision` was chosen here: the caller asked for the current one */
+    bool pinned;             /* the client asked for the current revision, which is now fixed */
     bool sending;
     struct str next;           /* next key to read, stored in `at` */
     uint64_t left, shown, sum; /* left: pairs until the limit; sum: bytes of the pairs */
@@ -108,7 +108,7 @@ static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
     return seed;
 }
 
-/* Encodes a pair of an unsorted range into `answer`, or adds its size. */
+/* Encodes a pair of an unsorted range into `answer`. If `answer` is NULL, adds the pair's size. */
 static void listing_take(struct etcd_listing *l, struct key_value *pair, struct pack *answer)
 {
     size_t size;
@@ -124,7 +124,7 @@ static void listing_take(struct etcd_listing *l, struct key_value *pair, struct 
     l->shown++;
 }
 
-/* Reads the next slice. `answer` NULL: only measures, sorts or hashes. False: no more keys. */
+/* Reads the next slice, to measure, sort or hash if `answer` is NULL. Returns false at the end. */
 static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
 {
     struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
@@ -153,7 +153,7 @@ static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struc
     return cursor.next.len > 0;
 }
 
-/* Appends the fields after the pairs. */
+/* Appends the fields of the response that follow the pairs. */
 static void listing_pack_end(const struct etcd_listing *l, struct pack *answer)
 {
     pack_u64(answer, 3, l->more);
@@ -190,7 +190,7 @@ static enum err listing_send_hash(struct etcd_request *request, const struct etc
     return answer.err;
 }
 
-/* The whole range is measured: sends the length and the header. */
+/* Sends the response's length and header, after the whole range was measured. */
 static enum err listing_begin_sending(struct etcd_request *request, struct etcd_listing *l)
 {
     struct etcd_api *api = api_of(request);
@@ -268,7 +268,7 @@ static void listing_step(struct etcd_request *request)
         request_free(&request->base);
 }
 
-/* Runs one slice of one listing, round robin. */
+/* Runs one slice of one listing. All listings take turns. */
 static void listing_on_turn(struct timer *timer)
 {
     struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, listing_turn);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Maintenance and the supported part of Auth: status, hashes, transfer of leadership.
  *
- * Defragment has nothing to do, because the store is in memory and its log is cut by snapshots; a
- * trailer says so. An alarm ends when its cause ends. Snapshot is in fleet/service_snapshot.c,
- * because a snapshot contains more than the store. */
+ * Defragment does nothing, because the store is in memory and snapshots cut its log; a trailer of
+ * the response reports this. An alarm ends when its cause ends. Snapshot is in
+ * fleet/service_snapshot.c, because a snapshot contains more than the store. */
 #include <stdio.h>
 
 #include "store/etcd/listing.h"
@@ -110,7 +110,7 @@ static enum etcd_error check_authenticate(struct etcd_request *)
     return ETCD_AUTH_DISABLED;
 }
 
-/* -- MoveLeader: only the leader accepts it, as with etcd; followers do not forward it -- */
+/* -- MoveLeader: as with etcd, only the leader accepts the call; followers do not forward it -- */
 
 static void leader_moved(struct transfer *transfer, enum err err, const struct note *)
 {

@@ -2,9 +2,9 @@
 /* v3electionpb.Election.Observe: sends every leader of an election and every value of the leader,
  * from any replica. Runs on the loop's thread.
  *
- * An observer watches the leader's key or, while there is no leader, all keys of the election. It
- * begins when this replica has caught up with the leader of the log. Then it is sent the changes as
- * they are applied. An observer that did not read is sent only the newest value. */
+ * An observer watches the leader's key or, while there is no leader, all keys of the election. The
+ * observer begins when this replica has caught up with the Raft leader, and then sends changes as
+ * they are applied. If the client did not read in time, only the newest value is sent. */
 #include <stdlib.h>
 
 #include "store/etcd/leader_call.h"
@@ -73,7 +73,7 @@ static void observer_send(struct observer *observer, const struct key_value *lea
     api->service->numbers.watch_events++;
 }
 
-/* All other entries were created later, so the leader leads as long as its key exists. */
+/* Returns true if the election's leader still leads. Other entries are newer than its key. */
 static bool observer_leader_stays(const struct observer *observer, struct key_value *ret_leader)
 {
     const struct interest_scope *scope = observer->looker.scope;

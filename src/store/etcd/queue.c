@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and transactions of the queue. Pure. */
+/* Builds the keys and transactions of a lock's or an election's queue, without side effects. */
 #include "store/etcd/queue.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ enum err queue_first(const struct keys *keys, struct key_range range, struct key
     struct key_value pair;
     bool found = false;
 
-    /* A name such as "registry" may have a million keys that are not entries. */
+    /* A name such as "registry" may have a million keys that are not entries of the queue. */
     if (keys_count_range(keys, range, 0) > TXN_KEYS_MAX) return ERR_TOO_LARGE;
     keys_seek(keys, range, 0, &cursor);
     while (keys_next(&cursor, &pair)) {
@@ -122,7 +122,7 @@ static void txn_if_key_created(struct queue_txn *t, struct str key, int64_t crea
                    ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL, create);
 }
 
-/* Makes the transaction's only operation put or delete the key. */
+/* Sets the key, and makes `op` (a put or a delete) the transaction's only operation. */
 static void txn_does(struct queue_txn *t, Etcdserverpb__RequestOp *op, struct str key)
 {
     t->put.key = t->del.key = bytes_from(key);
@@ -176,7 +176,7 @@ void queue_leave(struct queue_txn *t, struct str key, const struct queue_entry *
         t->txn = t->inner;
         return;
     }
-    /* Succeeds unless all entries were created with this entry or later: then it is first. */
+    /* The compare succeeds if no entry was created before this entry: then this entry is first. */
     txn_if_created(t, range, ETCDSERVERPB__COMPARE__COMPARE_RESULT__GREATER,
                    (int64_t)as->create - 1);
     t->failure[0] = &t->inner_op;
@@ -207,7 +207,7 @@ void queue_delete(struct queue_txn *t, struct str key)
     txn_does(t, &t->del_op, key);
 }
 
-/* The only key of a range response. NULL: no key, or not a range response. */
+/* Returns the only key of a range response, or NULL for no key or for another response. */
 static const Mvccpb__KeyValue *only_key(const Etcdserverpb__ResponseOp *op)
 {
     const Etcdserverpb__RangeResponse *range;

@@ -27,7 +27,7 @@
 enum {
     LEASE_S = 60,         /* TTL of a lease granted by the call, as in etcd */
     CHECKS_PER_PASS = 32, /* each check may read the whole queue */
-    LEAVE_WAIT_MS = 5000, /* then the key is left until its lease ends */
+    LEAVE_WAIT_MS = 5000, /* after this time the key stays until its lease ends */
     QUEUE_WAIT_ARENA_MAX = 1 << 20,
 };
 
@@ -154,7 +154,7 @@ static enum etcd_error wait_refusal(enum err err)
     return err == ERR_CLOSED ? ETCD_STOPPED : ETCD_TOO_MANY_REQUESTS;
 }
 
-/* False: the wait has ended, because the step failed or the client disconnected meanwhile. */
+/* Returns false if the wait has ended, because the step failed or the client disconnected. */
 static bool wait_continues(struct queue_wait *wait, const struct leader_answer *answer)
 {
     if (!wait->call) {
@@ -215,7 +215,7 @@ static void wait_check(struct queue_wait *wait)
     if (!wait_has_key(wait)) {
         wait_refuse(wait, wait->kind->lost);
     } else if (!queue_before(api_keys(wait->api), wait->range, wait->place.create, &before)) {
-        /* No entry is before this entry in the applied state; confirms with the leader. */
+        /* In the applied state this entry is first. The leader must confirm that place. */
         err = leader_call_catch_up(&wait->leader, key, 0, wait_on_confirmed);
         if (err) wait_give_up(wait, wait_refusal(err));
     } else if (!wait_watch(wait, &wait->own, key) || !wait_watch(wait, &wait->before, before.key)) {
@@ -292,7 +292,7 @@ static void wait_on_granted(struct leader_call *call, const struct leader_answer
     struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
     struct leader_answer granted = *answer;
 
-    /* An earlier attempt was applied, so the lease exists. */
+    /* An earlier attempt of this call was applied, so the lease already exists. */
     if (granted.status == GRPC_FAILED_PRECONDITION) granted.status = GRPC_OK;
     if (wait_continues(wait, &granted)) wait_enter(wait);
 }
@@ -345,7 +345,7 @@ static bool wait_is_allowed(const struct queue_wait *wait)
                     ETCD_WRITE);
 }
 
-/* `name` and `value` must be valid as long as the call. `lease` 0: one of LEASE_S is granted. */
+/* `name` and `value` must be valid as long as the call. `lease` 0 requests a lease of LEASE_S. */
 static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
                              const struct queue_wait_kind *kind, struct str name, struct str value,
                              int64_t lease)
@@ -375,9 +375,9 @@ static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
         wait_enter(wait);
 }
 
-/* Ends the call while the replica stops. The key of a lease named by the request stays, because the
- * client can continue at another replica. Any other key is deleted, because it would only block the
- * queue until its lease ends. */
+/* Ends the call while the replica stops. If the request named the lease, the key stays, because the
+ * client can continue at another replica. Otherwise the key is deleted, because it would only block
+ * the queue until its lease ends. */
 static void wait_send_away(struct queue_wait *wait, enum etcd_error error)
 {
     etcd_finish(wait->call, error);

@@ -14,7 +14,7 @@
 #include "wire/message.h"
 
 enum {
-    ASK_FIRST_MS = 2000, /* without a leader; longer than most elections */
+    ASK_FIRST_MS = 2000, /* time without a leader; longer than most elections */
     ASK_AGAIN_MS = 5000,
     ASK_CALL_MS = 5000,
     ANSWER_ARENA_MAX = 1 << 20,
@@ -60,7 +60,7 @@ static void removal_close_channel(struct etcd_api *api)
     api->removal.channel_closing = true;
 }
 
-/* Whether the bytes are a member list of this cluster without this replica. */
+/* Returns true if the bytes are a member list of this cluster without this replica. */
 static bool is_list_without_us(const struct etcd_api *api, struct str bytes)
 {
     struct replica_status status = replica_status(api->options.replica);

@@ -62,7 +62,7 @@ bool etcd_txn_allows(const struct etcd_request *request)
 
 /* -- read-only transactions -- */
 
-/* What the ranges of a transaction, including nested ones, require. */
+/* Requirements of all ranges of a transaction, including nested transactions. */
 struct txn_reads {
     size_t ranges;
     bool leader;    /* a range requires the leader */

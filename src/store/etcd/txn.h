@@ -21,7 +21,7 @@ enum err etcd_txn_command(struct etcd_request *request, struct buf *into,
 void etcd_txn_written(struct etcd_request *request, struct str reply);
 /* Like etcd_txn_written(), for a method whose response is the header alone. */
 void etcd_txn_header(struct etcd_request *request, struct str reply);
-/* Decodes the reply. False: the transaction was refused, and the request has been answered. */
+/* Decodes the reply. Returns false if the transaction was refused and the request answered. */
 bool etcd_txn_done(struct etcd_request *request, struct str reply,
                    struct store_txn_reply *ret_reply);
 #endif

@@ -32,8 +32,8 @@ enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct not
                      (int)min_size(word.len, 32), word.at);
 }
 
-/* Only the fleet's certificate authority issues such a name, as the only URI of its scheme. As a
- * common name it proves nothing, because any authority may sign a common name. */
+/* Returns true for a name that only the fleet's certificate authority issues, as a URI. The same
+ * text as a common name proves nothing, because any authority may sign a common name. */
 static bool is_fleet_name(struct str name)
 {
     return str_starts(name, STR("bigfleet://")) || str_starts(name, STR("muster://"));

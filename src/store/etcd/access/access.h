@@ -5,7 +5,7 @@
  * nothing. Without TLS every client may do everything.
  *
  * A name of the scheme bigfleet or muster counts only if it is the certificate's only URI of that
- * scheme, never as a common name. The server refuses them from the store's own CA. */
+ * scheme, never as a common name. The server refuses such names from the store's own CA. */
 #ifndef STORE_ETCD_ACCESS_ACCESS_H
 #define STORE_ETCD_ACCESS_ACCESS_H
 #include "base/note.h"
@@ -14,12 +14,12 @@
 
 enum { ETCD_RULES_MAX = 64 };
 struct etcd_rule {
-    struct str name, prefix; /* views of the parsed text; prefix "": every key */
+    struct str name, prefix; /* parts of the parsed text; prefix "" means every key */
     bool write;              /* write includes read */
 };
 /* Parses "NAME=PREFIX:read" or "NAME=PREFIX:write". The name ends at the first '=', the prefix at
- * the last ':'. ERR_INVALID with a note, also for bigfleet://admin and bigfleet://readonly, because
- * their rights are fixed. */
+ * the last ':'. Returns ERR_INVALID with a note, also for bigfleet://admin and bigfleet://readonly,
+ * because their rights are fixed. */
 enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct note *note);
 
 enum etcd_act { ETCD_READ, ETCD_WRITE };
@@ -27,7 +27,7 @@ enum etcd_act { ETCD_READ, ETCD_WRITE };
  * NULL identity means no TLS. */
 bool etcd_allows(const struct etcd_rule *rules, size_t count, const struct tls_identity *identity,
                  struct key_range range, enum etcd_act act);
-/* True if any rule names the client. Requests without keys, such as a new lease, need no more. */
+/* Returns true if any rule names the client, which suffices for requests without keys. */
 bool etcd_allows_any(const struct etcd_rule *rules, size_t count,
                      const struct tls_identity *identity);
 #endif
