@@ -20,17 +20,17 @@ enum {
     JOIN_NAME_MAX = 63,
 };
 
-/* The decimal number after the last '-'. ERR_INVALID with a note. */
+/* Parses the decimal number after the last '-' of the id. ERR_INVALID with a note. */
 enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note);
 
-/* 1 to 63 visible ASCII characters. ERR_INVALID with a note. */
+/* Checks that a name has 1 to 63 visible ASCII characters. ERR_INVALID with a note. */
 enum err join_name(struct str id, struct note *note);
 
 /* -- joining -- */
-struct join_view { /* what the replica knows of itself now */
+struct join_view { /* what the replica knows of itself */
     bool leader_known, leads, ready;
     bool member, voter;
-    bool in_place; /* address in the configuration and entry in the roster are right */
+    bool in_place; /* its configured address and its roster entry are correct */
 };
 struct join { /* zeroed at the start */
     uint64_t wait_ms;
@@ -39,11 +39,11 @@ struct join { /* zeroed at the start */
 };
 enum join_event { JOIN_LOOK, JOIN_ANSWERED };
 struct join_effects {
-    bool ask;          /* ask to join at the join addresses; JOIN_ANSWERED follows */
-    bool fix;          /* this replica leads: correct its own entry; JOIN_ANSWERED follows */
+    bool ask;          /* send a join request to the join addresses; JOIN_ANSWERED follows */
+    bool fix;          /* a leader corrects its own entry; JOIN_ANSWERED follows */
     bool settled;      /* became a voter in place */
     bool removed;      /* ceased to be a member */
-    mono_time wake_at; /* call with JOIN_LOOK at this time, and when the view changes */
+    mono_time wake_at; /* call with JOIN_LOOK then, and when the view changes */
 };
 struct join_effects join_step(struct join *join, enum join_event event,
                               const struct join_view *view, mono_time now);

@@ -23,32 +23,32 @@
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-/* SAVE first measures the state with a view of its own, because the meta precedes the state and
- * contains its size. ETCD is a backup in etcd's frames. */
+/* STREAM_SAVE first measures the state, because the meta data precedes the state and contains its
+ * size. STREAM_ETCD is a backup in etcd's frames. */
 enum stream_kind { STREAM_SAVE, STREAM_BACKUP, STREAM_ETCD };
 struct service_method {
     struct leader_method base;
-    /* Checks the arguments and, where it depends on them, the identity; with `anywhere` also who
-     * leads. Returns false after it has answered or kept the request. May be NULL. */
+    /* Checks the arguments, and the caller's identity if its rights depend on them. If `anywhere`,
+     * also checks the leader. Returns false if it answered or kept the request. May be NULL. */
     bool (*admit)(struct leader_request *request);
-    /* For reads and soft state: runs once leadership is confirmed, and answers. */
+    /* For reads and soft state: runs after the leadership was confirmed, and answers the call. */
     void (*read)(struct leader_request *request);
-    /* For writes: checks the leader's soft state. False after it has answered. May be NULL. */
+    /* For writes: checks the leader's soft state. Returns false if it answered. May be NULL. */
     bool (*judge)(struct leader_request *request);
     enum fleet_table table; /* for reads of a table */
     enum fleet_kind kind;   /* for writes of service_admin.c */
     enum stream_kind stream;
     const char *label; /* value of a stream's metric label */
-    bool anywhere;     /* `admit` runs first, on any replica, and handles the call alone */
-    bool is_old;       /* a method of the original's contract, which has no "not yet" response */
-    /* Replaces read, judge and command; runs on a leader that is ready. */
+    bool anywhere;     /* `admit` runs on any replica and handles the whole call */
+    bool is_old;       /* a method of the original, whose responses have no "not yet" */
+    /* Replaces `read`, `judge` and `command`. Runs on a leader that is ready. */
     void (*begin)(struct leader_request *request);
     /* Handles the result of a proposal to another state machine. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);
-    size_t needed; /* how many of the first texts must not be empty */
+    size_t needed; /* number of texts, from the first, that must not be empty */
     /* For writes: builds the command from the message, in the call's arena. ERR_NOMEM. */
     enum err (*command)(struct leader_request *request, struct fleet_command *ret_command);
-    /* For writes: answers with the tables' result. NULL: the standard answer. */
+    /* For writes: answers with the command's result. NULL: sends the standard response. */
     void (*done)(struct leader_request *request, const struct fleet_result *result);
 };
 enum { SERVICE_ACTOR_CAP = 256 };
@@ -63,7 +63,7 @@ enum { SERVICE_ACTOR_CAP = 256 };
                  .response_max = SERVICE_ANSWER_MAX},                                              \
         __VA_ARGS__                                                                                \
     }
-/* The original allows 256 MiB; a million domains take about 60 MB. */
+/* The original limits a response to 256 MiB. A million domains need about 60 MB. */
 enum { SERVICE_ANSWER_MAX = 256 << 20 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
     service_report_methods[], service_instruct_methods[], service_ownership_methods[],
@@ -71,12 +71,12 @@ extern const struct service_method service_admin_methods[], service_read_methods
 
 struct fleet_request {
     struct leader_request base;
-    bool answering; /* a long list, of which a part was sent */
-    /* for service_replica.c; the log may use these fields after the caller is gone */
+    bool answering; /* a part of a long list was sent */
+    /* Fields of service_replica.c. The log may use them after the caller has disconnected. */
     bool busy; /* the log uses `change` or `transfer` */
     struct admission *admission;
     char actor[SERVICE_ACTOR_CAP];
-    uint64_t id; /* the replica that the request names */
+    uint64_t id; /* id of the replica named in the request */
     struct timer again;
     struct member_change change;
     struct transfer transfer;
@@ -85,14 +85,14 @@ struct fleet_request {
 /* the contract's numbers, then ours */
 enum ack_outcome {
     ACK_NUMBERS = 5,
-    ACK_OTHER = ACK_NUMBERS, /* a number unknown to the contract */
-    ACK_UNKNOWN,             /* for an instruction that is not pending */
+    ACK_OTHER = ACK_NUMBERS, /* a result code that the contract does not define */
+    ACK_UNKNOWN,             /* the acknowledged instruction is not pending */
     ACK_OUTCOMES
 };
 enum report_result { REPORT_TAKEN, REPORT_LATE, REPORT_REFUSED, REPORT_RESULTS };
 enum drop_reason { DROP_FULL, DROP_SHARD, DROP_TERM, DROP_REASONS };
 enum apply_outcome { APPLY_SUCCESS, APPLY_ERROR, APPLY_FSM_ERROR, APPLY_OUTCOMES };
-struct service_numbers { /* for the metrics: first counters, then gauges */
+struct service_numbers { /* numbers for the metrics: counters, then gauges */
     uint64_t apply[APPLY_OUTCOMES], reports[REPORT_RESULTS], acks[ACK_OUTCOMES];
     uint64_t dropped[DROP_REASONS], queued;
     uint64_t term, is_leader, shards_silent, shard_id_conflicts, shards_unscoped, domain_conflicts;
@@ -104,13 +104,13 @@ struct service_lister { /* service_list.c */
     struct fleet_service *service;
     enum fleet_table table;
     struct timer timer;
-    struct list waiting, running; /* requests for the next list; requests for the current list */
+    struct list waiting, running; /* requests for the next list; for the current list */
     bool busy;                    /* a list is being built or sent */
     struct fleet_view *view;      /* NULL: all rows are read */
     struct list parts;            /* the response, in order */
     struct map by_shard;
     size_t total; /* bytes of all parts */
-    /* progress of the first request in `running`, once it is `answering` */
+    /* for the first request in `running`, if `answering`: how far its response was sent */
     struct list *part;
     size_t part_at;
 };
