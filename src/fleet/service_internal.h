@@ -123,16 +123,16 @@ struct outflow {                    /* a stream of the whole state: service_snap
     mono_time turn_until;
     uint64_t sent;
     struct buf out;         /* encoded, but not sent */
-    struct fleet_copy copy; /* for SAVE; also the index and term of every stream */
+    struct fleet_copy copy; /* for STREAM_SAVE; its meta is used by every stream */
     struct fleet_state_writer *measure;
     struct snap_stream frame; /* for BACKUP */
     struct sections sections;
     struct buf slice;
 };
 
-struct quorum { /* quorum.c: this replica's membership; admission.c: admitting others */
+struct quorum { /* joins this replica (quorum.c), admits others (admission.c) */
     struct fleet_service *service;
-    struct admit_request self; /* the request to join; the cluster is filled in when it is sent */
+    struct admit_request self; /* the request to join; cluster_id is set when it is sent */
 
     /* for joining */
     struct join join;
@@ -151,7 +151,7 @@ struct fleet_service {
     struct fleet_service_options options; /* with the defaults filled in */
     struct io *io;
     struct log_source log;
-    struct leader leader; /* the reports belong to the term of this leadership */
+    struct leader leader; /* the reports belong to this leader's term */
     struct fleet_machine *machine;
     struct fleet *fleet; /* owned by `machine` */
     struct shard_reports *reports;
@@ -165,15 +165,15 @@ struct fleet_service {
     struct timer tick;
     mono_time led_since; /* start of the current leadership */
     size_t clears;       /* ClearLeaving proposals in flight */
-    size_t unscoped;     /* shards without domains that share a provider, at the last check */
+    size_t unscoped;     /* shards without domains on a shared provider, last check */
     uint32_t unscoped_ticks;
-    struct buf answer, row, command, line; /* scratch buffers of one call; `line` of an event */
+    struct buf answer, row, command, line; /* scratch buffers of a call or an event */
     struct quorum *quorum;                 /* NULL before fleet_service_join */
     const struct state_machine *machines;
     size_t machine_count;
-    struct list kept; /* requests of the stream, and requests about replicas */
+    struct list kept; /* requests of a stream or about a replica */
     struct outflow stream;
-    struct timer stream_timer; /* next slice or retry; while blocked, the stall timeout */
+    struct timer stream_timer; /* next slice or retry; for a blocked stream, the stall timeout */
     struct metric_family *streams;
     struct counter *stream_bytes;
     struct export_loop *exports; /* NULL: exports are not configured */
@@ -197,7 +197,7 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
     return CONTAINER_OF(request, struct fleet_request, base);
 }
 
-/* Writes the message to the log and the event to the events. */
+/* Writes the message to the log, and the event to the event log. */
 #define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
@@ -207,8 +207,8 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
 /* -- service_request.c -- */
 extern const struct leader_rules service_rules;
 void service_write(struct leader_request *request); /* proposes the method's command */
-/* Proposes a command that no client requested; `actor` is copied. done() follows, with the tables'
- * result unless `err`. ERR_NOMEM and errors of fleet_command_encode: done() is not called. */
+/* Proposes a command that no client requested; `actor` is copied. done() follows with an error or
+ * the command's result. On ERR_NOMEM and errors of fleet_command_encode, done() is not called. */
 typedef void service_done_fn(struct fleet_service *service, enum err err,
                              const struct fleet_result *result);
 enum err service_propose(struct fleet_service *service, const struct fleet_command *command,
@@ -223,16 +223,16 @@ void service_end_term(struct fleet_service *service);
 void service_check_silence(struct fleet_service *service);
 
 /* -- service_ownership.c -- */
-/* This entry took a domain from the shard. */
+/* The applied log entry took a domain from the shard. */
 void service_domain_leaving(struct fleet_service *service, const struct machine_entry *entry,
                             const struct fleet_domain *domain, struct str shard);
 /* The shard's acknowledgement was applied. */
 void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving);
-/* The shard accepted the instruction. No effect unless it is about a leaving domain. */
+/* The shard accepted the instruction. Has an effect only on an instruction to release a domain. */
 void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,
                                const struct instruction *instruction);
-/* The shard refused the instruction. True: the instruction stays pending, and *ret_first says
- * whether this is its first refusal. */
+/* The shard refused the instruction. Returns true if the instruction stays pending; *ret_first is
+ * then true for the first refusal. */
 bool service_take_unassign_refusal(struct fleet_service *service,
                                    const struct reported_shard *shard,
                                    struct instruction *instruction, struct str reason,
@@ -240,10 +240,10 @@ bool service_take_unassign_refusal(struct fleet_service *service,
 /* Compares the domains in a report with the tables. */
 void service_compare_domains(struct fleet_service *service, const struct reported_shard *shard,
                              const Bigfleet__V1alpha1__ShardReport *report);
-/* Queues UnassignDomain for each domain leaving the shard that has no pending instruction. */
+/* Queues the UnassignDomain instructions that are missing for domains leaving the shard. */
 void service_queue_unassigns(struct fleet_service *service, const struct reported_shard *shard);
 void service_conflict_begun(struct fleet_service *service, const struct reported_shard *shard);
-/* called once per tick on the leader */
+/* Called once per tick on the leader. Checks for conflicts of ownership. */
 void service_check_conflicts(struct fleet_service *service);
 
 /* -- service_seed.c -- */
@@ -251,19 +251,19 @@ void service_seed_begin(struct fleet_service *service);
 
 /* -- service_instruct.c -- */
 #define INSTRUCTION_ID_CAP 17
-/* Queues an instruction about an assignment for the owner. An instruction without room is dropped
- * and counted, because the tables remain correct. */
+/* Queues an instruction about an assignment for the owner. If there is no room, the instruction is
+ * dropped and counted; the tables stay correct. */
 void service_instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                             bool assigned);
-/* Queues UnassignDomain with the tag `since`, unless that instruction is pending. */
+/* Queues UnassignDomain with the tag `since`, unless an equal instruction is pending. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
-/* Queues UnassignDomain to a shard with another shard's domain, unless one is pending. */
+/* Queues UnassignDomain to a shard that reports another shard's domain, unless one is pending. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
-/* The pending instruction to domain->shard about the domain; NULL: none. */
+/* Returns the pending instruction to domain->shard about the domain, or NULL. */
 const struct instruction *service_find_pending(const struct fleet_service *service,
                                                const struct fleet_domain *domain);
-/* Queues instructions for all domains of the shard without a pending one. The last leader may not
- * have sent them, and a shard that lost its disk has forgotten them. Repeats are harmless. */
+/* Queues the missing instructions for all domains of the shard. The previous leader may not have
+ * sent them, and a shard that lost its disk has forgotten them. Repeats are harmless. */
 void service_instruct_domains(struct fleet_service *service, const struct reported_shard *shard);
 
 /* -- service_list.c -- */
@@ -274,27 +274,27 @@ void service_list_later(struct leader_request *request, struct service_lister *l
 
 /* -- quorum.c -- */
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Stops joining and admitting. done() is called once, at once if no query is running. */
+/* Stops joining and admitting. Calls done() once: at once, or when the last query has ended. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* NULL is fine */
 void quorum_close(struct quorum *quorum);                                        /* NULL is fine */
-uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica does not lead */
+uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica is not the leader */
 
 /* -- admission.c: on the leader -- */
 struct admission;
-/* ERR_OK: the replica is a voter at its address. ERR_NOT_READY: not yet; the note names the reason.
- * ERR_NOT_LEADER, ERR_UNKNOWN. Any other error: refused. Called once, never from inside. */
+/* Ends an admission; called once. ERR_OK: the replica is a voter at its address. ERR_NOT_READY: not
+ * yet, for the reason in the note. ERR_NOT_LEADER, ERR_UNKNOWN. Other errors: refused. */
 typedef void admission_fn(void *owner, enum err err, const struct note *note);
-/* Admits step by step until done or `until`. ERR_NOMEM, ERR_FULL (timers, requests), ERR_CLOSED. */
+/* Admits a replica step by step until `until`. ERR_NOMEM, ERR_FULL (timers, calls), ERR_CLOSED. */
 enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
                       mono_time until, admission_fn *done, void *owner,
                       struct admission **ret_admission);
-/* The caller is gone; the admission continues. */
+/* Makes the admission continue without its caller, who has disconnected. */
 void admission_forget(struct admission *admission);
-/* Ends admissions that wait for a timer. The others end with their proposal in the log. */
+/* Ends admissions that wait for a timer. Other admissions end with their proposal in the log. */
 void admissions_stop(struct quorum *quorum);
 
 /* -- service_replica.c -- */
-/* The caller disconnected; the log or the admission may still use the request. */
+/* The caller disconnected. The log or the admission may still use the request. */
 void service_request_gone(struct leader_request *request);
 
 /* -- service_snapshot.c -- */
@@ -304,32 +304,32 @@ void service_stream_freed(struct leader_request *request); /* for requests of st
 void service_stream_writable(struct leader_request *request);
 
 /* -- service_journal.c -- */
-/* `fields` ends with LOG_END, or is NULL. */
+/* Writes an event. `fields` ends with LOG_END, or is NULL. */
 void service_event(struct fleet_service *service, const char *event,
                    const struct log_field *fields);
 void service_audit(struct fleet_service *service, const char *what, struct str actor,
                    const struct log_field *fields);
-/* The caller's name for the audit and the log's envelope: the certificate's bigfleet: identity,
- * otherwise its common name, or "plaintext:<peer>" without TLS. */
+/* Names the caller for the audit and the log: the bigfleet: identity of its certificate, otherwise
+ * the certificate's common name, or "plaintext:<peer>" without TLS. */
 void service_actor(const struct rpc_call *call, char actor[SERVICE_ACTOR_CAP]);
 
 /* -- export.c -- */
-/* ERR_INVALID (dir), ERR_NOMEM, and errors of worker_open and metrics_add. */
+/* Opens the export loop. ERR_INVALID (dir), ERR_NOMEM, errors of worker_open and metrics_add. */
 enum err export_loop_open(struct fleet_service *service, struct note *note);
-/* Call before the replica is closed. Waits for the disk. NULL is fine. */
+/* Closes the export loop, before the replica is closed. Waits for the disk. NULL is fine. */
 void export_loop_close(struct export_loop *loop);
 
 /* -- service_read.c -- */
-/* The next reported shard in the tables' order, so that responses are sorted; NULL at the end. */
+/* Returns the next reported shard in the order of the tables, or NULL after the last shard. */
 const struct reported_shard *service_next_reported(const struct fleet_service *service,
                                                    struct fleet_walk *walk);
-/* Appends a row as lists contain it. */
+/* Appends a table row in the encoding of list responses. */
 void service_pack_row(struct fleet_service *service, struct pack *pack,
                       const struct fleet_row *row);
 
 /* -- service_metrics.c -- */
 extern const char *const service_ack_names[ACK_OUTCOMES];
-/* Only with a registry. Errors of metrics_add and metrics_on_write; close even after an error. */
+/* Opens the metrics, if there is a registry. After an error, service_metrics_close is required. */
 enum err service_metrics_open(struct fleet_service *service, struct note *note);
 void service_metrics_close(struct fleet_service *service);
 
