@@ -58,7 +58,7 @@ struct option_value conf_list(const struct conf *conf, const char *name);
 /* Returns true if the file has the section, or a flag or variable sets one of its keys. */
 bool conf_has_section(const struct conf *conf, const char *section);
 size_t conf_argument_count(const struct conf *conf);
-/* Returns "" if the argument is missing or empty; conf_argument_count() tells the difference. */
+/* Returns "" if the argument is missing or empty; conf_argument_count() shows the difference. */
 const char *conf_argument(const struct conf *conf, size_t place);
 
 /* -- printing; ERR_FULL, ERR_NOMEM -- */
