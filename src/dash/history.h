@@ -9,11 +9,11 @@ enum { HISTORY_SAMPLES = 900 };
 /* clang-format off */
 #define SERIES_MAP(X)                                                                              \
     X(COMMIT,     "commit")     /* log index that a majority has stored */                         \
-    X(LAG,        "lag")        /* log entries that the slowest voter lacks */                         \
+    X(LAG,        "lag")        /* log entries that the slowest voter lacks */                     \
     X(TERM,       "term")                                                                          \
     X(MACHINES,   "machines")                                                                      \
     X(CONFIGURED, "configured") /* machines that serve a cluster */                                \
-    X(COST,       "cost")       /* dollars per hour of all paid machines */                     \
+    X(COST,       "cost")       /* dollars per hour of all paid machines */                        \
     X(SHORTFALLS, "shortfalls")                                                                    \
     X(NEEDS,      "needs")                                                                         \
     X(UNMET,      "unmet")                                                                         \
