@@ -18,7 +18,7 @@ struct rfc3339_fields {
     uint32_t nanosecond;                      /* digits past the ninth are dropped */
     int16_t offset_minutes;                   /* local time minus UTC */
 };
-/* Returns true if `s` starts with `shape`, such as "0000-00-00". A '0' stands for any digit. */
+/* Returns true if `s` starts with `shape`, such as "0000-00-00". A '0' matches any digit. */
 bool rfc3339_has_shape(struct str s, const char *shape);
 /* Each function reads its part from the beginning of *rest into *fields. Returns NULL, or a text
  * that describes the error. A time may have a fraction of a second. An offset may be Z or z. */
