@@ -59,7 +59,7 @@ struct command {
 #define COMMAND_ROW(help, table) help, .options = &table##_table
 #define COMMAND_ROW_WITH(help, table, usage, min, max)                                             \
     help, .options = &table##_table, COMMAND_ARGUMENTS(usage, min, max)
-/* A group of commands. In the second form, the commands are named by their verbs. */
+/* A group of commands. COMMAND_GROUP is for a group whose commands are named by their verbs. */
 #define COMMAND_TREE(help, ...)                                                                    \
     {                                                                                              \
         help, .children = COMMAND_CHILDREN(__VA_ARGS__)                                            \
@@ -88,8 +88,8 @@ struct command_call {
     size_t rest_count;
 };
 
-/* Finds the command. `words`, the command line without the program's name, are reordered: the
- * command's own words first. ERR_INVALID: "unknown command 'dve' (did you mean 'dev'?)". */
+/* Finds the command that the words name, and moves its words to the front of `words`, which have no
+ * program name. ERR_INVALID: "unknown command 'dve' (did you mean 'dev'?)". */
 enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
 /* Returns the name of the child in its parent: its verb or its name. */

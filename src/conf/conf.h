@@ -26,7 +26,7 @@ enum err conf_open(const struct option_table *table, struct conf **ret_conf);
 void conf_close(struct conf *conf); /* NULL is fine */
 
 /* The three conf_add_* functions return ERR_INVALID after a problem (see conf_problems); the caller
- * may continue, to collect more problems. ERR_NOMEM: no memory to report it. */
+ * may continue, to collect more problems. ERR_NOMEM: no memory to record a problem. */
 /* Adds flags. Other words are arguments, and so are all words after "--". Of a repeated flag the
  * last one is used, but a list option collects the items of all. */
 enum err conf_add_flags(struct conf *conf, size_t count, const char *const *words);

@@ -30,7 +30,7 @@ enum {
     YOUNG_MS = 10000,    /* of fast ticks completes the first page soon */
     SAMPLE_MS = 2000,
     DASH_EVERY_MS = 2000,  /* interval of queries to replicas, shards and groups */
-    CALM_FACTOR = 5,       /* all intervals are this much longer without a browser, */
+    CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected */
     CALM_AFTER_MS = 60000, /* but not in the first minute, to complete the first page */
     CALL_TIMEOUT_MS = 4000,
     ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger ones are not shown */

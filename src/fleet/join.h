@@ -40,7 +40,7 @@ struct join { /* zeroed at the start */
 enum join_event { JOIN_LOOK, JOIN_ANSWERED };
 struct join_effects {
     bool ask;          /* send a join request to the join addresses; JOIN_ANSWERED follows */
-    bool fix;          /* a leader corrects its own entry; JOIN_ANSWERED follows */
+    bool fix;          /* this leader corrects its own roster entry; JOIN_ANSWERED follows */
     bool settled;      /* became a voter in place */
     bool removed;      /* ceased to be a member */
     mono_time wake_at; /* call with JOIN_LOOK then, and when the view changes */

@@ -164,7 +164,7 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
         return note_fail(note, ERR_VERSION, "a command of unknown kind %llu",
                          (unsigned long long)result.number);
     if (!err && entry->request_id.len) key = answer_id(entry, &command, id);
-    /* A repeated command gets the earlier answer. It is neither applied nor followed. */
+    /* A repeated command gets the earlier answer, and is not applied again. */
     if (key.len && fleet_answers_find(machine->answers, (uint8_t)command.kind, key, &answer)) {
         (void)buf_append(reply, answer); /* if memory runs out, the reply is empty */
         return ERR_OK;

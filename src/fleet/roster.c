@@ -22,7 +22,7 @@ static_assert(REPLICA_NAME_MAX <= UINT8_MAX && REPLICA_ADDRESS_MAX <= UINT8_MAX,
 struct roster {
     struct roster_entry entries[ROSTER_ENTRIES_MAX]; /* in ascending order of ids */
     size_t count;
-    uint64_t hash;      /* of all entries, independent of their order */
+    uint64_t hash;      /* hash of all entries, independent of their order */
     struct buf pending; /* bytes of an incomplete snapshot being restored */
 };
 

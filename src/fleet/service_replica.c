@@ -498,7 +498,7 @@ static enum err store_promise(const struct fleet_service *service,
     return err;
 }
 
-/* Answers a founder. Writes a small file on the loop's thread, because no client is served yet. */
+/* Answers PromiseBootstrap. Writes a file on the loop's thread, because no client is served yet. */
 static bool replica_promise_bootstrap(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

@@ -67,7 +67,7 @@ struct shard_process { /* a process that reported within the silence time */
 };
 enum report_scope { SCOPE_UNKNOWN, SCOPE_EVERYTHING, SCOPE_DOMAINS };
 struct reported_shard {
-    struct list heard; /* link in shard_reports.heard; unlinked while the shard is silent */
+    struct list heard; /* link in shard_reports.heard; not linked while the shard is silent */
     struct str id;
     mono_time heard_at;  /* time of the last report, or else of reports_add */
     mono_time newest_at; /* time of the last report that was not late */
@@ -75,7 +75,7 @@ struct reported_shard {
     bool silent, has_summary;
     bool conflict;                  /* two or more processes report with this id */
     int64_t epoch, cycle;           /* of the newest report */
-    int64_t summary_cycle;          /* of the report with the summary; 0: no summary */
+    int64_t summary_cycle;          /* cycle of the report with the summary; 0: no summary */
     int64_t received_at_ns;         /* when the report with the summary arrived */
     struct str summary, shortfalls; /* opaque */
     size_t shortfall_count;         /* number of kept shortfalls */

@@ -130,7 +130,7 @@ struct fleet_counts {
 };
 
 /* -- commands -- */
-/* The specification's numbers of the commands. They are part of the log's format. */
+/* The command numbers of the specification, which are part of the log's format. */
 enum fleet_kind {
     FLEET_ADD_SHARD = 1,
     FLEET_REMOVE_SHARD,
@@ -206,7 +206,7 @@ struct fleet_result {
     uint32_t clusters_freed, domains_freed; /* RemoveShard: rows removed with the shard */
 };
 const char *fleet_status_text(enum fleet_status status); /* "shard exists"; never NULL */
-/* Returns the error code for the status. It determines gRPC status and exit code. */
+/* Returns the error code for the status, which determines gRPC status and exit code. */
 enum err fleet_status_err(enum fleet_status status);
 /* Describes the result for people: the request and what prevents it, for example "domain already
  * assigned: rack=r-1: current shard-a, requested shard-b". `command` is NULL if it could not be

@@ -91,7 +91,7 @@ void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order)
 void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard);
 /* Returns the set with the row in its owner, which is a shard or a name. NULL: no owner. */
 struct order *row_owned(enum fleet_table table, void *row);
-/* Makes the text of a leaving row. Returns false if no domain has so long a text. */
+/* Joins key and value to the text of a leaving domain. Returns false if they are too long. */
 bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
                   struct str *ret_text);
 struct name *name_find(const struct order *names, struct str text); /* NULL: none */

@@ -41,7 +41,7 @@ void fleet_state_write_close(void *writer); /* NULL is fine */
 struct fleet_state_reader;
 struct fleet_state_options {
     struct fleet *fleet; /* gets each row by fleet_apply(); NULL: only the text is checked */
-    bool strict;         /* for muster's snapshots: a refused row or no seal is ERR_CORRUPT */
+    bool strict;         /* bits of the tables to read in a second pass; 0: the first pass */
     uint32_t only;       /* second pass: one bit per table to read; first pass: 0 */
     /* Called with each refused row and the reason. The texts are borrowed. May be NULL. */
     void (*dropped)(void *owner, const struct fleet_row *row, const struct fleet_result *why);

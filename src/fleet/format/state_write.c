@@ -47,7 +47,7 @@ static enum fleet_table tables_end(const struct fleet_state_writer *writer)
     return any_leaving(writer) ? FLEET_TABLES : FLEET_LEAVING;
 }
 
-/* Writes the text before the rows of `table`. The tables before it that remain are empty. */
+/* Writes the text before the rows of `table`. Earlier tables that are not written yet are empty. */
 static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table table,
                              struct buf *into)
 {
