@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs admissions. Each asks fleet/admit.h for its next step, has the Raft log execute the step,
- * and repeats until done or timed out. A step that is not possible yet is retried. Only the request
- * is kept between two steps, so a new leader can continue. Runs on the event loop's thread. */
+/* Admits replicas to the cluster. An admission asks fleet/admit.h for its next step, has the Raft
+ * log execute the step, and repeats until done or timed out. It retries a step that is not possible
+ * yet. It keeps only the request, so a new leader can continue it. Event loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 

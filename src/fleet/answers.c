@@ -18,7 +18,7 @@ struct answer {               /* immutable; stored in encoded form */
 struct fleet_answers {
     size_t max, first, count; /* first: index of the oldest answer in the ring */
     struct answer **ring;
-    struct map by_key; /* key: one byte of kind, then the request id */
+    struct map by_key; /* key: one byte for the kind, then the request id */
     size_t views;
     struct answer *gone;
 };
@@ -28,7 +28,7 @@ struct fleet_answers_view {
     struct answer *at[];
 };
 
-/* Returns the key, which is stored behind the encoding because the encoding splits it. */
+/* Returns the map key. In the encoding kind and id are separate, so a key follows the encoding. */
 static struct str key_of(const struct answer *answer)
 {
     size_t id_len = (uint8_t)answer->bytes[1];

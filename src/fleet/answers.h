@@ -8,8 +8,8 @@
  *
  * The last FLEET_ANSWERS_MAX answers are kept. Repeats arrive within seconds, and at a thousand
  * writes per second an answer is kept for a minute. Only a command of the same kind counts as a
- * repeat, so that an id used for another command does not suppress it. fleet/machine.c also adds a
- * fingerprint of the arguments to the id.
+ * repeat, so that an id used for another command does not suppress that command. fleet/machine.c
+ * also adds a fingerprint of the arguments to the id.
  *
  * The answers are encoded one after the other, oldest first:
  *     u8 kind, u8 length of the id, u16 length of the reply (little-endian), id, reply */
@@ -28,10 +28,10 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers); /* 
 void fleet_answers_close(struct fleet_answers *answers); /* no view may be open; NULL is fine */
 void fleet_answers_clear(struct fleet_answers *answers);
 size_t fleet_answers_count(const struct fleet_answers *answers);
-/* Returns true if an answer exists. The reply is valid until the answers change. */
+/* Finds the answer to a request. The reply is valid until the answers change. */
 bool fleet_answers_find(const struct fleet_answers *answers, uint8_t kind, struct str id,
                         struct str *ret_reply);
-/* Stores an answer, unless the id has one. May drop the oldest answer. ERR_NOMEM. */
+/* Stores an answer, unless the request already has one. May drop the oldest answer. ERR_NOMEM. */
 enum err fleet_answers_put(struct fleet_answers *answers, uint8_t kind, struct str id,
                            struct str reply);
 

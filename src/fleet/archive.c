@@ -317,7 +317,7 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
         .dir = options->dir,
         .address = options->address,
         .index = facts->index,
-        /* Shards ignore instructions with a lower term, so the term must be higher. */
+        /* The new term must be higher, because shards ignore instructions with a lower term. */
         .term = recovery_above(facts->term, recovery_floor(options->wall_ms)),
         .clock_ns = facts->clock_ns,
         .level = facts->level,

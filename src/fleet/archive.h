@@ -3,7 +3,7 @@
  *
  * Three kinds of archive are read (coordinator.md 6.4 to 6.6, docs/formats/backup.md):
  * - a directory with the files meta.json and state, as the export loop writes it (also `latest`)
- * - a tar file of the same two files, as `snapshot save` writes it, also that of the original
+ * - a tar file of the same two files, written by `snapshot save` of muster or the original
  * - a backup: a file with a snapshot of the log (log/snapfile.h) and its creation time in section 0
  *
  * The whole archive is read into state machines before anything is changed. A damaged archive is

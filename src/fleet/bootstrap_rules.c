@@ -25,8 +25,8 @@ static bool is_founding(const struct bootstrap_round *round, const char *name)
     return !join_ordinal(str_from(name), &ordinal, &note) && ordinal < round->expect;
 }
 
-/* Returns false if a peer that promised is no additional replica. Such a peer is a second address
- * of a replica, or a second process with its name or with this replica's name. */
+/* Returns false if a promise comes from no additional replica: from a second address of a replica,
+ * or from a second process with its name or with this replica's name. */
 static bool promise_counts(const struct bootstrap_round *round, size_t at)
 {
     const struct bootstrap_peer *peer = &round->peers[at];

@@ -31,7 +31,7 @@
 #include "base/time.h"
 
 enum {
-    BOOTSTRAP_SILENCE_MS = 3000, /* with expect 1 only: wait for silent peers */
+    BOOTSTRAP_SILENCE_MS = 3000, /* with expect 1 only: how long to wait for silent peers */
     BOOTSTRAP_AGAIN_MS = 250,    /* between two rounds */
     BOOTSTRAP_CALL_MS = 2000,    /* timeout of a query, during which the peer syncs its disk */
     BOOTSTRAP_PEERS_MAX = 32,
@@ -52,7 +52,7 @@ struct bootstrap_facts {
 };
 enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts);
 
-/* -- the founder: after each round of queries -- */
+/* -- the founder decides after each round of queries -- */
 enum bootstrap_answer {
     BOOTSTRAP_SILENT,
     BOOTSTRAP_UNCLEAR, /* an unexpected answer: the peer may have a log */

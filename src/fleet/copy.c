@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a copy: the current meta data and a writer of the state. On the event loop's thread. */
+/* Opens a copy of the fleet tables: current meta data, and a writer of the state. Loop's thread. */
 #include "fleet/copy.h"
 
 #include <inttypes.h>

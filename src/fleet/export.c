@@ -109,7 +109,7 @@ static void export_submit(struct export_loop *loop, enum work work)
     loop->err = ERR_OK;
     loop->note.text[0] = '\0';
     job_init(&loop->job, export_run, export_on_job);
-    err = worker_submit(loop->worker, &loop->job); /* cannot be full: there is at most one job */
+    err = worker_submit(loop->worker, &loop->job); /* the queue has room for the only job */
     loop->busy = !err;
 }
 

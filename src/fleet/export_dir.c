@@ -60,7 +60,7 @@ static bool is_temporary(const char *name)
 }
 
 struct look {
-    const char *newest; /* never chosen as oldest, even if the clock was wrong; or NULL */
+    const char *newest; /* never chosen as oldest, even with the smallest name; or NULL */
     bool (*wanted)(const char *name);
     size_t count;
     char oldest[EXPORT_NAME_CAP]; /* smallest name; empty: none */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides when a replica asks to join the quorum, and reads its ordinal. Pure. See coordinator.md
- * 13 with its Decision. Who bootstraps a cluster: bootstrap_rules.h.
+/* Decides when a replica asks to join the cluster (coordinator.md 13), and parses its ordinal.
+ * Pure. bootstrap_rules.h decides which replica bootstraps a cluster.
  *
  * A replica asks until a leader is known and the replica is a voter at its own addresses. A leader
- * asks itself; any other replica asks at the join addresses. Between attempts it waits 1, 2, 4, 8,
- * 15, 15 ... s, whatever the response was. A replica that becomes the leader checks its own entry
- * at once. The surprising rule: a replica that was in place and lost its place asks again only if
- * it is still a member. A replica removed on purpose therefore stays out until its restart. */
+ * asks itself; any other replica asks at the join addresses. Between two attempts a replica waits
+ * 1, 2, 4, 8 and then always 15 seconds, whatever the response was. A replica that becomes the
+ * leader checks its own entry at once. A replica that lost its place asks again only if it is still
+ * a member. A replica that was removed on purpose therefore stays out until its restart. */
 #ifndef FLEET_JOIN_H
 #define FLEET_JOIN_H
 #include "base/note.h"
@@ -43,7 +43,7 @@ struct join_effects {
     bool fix;          /* this leader corrects its own roster entry; JOIN_ANSWERED follows */
     bool settled;      /* became a voter in place */
     bool removed;      /* ceased to be a member */
-    mono_time wake_at; /* call with JOIN_LOOK then, and when the view changes */
+    mono_time wake_at; /* when to call with JOIN_LOOK, if the view does not change before */
 };
 struct join_effects join_step(struct join *join, enum join_event event,
                               const struct join_view *view, mono_time now);

@@ -2,8 +2,8 @@
 /* The fleet tables as a state machine of the replicated log. Runs inside apply, on the loop thread.
  *
  * Command:  the specification's JSON (fleet/format/command.h)
- * Snapshot: one line with the state's JSON and its seal (fleet/format/state.h). If there are any
- *           answers to recent requests, a line end and they follow (fleet/answers.h)
+ * Snapshot: one line with the state's JSON and its seal (fleet/format/state.h). Answers to recent
+ *           requests, if there are any, follow on the next line (fleet/answers.h)
  * Reply:    u8 status, u8 changed, u16 length of `field`, u32 clusters freed, u32 domains freed,
  *           u64 number, field and a NUL, holder; little-endian */
 #include "fleet/machine.h"
@@ -120,7 +120,7 @@ static uint64_t command_fingerprint(const struct fleet_command *command)
     uint64_t hash = 0;
 
     if (command->kind == FLEET_CLEAR_LEAVING) hash = command->clear_leaving.since;
-    if (command->force) hash = 1; /* without force 0, as in older releases */
+    if (command->force) hash = 1; /* 0 without `force`, as in older releases */
     for (size_t i = 0; i < FLEET_TEXTS_MAX; i++)
         hash = str_hash(i < texts ? command->texts[i] : STR_EMPTY, hash);
     for (size_t i = 0; quota && i < quota->slice_count; i++)
@@ -159,7 +159,7 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     arena_reset(&machine->arena);
     err = fleet_command_decode(entry->command, &machine->arena, &command, &result, NULL);
     if (err == ERR_NOMEM) abort();
-    /* A later release may know the kind, so refusing it here could make the replicas differ. */
+    /* An unknown kind is no refusal, because replicas of a later release may apply the command. */
     if (err && result.status == FLEET_UNKNOWN_KIND)
         return note_fail(note, ERR_VERSION, "a command of unknown kind %llu",
                          (unsigned long long)result.number);
@@ -227,7 +227,7 @@ static enum err machine_restore_begin(void *state, uint64_t index, struct note *
     return err;
 }
 
-/* Reports a snapshot of this program that cannot be parsed as ERR_CORRUPT. */
+/* Converts parse errors to ERR_CORRUPT, because muster itself wrote the snapshot. */
 static enum err machine_restore_failed(enum err err, struct note *note)
 {
     note_prefix(note, "fleet");

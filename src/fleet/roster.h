@@ -52,7 +52,7 @@ struct roster_command {
     enum roster_op op;
     struct roster_entry entry; /* a FORGET command uses only entry.id */
 };
-/* Checks that the name has 1 to REPLICA_NAME_MAX visible ASCII bytes, and the address lengths. */
+/* Checks the name (1 to REPLICA_NAME_MAX visible ASCII bytes) and the lengths of addresses. */
 bool roster_entry_valid(const struct roster_entry *entry);
 bool roster_entry_equal(const struct roster_entry *a, const struct roster_entry *b);
 /* Returns the entry without the fields that replicas of this cluster level cannot read. */
@@ -60,6 +60,6 @@ struct roster_entry roster_entry_at(const struct roster_entry *entry, uint32_t l
 uint32_t roster_command_version(const struct roster_command *command);
 enum err roster_encode(const struct roster_command *command, struct buf *into); /* ERR_INVALID */
 enum err roster_decode(struct str bytes, struct roster_command *ret_command);   /* ERR_PARSE */
-/* Decodes the reply of a proposal: ERR_OK, ERR_FULL, ERR_INVALID; ERR_PARSE: not a reply. */
+/* Converts a proposal's reply to ERR_OK, ERR_FULL or ERR_INVALID. ERR_PARSE: not a reply. */
 enum err roster_reply(struct str reply);
 #endif

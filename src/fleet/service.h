@@ -35,14 +35,14 @@ struct fleet_seed; /* fleet/seed.h */
 struct fleet_service;
 
 struct fleet_service_limits { /* 0 selects the default, which each comment begins with */
-    uint64_t wait_ms;         /* 5,000: timeout of a write or read without a majority */
-    uint64_t silent_after_ms; /* 60,000: silence after which a shard counts as silent */
-    uint32_t requests_max;    /* 16,384 concurrent calls; more get RESOURCE_EXHAUSTED */
+    uint64_t wait_ms;         /* default 5,000: timeout of a call without a majority */
+    uint64_t silent_after_ms; /* default 60,000: a shard is silent after this time */
+    uint32_t requests_max;    /* default 16,384 concurrent calls; more get RESOURCE_EXHAUSTED */
     uint32_t pending_max;     /* 16,384 pending instructions per shard */
-    size_t soft_bytes_max;    /* 1 GiB of memory for reports and instructions */
-    uint32_t shards_max;      /* 65,536 shards; reports beyond them register no shard */
-    uint32_t list_rows_max;   /* 8,192 rows of a list per turn of the event loop */
-    uint64_t stall_ms;        /* 60,000: timeout of a stream whose client reads nothing */
+    size_t soft_bytes_max;    /* default 1 GiB of memory for reports and instructions */
+    uint32_t shards_max;      /* default 65,536; reports of more shards add no shard */
+    uint32_t list_rows_max;   /* default 8,192 rows of a list per turn of the loop */
+    uint64_t stall_ms;        /* default 60,000: timeout if a stream is not read */
 };
 struct fleet_exports {
     const char *dir;   /* created if needed; NULL or "": no exports */
@@ -72,7 +72,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
 /* Stops joining, admitting and exports, which may wait for the disk. Call before the replica is
  * closed. Calls done(), unless NULL, once. */
 void fleet_service_stop(struct fleet_service *service, void (*done)(void *owner), void *owner);
-/* Call after the server and the replica are closed, because they end admissions. NULL is fine. */
+/* Call after the server and the replica are closed, which ends all admissions. NULL is fine. */
 void fleet_service_close(struct fleet_service *service);
 struct fleet_machine *fleet_service_machine(struct fleet_service *service);
 /* Attaches the replica and its state machines, which are sorted by id and outlive the service. */
@@ -82,7 +82,7 @@ void fleet_service_attach(struct fleet_service *service, struct replica *replica
 enum err fleet_service_methods(struct fleet_service *service, struct rpc_server *server,
                                struct note *note);
 struct fleet_join {
-    struct survey_to to;      /* its `self` must be the address in `self` below */
+    struct survey_to to;      /* `to.self` must be the gRPC address in `self` below */
     struct roster_entry self; /* the replica provides the id */
     const char *raft;         /* Raft address for the other replicas; copied */
 };
@@ -91,8 +91,8 @@ struct fleet_join {
  * port. ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (name or address), ERR_TOO_LARGE. */
 enum err fleet_service_join(struct fleet_service *service, const struct fleet_join *join,
                             struct note *note);
-/* Registers etcdserverpb.Maintenance/Snapshot. It sends a muster backup in etcd's frames; `version`
- * in the first frame says so. With TLS, only administrators may call the method. */
+/* Registers etcdserverpb.Maintenance/Snapshot, which sends a backup of muster in etcd's frames. The
+ * first frame names the format in `version`. With TLS, only administrators may call the method. */
 enum err fleet_service_etcd(struct fleet_service *service, struct rpc_server *server,
                             struct note *note);
 void fleet_service_on_change(struct fleet_service *service, const struct replica_status *status);

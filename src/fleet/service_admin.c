@@ -87,7 +87,7 @@ static enum err command_of(struct leader_request *request, struct fleet_command 
         command.texts[i] = str_from(text_at(texts_of(request), i));
     if (command.kind == FLEET_ADD_SHARD)
         command.add_shard.registered_at = fleet_time_from_unix_ns(service_wall_ns(service));
-    /* Below that cluster level no domain is leaving, so an assignment needs no force. */
+    /* Below FLEET_LEAVING_LEVEL no domain is leaving, so an assignment needs no force. */
     if (command.kind == FLEET_ASSIGN_DOMAIN)
         command.force =
             MESSAGE(request, assign_domain_message)->force_two_owners && has_leaving(service);

@@ -150,7 +150,7 @@ void service_end_term(struct fleet_service *service)
     reports_begin(service->reports, 0);
 }
 
-/* Restarts the reports. Unexpected on a leader, because a leader needs no snapshots. */
+/* Restarts the reports after a snapshot. Unexpected on a leader, which needs no snapshots. */
 void service_restored(void *owner)
 {
     struct fleet_service *service = owner;

@@ -140,7 +140,7 @@ static bool queue_admit(struct leader_request *request)
     return !wrong;
 }
 
-/* Returns true if all shards have room for the instruction, so that all or none are queued. */
+/* Returns true if every shard has room for the instruction, so that all or none get it. */
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);

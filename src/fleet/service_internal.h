@@ -29,11 +29,11 @@ enum stream_kind { STREAM_SAVE, STREAM_BACKUP, STREAM_ETCD };
 struct service_method {
     struct leader_method base;
     /* Checks the arguments, and the caller's identity if its rights depend on them. If `anywhere`,
-     * also checks the leader. Returns false if it answered or kept the request. May be NULL. */
+     * also checks the leader. Returns false after answering or keeping the request. May be NULL. */
     bool (*admit)(struct leader_request *request);
     /* For reads and soft state: runs after the leadership was confirmed, and answers the call. */
     void (*read)(struct leader_request *request);
-    /* For writes: checks the leader's soft state. Returns false if it answered. May be NULL. */
+    /* For writes: checks the leader's soft state. Returns false after answering. May be NULL. */
     bool (*judge)(struct leader_request *request);
     enum fleet_table table; /* for reads of a table */
     enum fleet_kind kind;   /* for writes of service_admin.c */
@@ -43,9 +43,9 @@ struct service_method {
     bool is_old;       /* a method of the original, whose responses have no "not yet" */
     /* Replaces `read`, `judge` and `command`. Runs on a leader that is ready. */
     void (*begin)(struct leader_request *request);
-    /* Handles the result of a proposal to another state machine. */
+    /* Handles the result of a proposal to a state machine other than the fleet tables. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);
-    size_t needed; /* number of texts, from the first, that must not be empty */
+    size_t needed; /* how many of the first texts must not be empty */
     /* For writes: builds the command from the message, in the call's arena. ERR_NOMEM. */
     enum err (*command)(struct leader_request *request, struct fleet_command *ret_command);
     /* For writes: answers with the command's result. NULL: sends the standard response. */
@@ -72,7 +72,7 @@ extern const struct service_method service_admin_methods[], service_read_methods
 struct fleet_request {
     struct leader_request base;
     bool answering; /* a part of a long list was sent */
-    /* Fields of service_replica.c. The log may use them after the caller has disconnected. */
+    /* Fields of service_replica.c, which the log may use after the caller has disconnected. */
     bool busy; /* the log uses `change` or `transfer` */
     struct admission *admission;
     char actor[SERVICE_ACTOR_CAP];
@@ -110,7 +110,7 @@ struct service_lister { /* service_list.c */
     struct list parts;            /* the response, in order */
     struct map by_shard;
     size_t total; /* bytes of all parts */
-    /* for the first request in `running`, if `answering`: how far its response was sent */
+    /* how far the response to the first request in `running` was sent */
     struct list *part;
     size_t part_at;
 };
@@ -119,11 +119,11 @@ struct outflow {                    /* a stream of the whole state: service_snap
     struct leader_request *request; /* NULL: no stream is running */
     unsigned stage;
     bool is_blocked, has_waited;
-    bool is_made; /* everything is in `out` or sent */
+    bool is_made; /* all bytes are in `out` or sent */
     mono_time turn_until;
     uint64_t sent;
     struct buf out;         /* encoded, but not sent */
-    struct fleet_copy copy; /* for STREAM_SAVE; its meta is used by every stream */
+    struct fleet_copy copy; /* for STREAM_SAVE; every stream uses its meta */
     struct fleet_state_writer *measure;
     struct snap_stream frame; /* for BACKUP */
     struct sections sections;
@@ -165,7 +165,7 @@ struct fleet_service {
     struct timer tick;
     mono_time led_since; /* start of the current leadership */
     size_t clears;       /* ClearLeaving proposals in flight */
-    size_t unscoped;     /* shards without domains on a shared provider, last check */
+    size_t unscoped;     /* shards without domains on shared providers, last time */
     uint32_t unscoped_ticks;
     struct buf answer, row, command, line; /* scratch buffers of a call or an event */
     struct quorum *quorum;                 /* NULL before fleet_service_join */
@@ -274,15 +274,15 @@ void service_list_later(struct leader_request *request, struct service_lister *l
 
 /* -- quorum.c -- */
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Stops joining and admitting. Calls done() once: at once, or when the last query has ended. */
+/* Stops joining and admitting. Calls done() once, immediately or after the last query. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* NULL is fine */
 void quorum_close(struct quorum *quorum);                                        /* NULL is fine */
 uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica is not the leader */
 
 /* -- admission.c: on the leader -- */
 struct admission;
-/* Ends an admission; called once. ERR_OK: the replica is a voter at its address. ERR_NOT_READY: not
- * yet, for the reason in the note. ERR_NOT_LEADER, ERR_UNKNOWN. Other errors: refused. */
+/* Called once, at the end of an admission. ERR_OK: the replica is a voter at its address.
+ * ERR_NOT_READY: not yet, see the note. ERR_NOT_LEADER, ERR_UNKNOWN. Other errors: refused. */
 typedef void admission_fn(void *owner, enum err err, const struct note *note);
 /* Admits a replica step by step until `until`. ERR_NOMEM, ERR_FULL (timers, calls), ERR_CLOSED. */
 enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
