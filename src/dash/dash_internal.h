@@ -31,7 +31,7 @@ enum {
     SAMPLE_MS = 2000,
     DASH_EVERY_MS = 2000,  /* interval of queries to replicas, shards and groups */
     CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected */
-    CALM_AFTER_MS = 60000, /* but not in the first minute, to complete the first page */
+    CALM_AFTER_MS = 60000, /* before this time the factor is not used: first page */
     CALL_TIMEOUT_MS = 4000,
     ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger ones are not shown */
     ANSWER_ARENA_MAX = 64 << 20,

@@ -180,7 +180,7 @@ static void replica_admit(struct leader_request *request, const struct admit_req
     if (err) replica_refuse(request, err, NULL);
 }
 
-/* Copies a text. Truncates a text that is too long, and returns false; it is refused later. */
+/* Copies a text. Returns false if the text is truncated; the request is then refused later. */
 static bool text_copy(char *to, size_t cap, const char *from)
 {
     return snprintf(to, cap, "%s", from) < (int)cap;

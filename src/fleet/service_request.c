@@ -100,7 +100,7 @@ static void call_written(struct leader_request *request, enum err err, struct st
         call_answer(request, &result);
 }
 
-/* Prepares the proposal of `command`. Its encoded bytes are in service->command. */
+/* Prepares a proposal. The encoded bytes of `command` are in service->command. */
 static enum err proposal_of(struct fleet_service *service, const struct fleet_command *command,
                             struct str actor, struct proposal *ret_proposal)
 {

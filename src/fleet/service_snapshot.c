@@ -99,7 +99,7 @@ static void stream_finish(struct fleet_service *service)
 
 /* -- sending -- */
 
-/* Sends a frame. The first says that the content is muster's backup, not a database of etcd. */
+/* Sends a frame. The first frame says that this is a backup of muster, not an etcd database. */
 static enum err stream_send_etcd(struct fleet_service *service, bool is_head,
                                  ProtobufCBinaryData frame)
 {
@@ -327,7 +327,7 @@ static void stream_step(struct fleet_service *service)
     if (stream->is_blocked)
         timer_start_in(&service->stream_timer, service->options.limits.stall_ms);
     else if (err == ERR_NOT_READY || err == ERR_CLOSED)
-        return; /* a timer retries, or the caller disconnected: service_stream_freed */
+        return; /* a timer retries, or service_stream_freed will follow */
     else if (err == ERR_NOT_FOUND)
         stream_fail(service, GRPC_NOT_FOUND, "nothing was ever applied");
     else if (err)

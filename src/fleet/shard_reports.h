@@ -14,10 +14,10 @@
  * a refusal. The leader then repeats the request from the tables, or a person does.
  *
  * Two processes may share a shard id by mistake. A process is identified by process id, epoch and
- * address, and if all three are equal, by its cycles, which only increase. If a process reports
- * after another one, the other one has not replaced it. One such report may be a late message of
- * the network. REPORTS_OVERLAPS of them within the silence time are a conflict, until only one
- * process has reported for that time.
+ * address, and if all three are equal, by its cycles, which only increase. If process A reports
+ * after process B, then B has not replaced A. One such report may be a late message of the network.
+ * REPORTS_OVERLAPS of them within the silence time are a conflict, until only one process has
+ * reported for that time.
  *
  * One owner, one thread. Callers must not change the structs. A pointer to a shard is valid until
  * the shard is removed or a term begins. A pointer to an instruction is valid until the instruction
@@ -37,7 +37,7 @@ enum {
     REPORTS_ID_MAX = 128,                /* bytes of an instruction's id */
     REPORTS_TOPIC_MAX = 1100,            /* bytes of a topic: two labels and a separator */
     REPORTS_REASON_MAX = 320,            /* bytes of the kept reason of a refusal */
-    REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary, and of all shortfalls */
+    REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary, and of all shortfalls together */
     REPORTS_PROCESSES_MAX = 4,           /* processes tracked per shard id */
     REPORTS_OVERLAPS = 3,
 };
@@ -51,7 +51,7 @@ struct instruction {
     uint64_t term, sequence; /* position in the queue */
     uint64_t tag;            /* chosen by the caller; 0: no tag */
     bool stray;              /* set by the caller: another shard owns the domain */
-    bool unsent_before;      /* set by the caller: the AssignDomain was not sent */
+    bool unsent_before;      /* set by the caller: the AssignDomain was never sent */
     bool refused;
     uint32_t deliveries; /* counted by the caller: how often it was sent */
     struct str reason;   /* of the last refusal, truncated; "": not refused */
@@ -79,7 +79,7 @@ struct reported_shard {
     int64_t received_at_ns;         /* when the report with the summary arrived */
     struct str summary, shortfalls; /* opaque */
     size_t shortfall_count;         /* number of kept shortfalls */
-    struct str provider;            /* from the last report with a summary; or empty */
+    struct str provider;            /* in the last report with a summary; or empty */
     enum report_scope scope;
     struct shard_process processes[REPORTS_PROCESSES_MAX];
     uint64_t process_order;
@@ -89,7 +89,7 @@ struct reported_shard {
     struct map by_id, by_topic;
 };
 struct reports_options {      /* 0 selects the default, which each comment begins with */
-    uint64_t silent_after_ms; /* 60,000: six times the usual report interval */
+    uint64_t silent_after_ms; /* default 60,000: six times the usual report interval */
     uint32_t shards_max;      /* REPORTS_SHARDS_MAX */
     uint32_t pending_max;     /* REPORTS_PENDING_MAX */
     size_t bytes_max;         /* REPORTS_BYTES_MAX */
@@ -113,7 +113,7 @@ void reports_close(struct shard_reports *reports);         /* NULL is fine */
 void reports_begin(struct shard_reports *reports, uint64_t term);
 
 /* -- shards -- */
-/* Adds a shard, and starts to measure its silence. No effect if known. ERR_FULL, ERR_NOMEM. */
+/* Adds a shard, unless it is known, and starts to measure its silence. ERR_FULL, ERR_NOMEM. */
 enum err reports_add(struct shard_reports *reports, struct str shard, mono_time now);
 /* Removes a shard with its reports and instructions. */
 void reports_remove(struct shard_reports *reports, struct str shard);
@@ -132,7 +132,7 @@ struct shard_report {
     int64_t received_at_ns; /* wall clock, only for display */
     bool has_summary;
     struct str summary;     /* opaque */
-    size_t shortfall_count; /* as reported; `shortfalls` has at most REPORTS_SHORTFALLS_MAX */
+    size_t shortfall_count; /* number reported; `shortfalls` has at most REPORTS_SHORTFALLS_MAX */
     struct str shortfalls;  /* opaque */
 };
 struct report_taken {
@@ -144,10 +144,10 @@ struct report_taken {
 };
 /* Stores a report of a known shard; otherwise ERR_NOT_FOUND. A summary replaces the kept summary
  * and also the shortfalls, even if the new list is empty. Shortfalls without a summary replace only
- * the shortfalls. Reports are ordered by epoch, then cycle; an equal report replaces. Any report
- * replaces the newest one after silent_after_ms without a newer one, because a shard that lost its
- * disk counts from 1 again. ERR_TOO_LARGE (REPORTS_REPORT_MAX), ERR_FULL (bytes), ERR_NOMEM: after
- * an error the shard does not count as heard. */
+ * the shortfalls. Reports are ordered by epoch, then cycle; the later of two equal ones is kept.
+ * After silent_after_ms without a newer report, any report counts as newer, because a shard that
+ * lost its disk counts from 1 again. ERR_TOO_LARGE (REPORTS_REPORT_MAX), ERR_FULL (bytes),
+ * ERR_NOMEM: after an error the shard does not count as heard. */
 enum err reports_take(struct shard_reports *reports, const struct shard_report *report,
                       mono_time now, struct report_taken *ret_taken);
 /* The first function returns a shard whose conflict has ended, the second a shard that became

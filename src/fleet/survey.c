@@ -110,7 +110,7 @@ static void survey_ask(struct survey *s, const char *const *addresses, const cha
 
 /* -- rounds -- */
 
-/* Sends the query to each address. tls_name is the name to verify, or NULL for the address. */
+/* Sends the query to each address. TLS verifies the name tls_name, or if NULL the address. */
 static void survey_ask_all(struct survey *s, const char *const *list, size_t count,
                            const char *tls_name)
 {
@@ -136,7 +136,7 @@ static void survey_look_up(struct job *job)
     struct survey *s = CONTAINER_OF(job, struct survey, job);
 
     s->resolved.count = 0;
-    /* without any address, the next round resolves the name again */
+    /* if no address was found, the next round resolves the name again */
     (void)address_resolve(s->addresses[0], &s->resolved, NULL);
 }
 

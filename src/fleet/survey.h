@@ -21,7 +21,7 @@ struct survey;
 struct survey_to { /* the join addresses and how to connect to them */
     struct io *io;
     const char *const *addresses; /* NULL at the end; copied; NULL or empty: no queries */
-    const char *self;             /* this replica's gRPC address; not asked if there are others */
+    const char *self;             /* own gRPC address; not asked if there are other addresses */
     struct tls_context *tls;      /* of the client; NULL: plaintext */
     bool look_up;                 /* resolve the name; false in the simulator */
 };
@@ -30,7 +30,7 @@ struct survey_options {
     bool to_leader;   /* otherwise to every replica */
     const char *path; /* the method's path; static */
     const ProtobufCMessageDescriptor *answer;
-    uint64_t timeout_ms; /* of one call, and of its connection unless to the leader */
+    uint64_t timeout_ms; /* of a call; includes connecting, unless to the leader */
     /* Called when a query is sent to addresses[at]. May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
     /* Called at the end of each query. `message` is NULL if the query failed. */
@@ -41,7 +41,7 @@ struct survey_options {
 };
 enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
                      struct note *note); /* ERR_NOMEM, ERR_FULL, ERR_TOO_LARGE */
-/* Begins a round, unless a round runs. over() follows after this call. Errors of message_write. */
+/* Begins a round; no other round may be running. over() follows later. Errors of message_write. */
 enum err survey_begin(struct survey *survey, const ProtobufCMessage *request);
 /* Ends a running round without over(). Calls closed(), unless NULL, when all memory is freed; if
  * `survey` is NULL, at once. */

@@ -110,8 +110,8 @@ struct worker_host {
     enum drain drain;
     struct timer drain_timer;
     bool drain_beat_over, drain_beat_ok;
-    uint32_t beats_behind; /* the coordinator is the original program: only heartbeats are sent */
-    bool legacy;           /* a coordinator of the original: only heartbeats are sent */
+    uint32_t beats_behind; /* consecutive answers with a newer assignment than the worker's */
+    bool legacy;           /* the coordinator is the original program: only heartbeats */
     bool closing;
     void (*done)(void *owner);
     void *done_owner;

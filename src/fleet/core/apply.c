@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-/* Limits of a table: its most rows, and the texts of a new row. If a text has no name here, it must
- * be the id of an existing shard. */
+/* The largest number of rows in a table, and the texts of a new row. A text without a name here
+ * must be the id of an existing shard. */
 static const struct {
     const char *name;
     uint32_t rows_max;
@@ -250,8 +250,8 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
 }
 
-/* Returns true if the domain may be assigned although shards have not given it up: to such a shard,
- * or if forced. `has_own`: the given shard is one of those that have not given it up. */
+/* Returns true if a domain may be assigned that shards have not given up yet: to one of these
+ * shards, or by force. `has_own`: the new owner is one of these shards. */
 static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain *domain, bool force,
                            bool has_own, struct fleet_result *result)
 {
@@ -325,7 +325,7 @@ static void upsert_provider(struct fleet *fleet, const struct fleet_row *row,
 }
 
 /* -- removing -- */
-/* Removes all rows in `owned` from the table. The cost is proportional to their number. */
+/* Removes all rows in `owned` from the table. The cost is proportional to the number of rows. */
 static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct order *owned)
 {
     struct order_place place = order_begin(owned);

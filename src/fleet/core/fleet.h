@@ -36,7 +36,7 @@ enum {
     FLEET_LABEL_VALUE_MAX = 512,
     FLEET_SLICES_MAX = 16384, /* shards in a quota row */
 };
-/* The most rows per table. Every replica refuses a command that would exceed them (FLEET_FULL). */
+/* The most rows per table. Every replica refuses a command that would add more (FLEET_FULL). */
 enum {
     FLEET_SHARDS_MAX = 65536,
     FLEET_CLUSTERS_MAX = 4 << 20,
@@ -104,8 +104,8 @@ enum fleet_table {
 enum { FLEET_TEXTS_MAX = 3 };
 /* The number of texts at the beginning of a table's rows. */
 extern const uint8_t fleet_row_texts[FLEET_TABLES];
-/* The bytes of any row, for copying whole rows. Assigning one member of the union would skip its
- * padding, where other members may have data. */
+/* The bytes of any row, for copying whole rows. Assigning one member of the union would not copy
+ * its padding, where other members may have data. */
 struct fleet_content {
     unsigned char bytes[sizeof(struct fleet_shard)];
 };
@@ -201,7 +201,7 @@ struct fleet_result {
     struct str
         holder; /* CLUSTER_BOUND, DOMAIN_ASSIGNED: the current shard. UnassignDomain: the former
                  * owner, or empty. DOMAIN_LEAVING: the shard that has not acknowledged */
-    const char *field; /* for TOO_LONG, NOT_TEXT, FULL, BAD_TIME: a static text; otherwise "" */
+    const char *field; /* name of the field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; else "" */
     uint64_t number;   /* UNKNOWN_KIND: the unknown kind; TOO_LONG, FULL: the limit */
     uint32_t clusters_freed, domains_freed; /* RemoveShard: rows removed with the shard */
 };
@@ -219,11 +219,11 @@ struct fleet;
 enum err fleet_open(struct fleet **ret_fleet); /* empty; ERR_NOMEM */
 void fleet_close(struct fleet *fleet);         /* NULL is fine; no view may be open */
 void fleet_clear(struct fleet *fleet);         /* open views fail with ERR_CANCELLED */
-/* Commands are applied by section 5 of the specification. Unless the status is DONE, the tables are
+/* Commands are applied by section 5 of the specification. If the status is not DONE, the tables are
  * unchanged. A replica must stop on NO_MEMORY, because it would differ from other replicas. */
 struct fleet_entry { /* the log entry of the command */
     uint64_t index;
-    uint32_t level; /* cluster level; before FLEET_LEAVING_LEVEL no domain leaves */
+    uint32_t level; /* below FLEET_LEAVING_LEVEL no domain becomes leaving */
 };
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry);
@@ -246,13 +246,13 @@ bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str fi
 /* Returns how many shards except `except` the domain is leaving, and the first such row. */
 uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
                             struct str except, struct fleet_leaving *ret_leaving);
-/* Returns how many domains are leaving the shard, because it has not acknowledged yet. */
+/* Returns how many domains are leaving the shard, which must still acknowledge them. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
 uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated content; O(1) */
 uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, also by rows kept for views */
 
-/* The position in a walk. Start with {0}. No change of the fleet may occur meanwhile (asserted). */
+/* The position in a walk; {0} at the start. The fleet must not change during a walk (asserted). */
 struct fleet_walk {
     struct order_place place;
     const void *owner;

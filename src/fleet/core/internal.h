@@ -16,8 +16,8 @@ struct table_row {
     uint32_t holders;
     uint32_t born; /* the newest view's number when the row was made; later views show the row */
 };
-/* A text that rows share. It is the key of domains, of which most fleets have a handful, or the id
- * of a shard that domains are leaving, registered or not. */
+/* A text that rows share: the key of domains, or the id of a shard that domains are leaving,
+ * registered or not. Most fleets have a handful of keys. */
 struct name {
     uint32_t holders;
     uint16_t len;
@@ -89,7 +89,7 @@ void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order)
 /* Makes a row with one reference, which is in no table. The row also references `shard`, if it
  * points to the shard. Returns NULL if memory runs out. */
 void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard);
-/* Returns the set with the row in its owner, which is a shard or a name. NULL: no owner. */
+/* Returns the set of the row's owner (a shard or a name) that contains the row, or NULL. */
 struct order *row_owned(enum fleet_table table, void *row);
 /* Joins key and value to the text of a leaving domain. Returns false if they are too long. */
 bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
@@ -101,7 +101,7 @@ void fleet_kinds_init(struct fleet *fleet);
 struct str shard_row_id(const struct shard_row *shard);
 
 /* -- view.c -- */
-/* Called before `row` leaves its table. Every view that has not returned the row yet keeps it. */
+/* Called before `row` leaves its table. Every view that has not returned the row keeps the row. */
 void views_keep(struct fleet *fleet, enum fleet_table table, struct table_row *row);
 void views_cancel(struct fleet *fleet);
 #endif

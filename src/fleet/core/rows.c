@@ -209,7 +209,7 @@ static int slice_compare(const void *a, const void *b)
     return left->shard.at < right->shard.at ? -1 : left->shard.at > right->shard.at;
 }
 
-/* Sorts the slices by shard. Of duplicates, only the last is kept. Returns their number. */
+/* Sorts the slices by shard and keeps only the last of duplicates. Returns the new count. */
 static size_t slices_settle(struct fleet_slice *slices, size_t count)
 {
     size_t kept = 0;

@@ -79,8 +79,8 @@ struct format_record {
 
 /* Clears the record, except arena, stable and row. */
 void record_begin(struct format_record *record, const struct record_shape *shape);
-/* Handles one token of the value; *ret_done: it was the last one. A null instead of the record is
- * an empty record. ERR_PARSE with a note that names the field, ERR_NOMEM, errors of `row`. */
+/* Handles one token of the value; sets *ret_done after the last token. A null instead of the record
+ * is an empty record. ERR_PARSE with a note that names the field, ERR_NOMEM, errors of `row`. */
 enum err record_token(struct format_record *record, enum json_token token, struct str text,
                       bool *ret_done, struct note *note);
 /* Reads `bytes` as one record, with texts up to text_max. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. */

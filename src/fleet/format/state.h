@@ -41,8 +41,8 @@ void fleet_state_write_close(void *writer); /* NULL is fine */
 struct fleet_state_reader;
 struct fleet_state_options {
     struct fleet *fleet; /* gets each row by fleet_apply(); NULL: only the text is checked */
-    bool strict;         /* bits of the tables to read in a second pass; 0: the first pass */
-    uint32_t only;       /* second pass: one bit per table to read; first pass: 0 */
+    bool strict;         /* for muster's snapshots: a refused row or no seal is ERR_CORRUPT */
+    uint32_t only;       /* bits of the tables to read in a second pass; 0: the first pass */
     /* Called with each refused row and the reason. The texts are borrowed. May be NULL. */
     void (*dropped)(void *owner, const struct fleet_row *row, const struct fleet_result *why);
     void *owner;
@@ -50,7 +50,7 @@ struct fleet_state_options {
 struct fleet_state_summary {
     struct fleet_counts taken;   /* accepted rows */
     struct fleet_counts dropped; /* refused rows */
-    /* One bit per table that precedes the shards and needs a second pass. If strict, 0. */
+    /* One bit per table that precedes the shards and needs a second pass. Always 0 if strict. */
     uint32_t again;
     bool sealed;
     uint64_t index, hash; /* from the seal */
