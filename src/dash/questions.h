@@ -27,7 +27,7 @@ enum topic {
 
 struct dash;
 struct question_kind {
-    const char *name, *path; /* gRPC method; `name`: key of the response in its topic */
+    const char *name, *path; /* name: key of the response in its topic */
     const ProtobufCMessageDescriptor *answer;
     enum topic topic; /* published after each response */
     uint32_t series;  /* BIT() of each series with values from the response */

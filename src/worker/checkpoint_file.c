@@ -39,7 +39,7 @@ static void version_path(const struct file_store *s, uint32_t partition, uint64_
 /* -- the existing versions -- */
 
 struct versions {
-    uint64_t newest[KEEP + 1]; /* descending; the last one is to be removed */
+    uint64_t newest[KEEP + 1]; /* descending; the last one, beyond KEEP, is removed */
     size_t count;
 };
 

@@ -12,7 +12,7 @@
 
 enum {
     BEAT_TIMEOUT_MAX_MS = 1000,
-    FENCE_LOOK_MS = 1, /* the fence is checked this long after good_until */
+    FENCE_LOOK_MS = 1, /* delay of the fence check after the last valid moment */
     REFUSALS_USUAL = 2,
     JOBS_MAX = 2,
     BEHIND_MAX = 4,
@@ -75,7 +75,7 @@ static void host_schedule(struct worker_host *h)
     uint64_t now = host_now(h).ms, next = h->life.next_beat.ms;
     uint64_t good_until = life_good_until(&h->life).ms;
 
-    if (h->beating) next = UINT64_MAX; /* the answer or its timeout is the next event */
+    if (h->beating) next = UINT64_MAX; /* the next event is the heartbeat's answer or timeout */
     if (good_until) next = min_u64(next, good_until + FENCE_LOOK_MS);
     if (next == UINT64_MAX) next = now + BEAT_TIMEOUT_MAX_MS;
     timer_start_in(&h->tick, next > now ? next - now : 0);
@@ -98,7 +98,7 @@ static double host_load(struct worker_host *h)
 
 static void host_beat(struct worker_host *h)
 {
-    /* The fence must leave time for several heartbeats. */
+    /* The timeout is short, so that several heartbeats fit into the fence time. */
     uint64_t timeout_ms = min_u64(BEAT_TIMEOUT_MAX_MS, max_u64(h->life.fence_ms / 4, 1));
 
     if (h->beating) return;
@@ -265,7 +265,7 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
     if (!response && !foreign) {
         LOG_WARN(h->options.log, "registration failed: retrying",
                  log_i64("status", outcome->status), log_str("why", outcome->text));
-        return; /* the next heartbeat's answer asks for it again */
+        return; /* the next heartbeat's answer demands a registration again */
     }
     if (!foreign && a->coord_epoch < h->life.coord_epoch) return;
     if (!host_terms_fit(h, &terms)) {

@@ -43,7 +43,7 @@ struct worker_host_options {
  * (addresses), ERR_UNAVAILABLE (no thread). */
 enum err worker_host_open(const struct worker_host_options *options, struct worker_host **ret_host,
                           struct note *note);
-/* Accepts no work, writes work in progress, returns all partitions, leaves, calls on_drained. */
+/* Starts no new work, writes finished work, returns all partitions, leaves, calls on_drained. */
 void worker_host_drain(struct worker_host *host);
 void worker_host_plugins_changed(struct worker_host *host); /* if plugins_ready may have changed */
 /* Waits for the running job, then calls done(), and no other callback. NULL is fine. */

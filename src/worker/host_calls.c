@@ -27,7 +27,7 @@ enum {
     LEAVE_TIMEOUT_MS = 1000,
     WATCH_AGAIN_FIRST_MS = 500, /* not urgent: heartbeat answers contain the same assignments */
     WATCH_AGAIN_MAX_MS = 4000,
-    SILENCE_TIMEOUTS = 2, /* in heartbeat timeouts; then a silent connection is closed */
+    SILENCE_TIMEOUTS = 2, /* a silent connection is closed after this many heartbeat timeouts */
     ANSWER_ARENA_MAX = 64 << 20,
     REQUEST_MAX = 64 << 20,
     RESPONSE_MAX = 32 << 20,
@@ -41,7 +41,7 @@ static bool beat_text(const struct rpc_client_call *call, struct str name, struc
     return rpc_call_trailer(call, name, ret_text) || rpc_call_header(call, name, ret_text);
 }
 
-/* Reads a number from the trailers. If it is missing, returns false and sets *ret_number to 0. */
+/* Reads a number from the trailers. Without the number, returns false and sets *ret_number to 0. */
 static bool beat_number(const struct rpc_client_call *call, struct str name, uint64_t *ret_number)
 {
     struct str text;

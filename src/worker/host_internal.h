@@ -32,7 +32,7 @@ struct part_job {
     struct worker_host *host;
     struct held_partition *part;
     enum tenure_state state; /* what the job does: CLAIM, WORK or LEAVE */
-    boot_time good_until;    /* when the job was created; it can only become later */
+    boot_time good_until;    /* value at the job's creation; the current one is not earlier */
     size_t records_max;      /* 0: read nothing */
     bool write;
     /* -- results of the processing thread -- */
@@ -40,7 +40,7 @@ struct part_job {
     struct note note;
     size_t lines;
     bool wrote;
-    bool late; /* the job was ready to write after good_until */
+    bool late; /* good_until passed before the job could write */
 };
 
 struct host_counts { /* copied to the metrics at every tick */
@@ -78,7 +78,7 @@ struct worker_host {
         uint64_t assignment_epoch;
     } self;
     struct timer tick; /* for heartbeats and the fence */
-    struct timer idle; /* until the input is read again */
+    struct timer idle; /* fires when the input should be read again */
     struct task pump;
     struct loop_worker *thread;
     struct part_job job;
@@ -122,9 +122,9 @@ boot_time host_now(const struct worker_host *host);
 bool host_check_fence(struct worker_host *host);
 void host_pump_soon(struct worker_host *host);
 void host_drain_step(struct worker_host *host); /* takes the next step of draining, if it is due */
-/* The answers of the service, always in a later turn of the loop than their calls. */
+/* Called with the service's answers, in a later turn of the event loop than the calls. */
 void host_beat_answered(struct worker_host *host, const struct beat_answer *answer);
-/* If `response` is NULL, `outcome` contains the reason. */
+/* Handles the answer to Register. If `response` is NULL, `outcome` contains the reason. */
 void host_registered(struct worker_host *host, const struct rpc_outcome *outcome,
                      const Muster__V1__RegisterResponse *response);
 void host_assigned(struct worker_host *host, const Muster__V1__AssignmentResponse *response,

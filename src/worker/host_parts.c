@@ -288,7 +288,7 @@ static void job_done(struct job *base, enum err err)
     h->job_runs = false;
     h->busy_ms += mono_elapsed_ms(h->job_began, now);
     if (h->options.plugins) plugins_busy(h->options.plugins, false);
-    if (!h->closing) (void)host_check_fence(h); /* first; the job's partition is still busy */
+    if (!h->closing) (void)host_check_fence(h); /* before the job's result is used */
     part->busy = false;
     if (h->closing || err) {
         if (part->dropped) part_free(part); /* otherwise its row owns the partition */

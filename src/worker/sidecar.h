@@ -43,7 +43,7 @@ void sidecar_reload(struct sidecar *sidecar);
 /* Kills the process at once. sidecar_resume allows a new process. */
 void sidecar_halt(struct sidecar *sidecar);
 void sidecar_resume(struct sidecar *sidecar);
-/* Asks the process to shut down, later kills it, removes the socket, and calls done(), without a
- * process at once. No other callback follows this call. NULL is fine. */
+/* Asks the process to shut down, later kills it, removes the socket, and calls done(). Without a
+ * process, calls done() at once. No other callback follows. NULL is fine. */
 void sidecar_close(struct sidecar *sidecar, void (*done)(void *owner), void *owner);
 #endif

@@ -24,8 +24,8 @@ struct tally_total { /* of a key; for a source, `count` is its offset */
     int64_t sum;
 };
 struct partition_tally {
-    struct map totals, sources; /* rejected lines are not in `records` */
-    uint64_t records, rejected; /* records: those that were added */
+    struct map totals, sources; /* struct tally_total, in maps by key and by source */
+    uint64_t records, rejected; /* rejected lines are not in `records` */
 };
 struct tally_record {
     char key[TALLY_KEY_MAX + 1];

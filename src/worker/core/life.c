@@ -10,8 +10,8 @@ enum {
     REFUSED_DOUBLINGS = 16,
 };
 
-/* Returns the end of a lease. A longer lease delays the service's verdict, and so delays the fence
- * by the same time. The margin between verdict and fence does not change. */
+/* Returns the end of a lease. A longer lease delays the verdict that the worker is dead, and so
+ * delays the fence by the same time. The margin between verdict and fence does not change. */
 static uint64_t good_until_ms(const struct worker_life *life, boot_time sent, uint64_t lease_ms)
 {
     uint64_t usual = 2 * life->base_ms;

@@ -8,10 +8,10 @@
  * life_may_act stops before it is replaced (workers.md 8.2).
  *
  * Invariants, asserted with every event and every answer (life.c):
- *   I1 A worker that holds partitions is registered, and a registered one was answered.
- *   I2 A promise counts from when the beat was sent, and is never longer than the fence in force.
- *   I3 The fence in force is at most the configured one. I4 The interval in force is
- *      at least the configured one.
+ *   I1 A worker that holds partitions is registered. A registered worker has got an answer.
+ *   I2 A promise starts when the beat was sent, and is never longer than the fence in force.
+ *   I3 The fence in force is not longer than the configured fence.
+ *   I4 The interval in force is not shorter than the configured interval.
  *   I5 The time and the epoch of the coordinators never go back.
  *
  * All times are of the boot-time clock, which continues while the process is stopped or the machine
@@ -54,13 +54,13 @@ struct worker_life {
     boot_time good_until; /* the worker may act until then; 0: not answered yet */
     boot_time good_sent;  /* when the heartbeat that set good_until was sent; its lease */
     uint64_t good_lease_ms;
-    uint64_t fence_ms;             /* in force: the minimum of the worker's and the coordinator's */
-    uint64_t coordinator_fence_ms; /* the last one that a coordinator sent; 0: none */
+    uint64_t fence_ms;             /* in force: the shorter fence of worker and coordinator */
+    uint64_t coordinator_fence_ms; /* the last fence time that a coordinator sent; 0: none */
     uint64_t base_ms;              /* interval for fence_ms; a longer lease extends the fence */
     uint32_t refusals;             /* refusals in a row: another process has this worker id */
-    uint64_t interval_ms;          /* in force: the configured one, or the service's if longer */
+    uint64_t interval_ms;          /* in force: the longer interval, configured or advised */
     uint64_t coord_epoch;          /* highest epoch seen */
-    bool answered;                 /* answered with an acceptable epoch since the last fence */
+    bool answered;                 /* a valid answer arrived since the last fence */
     bool registered, holding, draining;
 };
 
@@ -99,9 +99,9 @@ bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 uint64_t life_refused(struct worker_life *life);
 
 /* -- registration -- */
-/* Returns the fence time for these terms: the minimum of the worker's and the coordinator's. */
+/* Returns the fence time for these terms: the shorter of the worker's and the coordinator's. */
 uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms);
-/* Returns true if the worker, under these terms, beats and stops before it is declared dead. */
+/* Returns true if these terms let the worker send heartbeats, and stop before it counts as dead. */
 bool life_terms_fit(const struct worker_life *life, const struct life_terms *terms);
 /* The worker is registered under terms that fit. `interval_ms` was sent with the registration. A
  * shorter fence also shortens the time that earlier answers allowed. */
