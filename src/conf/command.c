@@ -168,7 +168,7 @@ static size_t command_skip_options(const struct command *program, size_t count,
     return min_size(i, count);
 }
 
-/* Enters a child for each word that names one, and stops at the first other word. */
+/* Enters a child for each word that names a child, and stops at the first other word. */
 static enum err command_walk(struct command_call *call, const char **words, struct note *note)
 {
     while (command_of(call)->children) {

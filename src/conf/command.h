@@ -23,13 +23,13 @@ struct command_example {
 };
 struct command {
     const char *name;
-    /* The name in a group with `verbs`: "list" for "list-shards", so that "shard list" works. The
-     * old name works, too, but is not listed. NULL: `name` is the only name. */
+    /* The name in a group with `verbs`: "list" for "list-shards", so that "shard list" works.
+     * `name` works, too, but is then not listed. NULL: `name` is the only name. */
     const char *verb;
     const char *summary; /* one line in the list of commands; lower case, no full stop */
-    const char *about;   /* a few sentences about its purpose; a newline ends a paragraph */
+    const char *about;   /* the command's purpose in a few sentences; a newline ends a paragraph */
     const struct option_table *options; /* NULL: none */
-    const char *arguments;              /* as the usage shows them ("FILE..."); or NULL */
+    const char *arguments;              /* its arguments in the usage ("FILE..."), or NULL */
     size_t arguments_min, arguments_max;
     const struct command_example *examples; /* the last one has a NULL line; NULL: no examples */
     uint32_t exits;                         /* BIT(code) for each exit code besides COMMAND_EXITS */
@@ -88,8 +88,8 @@ struct command_call {
     size_t rest_count;
 };
 
-/* Finds the command that the words name, and moves its words to the front of `words`, which have no
- * program name. ERR_INVALID: "unknown command 'dve' (did you mean 'dev'?)". */
+/* Finds the command that `words` (without the program's name) name, and moves the command's words
+ * to the front. ERR_INVALID: "unknown command 'dve' (did you mean 'dev'?)". */
 enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
 /* Returns the name of the child in its parent: its verb or its name. */

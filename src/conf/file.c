@@ -263,7 +263,7 @@ enum err conf_add_file(struct conf *conf, const char *file_name, struct str cont
     struct note note = {""};
     enum err err;
 
-    assert(!conf->file_name); /* only one file, because the order of precedence has one */
+    assert(!conf->file_name); /* the order of precedence allows only one file */
     conf->file_name = arena_dup(&conf->memory, str_from(file_name));
     if (!conf->file_name) return ERR_NOMEM;
     if (content.len > CONF_FILE_MAX) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For the files of conf only: the loaded state and how it is filled. */
+/* For the files of conf only: a loaded configuration, and functions that set its values. */
 #ifndef CONF_INTERNAL_H
 #define CONF_INTERNAL_H
 #include "conf/conf.h"
@@ -14,7 +14,7 @@ struct conf_entry {
     struct option_value value;
     struct conf_place place;
     bool waiting;                   /* the sources have another value, which needs a restart */
-    struct option_value next_value; /* ... namely this, */
+    struct option_value next_value; /* that other value */
     struct conf_place next_place;   /* source of next_value; UNSET: no source has a value now */
 };
 

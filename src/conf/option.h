@@ -43,10 +43,10 @@ enum option_flags {
     OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP can enable it; disabling needs a restart */
     OPTION_REQUIRED = BIT(2),    /* an error if no source has a value */
     OPTION_NOT_IN_FILE = BIT(3), /* only by flag or environment */
-    OPTION_FLAG_ONLY = BIT(4),   /* only for the current call, for example --json */
-    OPTION_OFF = BIT(5),         /* ADDRESS: "0" disables it; see option_address_off */
+    OPTION_FLAG_ONLY = BIT(4),   /* affects only the current call, for example --json */
+    OPTION_OFF = BIT(5),         /* ADDRESS: "0" disables the listener; see option_address_off */
     OPTION_LISTEN = BIT(6),      /* ADDRESS: ":7790" becomes 0.0.0.0:7790, every interface */
-    OPTION_ONE_OR_LIST = BIT(7), /* LIST: a file may contain a single string */
+    OPTION_ONE_OR_LIST = BIT(7), /* LIST: a file may contain one string instead of a list */
     /* The presence of the option's section has a meaning (conf_has_section). A section that was not
      * given is therefore not printed. */
     OPTION_GATED = BIT(8),
@@ -58,7 +58,7 @@ enum option_file {
     OPTION_FILE_NONE,         /* not a file */
     OPTION_FILE_INPUT,        /* must exist and be readable */
     OPTION_FILE_OUTPUT,       /* written by the role; its directory must exist */
-    OPTION_FILE_OUTPUT_BELOW, /* the same, but a relative path is relative to data-dir */
+    OPTION_FILE_OUTPUT_BELOW, /* like OPTION_FILE_OUTPUT, but relative to data-dir */
     OPTION_FILE_OTHER,        /* may be missing, or is checked elsewhere */
 };
 
@@ -67,10 +67,10 @@ struct option {
     enum option_kind kind;
     uint32_t flags;
     const char *fallback;       /* the default, as a user would type it; NULL: not set */
-    uint64_t min, max;          /* of the stored count, ms, bytes or millionths; max 0: no bounds */
+    uint64_t min, max;          /* bounds of the count, ms, bytes or millionths; max 0: none */
     const char *const *choices; /* ENUM; ends with NULL */
     const char *placeholder;    /* the value's name in help, for example "ADDRESS"; NULL: by kind */
-    const char *help;           /* its effect in one or two sentences, lower case */
+    const char *help;           /* the option's effect in one or two sentences, lower case */
     const char *example;        /* a value that a user may give; NULL: none */
     const char *also;           /* a second spelling of the flag ("--tls-cert", "-o"), or NULL */
     const char *alias;          /* a working spelling without help and completion, or NULL */
@@ -113,7 +113,7 @@ const char *option_placeholder(const struct option *option);
 enum err option_parse(const struct option *option, struct str text, struct arena *arena,
                       struct option_value *ret_value, struct note *note);
 bool option_address_off(const char *address); /* of an option with OPTION_OFF */
-/* The last steps of option_parse for values that TOML has already typed: bounds, and list items. */
+/* The last steps of option_parse, for TOML, whose values have types: bounds, and list items. */
 enum err option_check_number(const struct option *option, uint64_t number, struct note *note);
 enum err option_make_list(const struct option *option, const struct str *items, size_t count,
                           struct arena *arena, struct option_value *ret_value, struct note *note);

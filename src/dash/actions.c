@@ -42,7 +42,7 @@ struct action {
     const struct action_kind *kind;
     wall_time at;
     const char *by;                    /* "token" or "certificate"; static text */
-    char certificate[CERTIFICATE_CAP]; /* the certificate's name, even beside a token; or "" */
+    char certificate[CERTIFICATE_CAP]; /* the certificate's name, also if a token was sent; or "" */
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP];
     bool ok;
     char said[WHY_CAP];

@@ -246,7 +246,7 @@ static void dash_on_tick(struct timer *timer)
     dash->eager = dash->hurry || (watched && !dash->watched);
     dash->hurry = false;
     dash->watched = watched;
-    dash->dirty[TOPIC_RAFT] = true; /* no response marks it: this replica's values need no query */
+    dash->dirty[TOPIC_RAFT] = true; /* this replica's own values change without a response */
     for (size_t i = 0; i < TOPICS; i++) {
         if (dash->dirty[i]) dash_publish_topic(dash, (enum topic)i);
         dash->dirty[i] = false;

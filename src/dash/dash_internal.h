@@ -26,12 +26,12 @@
 
 enum {
     TICK_MS = 1000,
-    YOUNG_TICK_MS = 200, /* at first: responses lead to further queries, so a fast tick */
-    YOUNG_MS = 10000,    /* of fast ticks completes the first page soon */
+    YOUNG_TICK_MS = 200, /* ticks are short at first, so that the first page fills soon */
+    YOUNG_MS = 10000,    /* ticks are short for this time after the start */
     SAMPLE_MS = 2000,
     DASH_EVERY_MS = 2000,  /* interval of queries to replicas, shards and groups */
     CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected */
-    CALM_AFTER_MS = 60000, /* before this time the factor is not used: first page */
+    CALM_AFTER_MS = 60000, /* CALM_FACTOR is used from this time after the start */
     CALL_TIMEOUT_MS = 4000,
     ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger ones are not shown */
     ANSWER_ARENA_MAX = 64 << 20,
@@ -88,7 +88,7 @@ struct dash {
     bool dirty[TOPICS];
     mono_time young_until, calm_from;
     bool watched;
-    bool eager; /* send all queries in this tick: a new browser, or an action */
+    bool eager; /* send all queries in this tick, after a new browser or an action */
     bool hurry; /* sets `eager` in the next tick */
     struct links shards, replicas, groups;
     size_t shards_listed;
@@ -163,7 +163,7 @@ void notes_ask(struct dash *dash);
 void notes_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- page_requests.c: hold the lock, except for the first and the last two functions -- */
-/* The caller sets the fields before `lock`. ERR_NOMEM. */
+/* Opens the table. The caller has set the fields that precede `lock`. ERR_NOMEM. */
 enum err page_requests_open(struct page_requests *all);
 void *page_request_at(const struct page_requests *all, size_t i); /* returns a row */
 /* Returns a free row, otherwise the oldest finished row, or NULL if all rows are in use. */

@@ -10,7 +10,7 @@
 
 enum {
     GROUPS_SHOWN = 32,
-    SLOTS_MAX = 1024, /* a group has at most this many, so a query from here returns no rows */
+    SLOTS_MAX = 1024, /* most slots of a group, so a query from this row on returns no rows */
 };
 
 struct group {

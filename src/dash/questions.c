@@ -107,7 +107,7 @@ static void link_hang_up(struct link *link)
 {
     if (!link->links || link->closing) return;
     if (link->links->peer == PEER_COORDINATORS) {
-        if (!link->question.busy) link_free(link); /* a busy one is freed by a later list */
+        if (!link->question.busy) link_free(link); /* a busy row is freed by a later list */
         return;
     }
     link->closing = true;
