@@ -16,7 +16,7 @@
 #include "base/str.h"
 #include "text/ndjson.h"
 
-enum { JSON_DEPTH_MAX = NDJSON_DEPTH_MAX }; /* the writer's limit, so that it can write them */
+enum { JSON_DEPTH_MAX = NDJSON_DEPTH_MAX }; /* the writer's limit, so documents can be written */
 
 struct json; /* a value; its document owns it, and json_open()'s caller owns the root */
 
@@ -35,7 +35,7 @@ enum json_kind {
  * of the wrong token. ERR_TOO_LARGE above bytes_max or JSON_DEPTH_MAX; ERR_NOMEM. */
 enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, struct note *note);
 void json_close(struct json *json); /* NULL is allowed */
-/* Appends the value as one line, or as several for people. Appends all or nothing: ndjson_end(). */
+/* Appends the value as one line, or for people as several; all or nothing, see ndjson_end(). */
 enum err json_write(const struct json *json, enum ndjson_style style, struct buf *out);
 bool json_same(const struct json *a, const struct json *b); /* ignores the order of keys */
 

@@ -129,7 +129,7 @@ static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str 
     return err;
 }
 
-/* Finds how far the text extends in `bytes`. If *ret_end, [*ret_len] is its closing quote. */
+/* Finds how far the text extends in `bytes`. If *ret_end, the closing quote is at *ret_len. */
 static enum err text_run(struct json_scan *scan, struct str bytes, size_t *ret_len, bool *ret_end,
                          struct note *note)
 {

@@ -35,7 +35,7 @@ struct json_scan {   /* in the caller's storage; use only the functions below */
     bool arrays[JSON_SCAN_DEPTH]; /* per open level; false: an object */
     uint32_t depth;
     uint8_t expect, word; /* values of enum expect and enum word of json_scan.c */
-    bool escape, rewrite; /* in the current token: a backslash precedes; needs unescaping */
+    bool escape, rewrite; /* the next byte is escaped; the token needs unescaping */
 };
 
 void json_scan_init(struct json_scan *scan, size_t text_max); /* allocates nothing */

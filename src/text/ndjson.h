@@ -60,8 +60,8 @@ void ndjson_i64(struct ndjson *w, struct str key, int64_t value);
 void ndjson_double(struct ndjson *w, struct str key, double value);
 void ndjson_bool(struct ndjson *w, struct str key, bool value);
 void ndjson_null(struct ndjson *w, struct str key);
-/* Writes JSON text unchanged. The caller must ensure that the text is valid. ERR_INVALID if it is
- * empty or contains a line break. */
+/* Writes JSON text unchanged. The caller must ensure that the text is valid. ERR_INVALID if the
+ * text is empty or contains a line break. */
 void ndjson_raw(struct ndjson *w, struct str key, struct str json);
 void ndjson_open_object(struct ndjson *w, struct str key);
 void ndjson_close_object(struct ndjson *w);

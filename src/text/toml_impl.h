@@ -15,7 +15,7 @@
 #include "base/arena.h"
 #include "text/toml.h"
 
-/* How a table or an array was defined, which determines what may add to it:
+/* How a table or an array was defined. The form determines what may add to the table or array:
  *
  *     form       written as                 [header]  [sub.header]  dotted key  [[header]]
  *     IMPLICIT   the "a" of [a.b]           once      yes           no          no
@@ -30,7 +30,7 @@ enum toml_form { TOML_IMPLICIT, TOML_HEADER, TOML_DOTTED, TOML_INLINE, TOML_ELEM
 
 struct toml_value {
     uint8_t type; /* enum toml_type */
-    uint8_t form; /* enum toml_form, if it is a table or an array */
+    uint8_t form; /* enum toml_form, for a table or an array */
     uint16_t depth;
     struct toml_position at, key_at; /* key_at.line 0: no key */
     struct str key;
@@ -47,7 +47,7 @@ struct toml_value {
             struct toml_value *first, *last;
             size_t count;
             struct toml *document;
-        } children; /* if it is a table or an array */
+        } children; /* for a table or an array */
     };
 };
 

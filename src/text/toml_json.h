@@ -6,8 +6,8 @@
 #include "text/toml.h"
 
 /* Writes the value with all its children. JSON cannot represent a time or a number that is not
- * finite; they are written as text and as null. If *odd is NULL, it is set to the first such value.
- * TOML_DEPTH_MAX limits the recursion. */
+ * finite; such values are written as text and as null. If *odd is NULL, *odd is set to the first
+ * such value. TOML_DEPTH_MAX limits the recursion. */
 void toml_write_json(const struct toml_value *value, struct str key, struct ndjson *w,
                      const struct toml_value **odd);
 /* Writes the document as one line of JSON. ERR_INVALID, with the line in the note, if a value
