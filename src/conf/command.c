@@ -56,7 +56,7 @@ static enum err command_visit_call(struct command_call *call, command_visit_fn *
     err = each(owner, call, path);
     for (; children && *children && !err; children++) {
         if ((*children)->hidden) continue;
-        assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
+        assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is constant data */
         call->path[call->depth++] = *children;
         err = command_visit_call(call, each, owner);
         call->depth--;
@@ -81,7 +81,7 @@ static const struct command *command_find_child(const struct command *parent, co
 
 static void command_enter(struct command_call *call, const struct command *child)
 {
-    assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
+    assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is constant data */
     call->path[call->depth++] = child;
 }
 

@@ -68,7 +68,7 @@ struct command {
     {                                                                                              \
         help, .verbs = true, .children = COMMAND_CHILDREN(__VA_ARGS__)                             \
     }
-/* One of them, in place. */
+/* A command as a constant in place. */
 #define COMMAND(...) (&(const struct command){__VA_ARGS__})
 /* The arguments of a command, at least `min` and at most `max`. */
 #define COMMAND_ARGUMENTS(usage, min, max)                                                         \
@@ -76,7 +76,7 @@ struct command {
 
 enum command_wish {
     COMMAND_RUN,     /* run the last command of `path` with the words of `rest` */
-    COMMAND_HELP,    /* somebody asked for help */
+    COMMAND_HELP,    /* help was requested */
     COMMAND_MISSING, /* a group without a command: show its help as an error */
     COMMAND_VERSION,
 };
@@ -122,7 +122,7 @@ enum err command_man(const struct command_call *call, const char *release, struc
 enum err command_man_text(struct str text, bool literal, struct buf *into);
 
 /* -- functions that help and man pages share -- */
-const char *command_exit_meaning(size_t code); /* NULL past the last */
+const char *command_exit_meaning(size_t code); /* NULL: no such code */
 /* Writes "--timeout" into `flag` ("--[no-]x" for a switch). Returns the value's name or "". */
 const char *command_option_usage(const struct option *option, char flag[OPTION_NAME_CAP]);
 /* Appends sentences about choices, bounds, default and other spellings, each ending in a space. */

@@ -50,8 +50,8 @@ bool conf_is_set(const struct conf *conf, const char *name); /* by any source or
 bool conf_waits(const struct conf *conf, const char *name);
 enum conf_source conf_source(const struct conf *conf, const char *name);
 const char *conf_text(const struct conf *conf, const char *name); /* NULL when not set; borrowed */
-uint64_t conf_number(const struct conf *conf, const char *name);  /* count, ms, bytes; 0 unset */
-double conf_decimal(const struct conf *conf, const char *name);   /* 0 unset */
+uint64_t conf_number(const struct conf *conf, const char *name);  /* count, ms, bytes; 0: not set */
+double conf_decimal(const struct conf *conf, const char *name);   /* 0: not set */
 bool conf_bool(const struct conf *conf, const char *name);
 size_t conf_choice(const struct conf *conf, const char *name); /* index in `choices`; must be set */
 struct option_value conf_list(const struct conf *conf, const char *name);

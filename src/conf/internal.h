@@ -8,13 +8,13 @@
 struct conf_place {
     enum conf_source source;
     uint32_t line, column;
-}; /* line, column: FILE only */
+}; /* line and column: for CONF_FILE only */
 
 struct conf_entry {
     struct option_value value;
     struct conf_place place;
     bool waiting;                   /* the sources have another value, which needs a restart */
-    struct option_value next_value; /* that other value */
+    struct option_value next_value; /* value in the sources, if `waiting` */
     struct conf_place next_place;   /* source of next_value; UNSET: no source has a value now */
 };
 

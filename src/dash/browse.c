@@ -92,7 +92,7 @@ static void lookup_end(struct lookup *q, enum err err, const char *why)
         buf_clear(&q->json);
         ndjson_begin(&json, &q->json, NDJSON_LINE);
         ndjson_c_string(&json, STR("error"), why);
-        (void)ndjson_end(&json); /* empty then; the status suffices */
+        (void)ndjson_end(&json); /* after an error the body is empty */
     }
     q->at = loop_now(q->base.all->dash->io->loop);
     page_request_done(&q->base);

@@ -171,7 +171,7 @@ void *page_requests_room(struct page_requests *all);
 void page_request_post(struct page_requests *all, struct page_request *request);
 void page_request_done(struct page_request *request);
 bool page_requests_idle(const struct page_requests *all);
-void page_requests_close(struct page_requests *all); /* allowed for a zeroed one */
+void page_requests_close(struct page_requests *all); /* allowed for a zeroed table */
 
 /* -- browse.c -- */
 enum err browse_open(struct dash *dash);

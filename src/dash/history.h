@@ -17,8 +17,8 @@ enum { HISTORY_SAMPLES = 900 };
     X(SHORTFALLS, "shortfalls")                                                                    \
     X(NEEDS,      "needs")                                                                         \
     X(UNMET,      "unmet")                                                                         \
-    X(ACTIONS,    "actions")    /* ever */                                                         \
-    X(CYCLES,     "cycles")     /* of all shards, ever */                                          \
+    X(ACTIONS,    "actions")    /* total so far */                                                 \
+    X(CYCLES,     "cycles")     /* of all shards, so far */                                        \
     X(CYCLE_MS,   "cycle_ms")   /* the slowest shard's last cycle */                               \
     X(REVISION,   "revision")                                                                      \
     X(KEYS,       "keys")                                                                          \

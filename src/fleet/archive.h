@@ -26,7 +26,7 @@ enum { ARCHIVE_SECTIONS_MAX = REPLICA_MACHINES_MAX };
 struct archive_facts {
     enum archive_kind kind;
     uint64_t index, term;            /* of the last log entry that the archive contains */
-    uint64_t cluster_id, created_ms; /* for backups */
+    uint64_t cluster_id, created_ms; /* of backups only */
     uint64_t clock_ns;
     uint32_t level;
     struct archive_section {

@@ -35,7 +35,7 @@ enum {
     BOOTSTRAP_AGAIN_MS = 250,    /* between two rounds */
     BOOTSTRAP_CALL_MS = 2000,    /* timeout of a query, during which the peer syncs its disk */
     BOOTSTRAP_PEERS_MAX = 32,
-    BOOTSTRAP_EXPECT_MAX = 7,     /* most voters */
+    BOOTSTRAP_EXPECT_MAX = 7,     /* the most voters of a cluster */
     BOOTSTRAP_EXPECT_DEFAULT = 3, /* if join addresses are given */
     BOOTSTRAP_NAME_CAP = 64,
 };

@@ -41,7 +41,7 @@ enum join_event { JOIN_LOOK, JOIN_ANSWERED };
 struct join_effects {
     bool ask;          /* send a join request to the join addresses; JOIN_ANSWERED follows */
     bool fix;          /* this leader corrects its own roster entry; JOIN_ANSWERED follows */
-    bool settled;      /* became a voter in place */
+    bool settled;      /* became a voter at its addresses */
     bool removed;      /* ceased to be a member */
     mono_time wake_at; /* when to call with JOIN_LOOK, if the view does not change before */
 };

@@ -38,7 +38,7 @@ struct roster_entry {
 struct roster;
 enum err roster_open(struct roster **ret_roster); /* ERR_NOMEM */
 void roster_close(struct roster *roster);         /* NULL is fine */
-/* For replica_options. */
+/* For use in replica_options. */
 struct state_machine roster_registration(struct roster *roster);
 
 /* Returns the number of entries, sorted by id. Valid until the next command is applied. */

@@ -26,5 +26,5 @@ struct fleet_seed {
 enum err fleet_seed_parse(struct str text, struct fleet_seed *ret_seed, struct note *note);
 enum err fleet_seed_read(struct fs *fs, const char *path, struct fleet_seed *ret_seed,
                          struct note *note);     /* also errors of the file system */
-void fleet_seed_deinit(struct fleet_seed *seed); /* allowed for a zeroed one */
+void fleet_seed_deinit(struct fleet_seed *seed); /* allowed for a zeroed seed */
 #endif

@@ -82,7 +82,7 @@ struct fleet_request {
     struct transfer transfer;
 };
 
-/* the contract's numbers, then ours */
+/* the contract's result codes, then muster's */
 enum ack_outcome {
     ACK_NUMBERS = 5,
     ACK_OTHER = ACK_NUMBERS, /* a result code that the contract does not define */
@@ -125,7 +125,7 @@ struct outflow {                    /* a stream of the whole state: service_snap
     struct buf out;         /* encoded, but not sent */
     struct fleet_copy copy; /* for STREAM_SAVE; every stream uses its meta */
     struct fleet_state_writer *measure;
-    struct snap_stream frame; /* for BACKUP */
+    struct snap_stream frame; /* for STREAM_BACKUP */
     struct sections sections;
     struct buf slice;
 };
@@ -269,7 +269,7 @@ void service_instruct_domains(struct fleet_service *service, const struct report
 /* -- service_list.c -- */
 enum err service_lister_init(struct service_lister *lister, struct fleet_service *service,
                              enum fleet_table table);      /* ERR_FULL (timers), ERR_NOMEM */
-void service_lister_deinit(struct service_lister *lister); /* allowed for a zeroed one */
+void service_lister_deinit(struct service_lister *lister); /* allowed for a zeroed lister */
 void service_list_later(struct leader_request *request, struct service_lister *lister);
 
 /* -- quorum.c -- */

@@ -101,7 +101,7 @@ static void survey_ask(struct survey *s, const char *const *addresses, const cha
     *question = (struct question){.survey = s};
     if (s->options.asked) s->options.asked(s->options.owner, s->count, addresses[0]);
     s->count++;
-    if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* counts as silent */
+    if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* no answer */
     s->open++;
     if (rpc_unary(question->channel, &call, buf_peek(&s->request), survey_on_answer, question,
                   NULL))

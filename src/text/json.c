@@ -164,7 +164,7 @@ const struct json *json_find(const struct json *json, const char *path)
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,
                const struct json **ret_value)
 {
-    json_t *json = (json_t *)in(object); /* jansson only reads through it */
+    json_t *json = (json_t *)in(object); /* jansson only reads `object` */
 
     *cursor = *cursor ? json_object_iter_next(json, *cursor) : json_object_iter(json);
     if (!*cursor) return false;

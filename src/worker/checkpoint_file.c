@@ -93,7 +93,7 @@ static enum err file_read(struct checkpoint_store *store, uint32_t partition, st
         version_path(s, partition, v.newest[i], path);
         err = fs_read_whole(s->fs, path, CHECKPOINT_BYTES_MAX, into);
         if (!err && checkpoint_complete(buf_peek(into))) return ERR_OK;
-        if (err && err != ERR_NOT_FOUND) break; /* another worker removed the file */
+        if (err && err != ERR_NOT_FOUND) break; /* not found: removed by another worker */
         note_set(note, "%s is damaged", path);
     }
     if (!err && v.count) return ERR_CORRUPT; /* all versions are damaged */

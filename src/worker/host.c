@@ -195,7 +195,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
         LOG_WARN(h->options.log, "heartbeat was not acknowledged",
                  log_i64("status", answer->status), log_str("why", answer->text));
         h->counts.beats_failed++;
-        if (answer->reset) host_forget(h); /* refused because of our registration */
+        if (answer->reset) host_forget(h); /* refused because of this registration */
     } else {
         host_take_answer(h, answer);
     }

@@ -245,7 +245,7 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     char room[LEAVING_TEXT_MAX];
     struct str text;
 
-    if (fleet->tables[FLEET_LEAVING].count == 0) return NULL; /* nearly always */
+    if (fleet->tables[FLEET_LEAVING].count == 0) return NULL; /* the usual case */
     if (!leaving_text(key, value, room, &text)) return NULL;
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
 }

@@ -23,7 +23,7 @@ uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct st
     const void *found;
     struct str text;
 
-    if (fleet->tables[FLEET_LEAVING].count == 0) return 0; /* nearly always */
+    if (fleet->tables[FLEET_LEAVING].count == 0) return 0; /* the usual case */
     if (!leaving_text(key, value, room, &text)) return 0;
     /* The domain's rows follow this key, because the id of a shard is never empty. */
     place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});

@@ -31,8 +31,8 @@ typedef struct {
 /* Values in a coordinator's answer to Register; 0 means that the value was not sent. */
 struct life_terms {
     uint64_t fence_ms;    /* worker_self_fence_timeout: determines when partitions move */
-    uint64_t failure_ms;  /* its coordinator_failure_timeout */
-    uint64_t interval_ms; /* its configured heartbeat_interval, without advice */
+    uint64_t failure_ms;  /* the coordinator's coordinator_failure_timeout */
+    uint64_t interval_ms; /* the coordinator's configured heartbeat_interval */
 };
 /* numbers as on the wire */
 enum life_phase {
