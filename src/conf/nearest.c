@@ -29,7 +29,7 @@ size_t nearest_distance(struct str a, struct str b, size_t bound)
     return min_size(last[b.len], bound + 1);
 }
 
-/* Returns how many keystrokes a hint may be off: a third of the name, from 1 to the maximum. */
+/* Returns how many keystrokes a hinted name may differ: a third of the name, but at least 1. */
 static size_t nearest_bound_for(struct str wanted)
 {
     return min_size(NEAREST_KEYSTROKES_MAX, max_size(1, wanted.len / 3));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: one document for all views, and its assets from the binary. The page's script selects
- * the view by the URL. Also /api/session (identity and rights) and /api/history. */
+ * the view by the URL. Also serves /api/session (identity and rights) and /api/history. */
 #include "dash/dash_internal.h"
 
 #define HTML   "text/html; charset=utf-8"

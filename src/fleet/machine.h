@@ -12,7 +12,7 @@
 #include "fleet/core/fleet.h"
 #include "log/log.h"
 
-/* These numbers are part of the log's format. Id 1 belongs to a trial version, whose logs are
+/* These numbers are part of the log's format. Id 1 belongs to a trial version, and its logs are
  * refused. A command's version is the first cluster level that knows the command: 4 for
  * CLEAR_LEAVING and a forced AssignDomain, otherwise 1. */
 enum {
@@ -38,7 +38,7 @@ enum err fleet_machine_open(const struct fleet_machine_options *options,
 void fleet_machine_close(struct fleet_machine *machine);         /* NULL is fine */
 /* Returns the state machine for replica_options, with id, name, version, ops and state set. */
 struct state_machine fleet_machine_registration(struct fleet_machine *machine);
-/* Returns the tables, always the same object, to read them. Only the log may change them. */
+/* Returns the tables, always the same object, for reading. Only the log may change the tables. */
 struct fleet *fleet_machine_fleet(struct fleet_machine *machine);
 
 uint32_t fleet_command_version(const struct fleet_command *command);

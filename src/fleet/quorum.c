@@ -208,7 +208,7 @@ void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner)
 void quorum_close(struct quorum *quorum)
 {
     if (!quorum) return;
-    assert(list_empty(&quorum->admissions)); /* closing the replica has ended them */
+    assert(list_empty(&quorum->admissions)); /* closing the replica has ended all admissions */
     timer_deinit(&quorum->look_timer);
     free(quorum);
 }

@@ -60,7 +60,7 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 {
     enum err err = reports_add(service->reports, shard, loop_now(service->io->loop));
 
-    /* The shard's next report repeats the attempt, and its response contains the reason. */
+    /* The shard's next report tries again to add the shard, and its response has the reason. */
     if (err)
         LOG_WARN(&service->log, "a shard's reports cannot be recorded", log_str("shard", shard),
                  log_err("err", err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's metrics. The service counts in `numbers`. Values derived from its state are
- * computed when metrics are written, on the event loop's thread. Three names with their labels are
- * the original's, so that its dashboards work (coordinator.md 16). List: docs/observability.md. */
+/* The service's metrics. `numbers` has the counters. Values derived from the state are computed when
+ * metrics are written, on the event loop's thread. Three metrics have the original's names and
+ * labels for its dashboards (coordinator.md 16). docs/observability.md lists all metrics. */
 #include "fleet/service_internal.h"
 
 const char *const service_ack_names[ACK_OUTCOMES] = {

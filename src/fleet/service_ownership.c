@@ -52,7 +52,7 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
     if (instruction->stray && shard->strays == 1)
         SERVICE_LOG_EVENT(service, INFO, "shard gave up the domains of other shards",
                           "domain-conflict-over", log_str("shard", shard->id));
-    /* If two processes share the shard id, one of them has not acknowledged. */
+    /* One of two processes with this shard id may not have acknowledged. */
     if (!instruction->tag || key == topic.len || shard->conflict) return;
     propose_clear(service, &(struct fleet_leaving){.key = str_of(topic.at, key),
                                                    .value = str_tail(topic, key + 1),

@@ -36,7 +36,7 @@ static void list_table(struct leader_request *request)
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    /* Such a long list would take too long for one turn of the event loop. */
+    /* A longer list would take too long for one turn of the event loop. */
     if ((table == FLEET_DOMAINS || table == FLEET_CLUSTERS) &&
         fleet_counts(service->fleet).of[table] > service->options.limits.list_rows_max) {
         service_list_later(request, &service->listers[table == FLEET_CLUSTERS]);

@@ -30,7 +30,7 @@ struct survey_options {
     bool to_leader;   /* otherwise to every replica */
     const char *path; /* the method's path; static */
     const ProtobufCMessageDescriptor *answer;
-    uint64_t timeout_ms; /* of a call; includes connecting, unless to the leader */
+    uint64_t timeout_ms; /* of a call; includes connecting, but not to the leader */
     /* Called when a query is sent to addresses[at]. May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
     /* Called at the end of each query. `message` is NULL if the query failed. */

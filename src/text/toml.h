@@ -53,7 +53,7 @@ enum err toml_open(struct str input, size_t memory_max, struct toml **ret_docume
 void toml_close(struct toml *document); /* NULL is allowed */
 const struct toml_value *toml_root(const struct toml *document);
 
-/* Returns the value under a key. Returns NULL if there is none or `table` is not a table. */
+/* Returns the value under a key, or NULL if the key is missing or `table` is not a table. */
 const struct toml_value *toml_get(const struct toml_value *table, struct str key);
 /* Returns the value under a path of plain keys, such as "server.tls.cert", or NULL. */
 const struct toml_value *toml_find(const struct toml_value *table, const char *path);

@@ -101,8 +101,8 @@ struct s3_call {
     const char *condition, *condition_value; /* a header such as "if-match", or NULL; its value */
 };
 
-/* Returns the headers that libcurl signs in addition to host and date. None of them is empty,
- * because libcurl would sign an empty header ("expect:") but not send it. */
+/* Returns the headers that libcurl signs in addition to host and date. No header is empty, because
+ * libcurl would sign an empty header ("expect:") but not send it. */
 static enum err headers_of(const struct s3_store *s, const struct s3_call *call,
                            struct curl_slist **ret_list)
 {

@@ -330,7 +330,7 @@ void host_answered(struct worker_host *h, enum host_call call, enum err err)
      * a lost AckRevoke is not repeated, because Leave has the same effect. */
     if (h->drain == DRAIN_ACK) err = ERR_OK;
     tenures_acked(&h->tenures, !err);
-    if (!err) acks_send(h); /* after an error, the next heartbeat repeats them */
+    if (!err) acks_send(h); /* after an error, the next heartbeat repeats the acknowledgements */
     host_drain_step(h);
 }
 

@@ -188,7 +188,7 @@ struct fleet_command fleet_row_command(const struct fleet_row *row);
     X(NO_MEMORY,          "out of memory",                            NOMEM)                     \
     X(DOMAIN_LEAVING,     "domain not given up yet",                  PRECONDITION)
 /* clang-format on */
-/* The numbers are part of the reply's format, so new ones are only appended. */
+/* The numbers are part of the reply's format, so a new number is only appended. */
 enum fleet_status {
 #define X(name, text, err) FLEET_##name,
     FLEET_STATUS_MAP(X)
@@ -243,7 +243,7 @@ void fleet_heartbeats_clear(struct fleet *fleet);
  * use fleet_find_leaving. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
-/* Returns how many shards except `except` the domain is leaving, and the first such row. */
+/* Returns the number of shards, except `except`, that the domain is leaving, and the first row. */
 uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
                             struct str except, struct fleet_leaving *ret_leaving);
 /* Returns how many domains are leaving the shard, which must still acknowledge them. */

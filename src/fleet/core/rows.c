@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-/* Seeds of the row hashes. They differ, so that equal rows of different tables hash differently. */
+/* Seeds of the row hashes. Each table has its own seed, so equal rows of two tables differ. */
 static const uint64_t seeds[FLEET_TABLES] = {
     [FLEET_SHARDS] = 0x51a2d, [FLEET_CLUSTERS] = 0xc1057e2,   [FLEET_DOMAINS] = 0xd03a12,
     [FLEET_QUOTAS] = 0x907a5, [FLEET_PROVIDERS] = 0x920d1de2, [FLEET_LEAVING] = 0x1ea719,

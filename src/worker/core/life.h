@@ -56,7 +56,7 @@ struct worker_life {
     uint64_t good_lease_ms;
     uint64_t fence_ms;             /* in force: the shorter fence of worker and coordinator */
     uint64_t coordinator_fence_ms; /* the last fence time that a coordinator sent; 0: none */
-    uint64_t base_ms;              /* interval for fence_ms; a longer lease extends the fence */
+    uint64_t base_ms;              /* half of the usual lease; a longer lease extends the fence */
     uint32_t refusals;             /* refusals in a row: another process has this worker id */
     uint64_t interval_ms;          /* in force: the longer interval, configured or advised */
     uint64_t coord_epoch;          /* highest epoch seen */

@@ -62,7 +62,7 @@ void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner);
 void tenures_leave_all(struct tenures *t); /* for a drain: acts as if all partitions were revoked */
 
 struct tenure *tenures_find(struct tenures *t, uint32_t partition); /* NULL: not held */
-/* Returns the rows in CLAIM, WORK or LEAVE in turn, or NULL if there is none. */
+/* Returns the next row in CLAIM, WORK or LEAVE, in turn, or NULL if no row is in these states. */
 struct tenure *tenures_next(struct tenures *t);
 void tenure_claimed(struct tenure *row);
 void tenure_left(struct tenure *row);
