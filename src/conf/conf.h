@@ -31,7 +31,7 @@ void conf_close(struct conf *conf); /* NULL is fine */
  * last one is used, but a list option collects the items of all. */
 enum err conf_add_flags(struct conf *conf, size_t count, const char *const *words);
 /* Adds variables. `environment` ends with NULL; its entries are "NAME=value". `others` has the
- * tables of all other commands, whose variables are ignored. It ends with NULL, or is NULL. */
+ * tables of all other commands, whose variables are ignored. `others` is NULL or ends with NULL. */
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
                               const struct option_table *const *others);
 enum err conf_add_file(struct conf *conf, const char *file_name, struct str content);

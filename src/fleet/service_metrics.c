@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's metrics. `numbers` has the counters. Values derived from the state are computed when
+/* The service's metrics. `numbers` has the counters. Values derived from state are computed when
  * metrics are written, on the event loop's thread. Three metrics have the original's names and
  * labels for its dashboards (coordinator.md 16). docs/observability.md lists all metrics. */
 #include "fleet/service_internal.h"

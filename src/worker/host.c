@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends heartbeats and registers, handles the service's answers, and implements fence and drain.
+/* Sends heartbeats, registers, handles the answers, and implements the fence and the drain.
  *
  * Every event first checks the fence. Runs on the event loop's thread. */
 #include "worker/host.h"
@@ -150,8 +150,8 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
 
         life_reset(&h->life);
         host_drop_all(h);
-        /* If the service has admitted the instance, keep the instance. The service would take a new
-         * instance for a second process. */
+        /* If the coordinator has admitted the instance, keep the instance. The coordinator would
+         * take a new instance for a second process. */
         if (!admitted) host_new_instance(h);
         verdict = h->drain ? LIFE_KEPT : LIFE_REGISTER;
     }
@@ -232,8 +232,8 @@ static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms
     return true;
 }
 
-/* Refuses a registration's terms. Leaves the service, which has registered the worker. If a job of
- * an earlier registration may still run, stays silent until the old fence time is over. */
+/* Refuses a registration's terms. Sends Leave, because the coordinator has registered the worker.
+ * If a job of an old registration may still run, stays silent until the old fence time ends. */
 static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
 {
     bool worked = h->life.registered || h->job_runs;
@@ -326,8 +326,8 @@ void host_answered(struct worker_host *h, enum host_call call, enum err err)
     if (call == CALL_LEAVE && h->drain == DRAIN_LEAVE) host_drained(h, true);
     if (call == CALL_ACK_CHECKPOINT) rounds_acked(h, err);
     if (call != CALL_ACK_REVOKE) return;
-    /* An acknowledgement that the service refused is too late, and counts as sent. While draining,
-     * a lost AckRevoke is not repeated, because Leave has the same effect. */
+    /* An acknowledgement that the coordinator refused is too late, and counts as sent. While
+     * draining, a lost AckRevoke is not repeated, because Leave has the same effect. */
     if (h->drain == DRAIN_ACK) err = ERR_OK;
     tenures_acked(&h->tenures, !err);
     if (!err) acks_send(h); /* after an error, the next heartbeat repeats the acknowledgements */

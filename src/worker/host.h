@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker: connects its state machines, calls to the service, plugins, checkpoints and input.
+/* A worker: connects its state machines, calls to the coordinator, plugins, checkpoints and input.
  *
  * The event loop sends heartbeats, registers, receives assignments, and submits one job at a time
  * to one processing thread. That thread reads input, calls plugins and writes checkpoints. A job

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's calls to the service: heartbeats, registration, assignments, acknowledgements. They
- * use one channel, which keeps a spare connection to another coordinator.
+/* The worker's calls to its coordinator: heartbeats, registration, assignments, acknowledgements.
+ * All use one channel, which keeps a spare connection to another coordinator.
  *
  * This file only encodes and decodes messages. Every call has a timeout. A heartbeat that is not
  * answered in time counts as lost, and the next heartbeat goes to another coordinator. Every

@@ -122,7 +122,7 @@ boot_time host_now(const struct worker_host *host);
 bool host_check_fence(struct worker_host *host);
 void host_pump_soon(struct worker_host *host);
 void host_drain_step(struct worker_host *host); /* takes the next step of draining, if it is due */
-/* Called with the service's answers, in a later turn of the event loop than the calls. */
+/* Called with the coordinator's answers, in a later turn of the event loop than the calls. */
 void host_beat_answered(struct worker_host *host, const struct beat_answer *answer);
 /* Handles the answer to Register. If `response` is NULL, `outcome` contains the reason. */
 void host_registered(struct worker_host *host, const struct rpc_outcome *outcome,

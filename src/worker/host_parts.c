@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The partitions that a worker holds, the acknowledgements to the service (partitions returned, and
- * checkpoint rounds), and the job. One job runs at a time, for one partition.
+/* The partitions that a worker holds, the acknowledgements to the coordinator (partitions returned,
+ * and checkpoint rounds), and the job. One job runs at a time, for one partition.
  *
  * A job runs on the processing thread and alone uses its partition. Other code runs on the loop. */
 #include <inttypes.h>
@@ -74,7 +74,7 @@ void parts_assign(struct worker_host *h, uint64_t assignment_epoch, struct grant
     host_pump_soon(h);
 }
 
-/* -- acknowledgements: sent until answered, because the service recognises repeats -- */
+/* -- acknowledgements: sent until answered, because the coordinator recognises repeats -- */
 
 /* Formats the reference of the checkpoint under the row's own token, or "" if there is none. */
 static void row_reference(const struct worker_host *h, const struct tenure *row,
@@ -155,7 +155,7 @@ void rounds_acked(struct worker_host *h, enum err err)
 {
     if (!err) h->round_acked = max_u64(h->round_acked, h->round_sent);
     h->round_sent = 0;
-    if (!err) rounds_check(h); /* meanwhile the service may have ordered another round */
+    if (!err) rounds_check(h); /* meanwhile the coordinator may have ordered another round */
 }
 
 /* -- called on the processing thread -- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's relation to the coordinators, called the service: its phase, the time of its next
+/* A worker's relation to the coordinators (the service): its phase, the time of its next
  * heartbeat, and whether it may still act. This code has no clock and sends nothing.
  *
  * An acknowledged heartbeat is a promise of the service: until a certain time it gives this
@@ -88,7 +88,7 @@ enum life_answer {
 /* Handles the answer to a heartbeat that was sent at `sent` with `lease_ms`. */
 enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_t lease_ms,
                                uint64_t coord_epoch, boot_time now);
-/* The service asks for heartbeats at this interval. An interval longer than the registered one
+/* The coordinator asks for heartbeats at this interval. An interval longer than the registered one
  * needs a new registration. Returns true if the worker must register again with the interval. */
 bool life_advised(struct worker_life *life, uint64_t interval_ms);
 /* Handles the coordinators' fence time from a heartbeat's answer. A shorter fence takes effect at

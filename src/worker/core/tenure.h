@@ -29,7 +29,7 @@ enum tenure_ack { ACK_NONE, ACK_DUE, ACK_SENT };
 struct tenure {
     uint32_t partition;
     enum tenure_state state;
-    enum tenure_ack ack; /* in GONE: progress of the acknowledgement to the service */
+    enum tenure_ack ack; /* in GONE: progress of the acknowledgement to the coordinator */
     uint64_t token;      /* the grant epoch */
     bool begun;          /* was claimed, so LEAVE may have work to write */
     bool want_write;     /* a checkpoint was requested */
