@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows the words of a command line down the tree of commands. The tree is constant data;
- * nothing is allocated, and any thread may call. */
+/* Finds the command that a command line names, in the program's tree of commands. The tree is
+ * constant data. Nothing is allocated, and any thread may call. */
 #include "conf/command.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ static enum err command_visit_call(struct command_call *call, command_visit_fn *
     err = each(owner, call, path);
     for (; children && *children && !err; children++) {
         if ((*children)->hidden) continue;
-        assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
+        assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is constant data */
         call->path[call->depth++] = *children;
         err = command_visit_call(call, each, owner);
         call->depth--;
@@ -81,11 +81,11 @@ static const struct command *command_find_child(const struct command *parent, co
 
 static void command_enter(struct command_call *call, const struct command *child)
 {
-    assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
+    assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is constant data */
     call->path[call->depth++] = child;
 }
 
-/* By what its parent calls it; in groups with verbs by its name, too. */
+/* Enters the child with this name. Children of a group with `verbs` have two names each. */
 static bool command_enter_named(struct command_call *call, const char *name)
 {
     const struct command *here = command_of(call), *child = command_find_child(here, name);
@@ -104,7 +104,7 @@ static bool command_enter_named(struct command_call *call, const char *name)
     return child != NULL;
 }
 
-/* "list shards", "get shard": the noun comes first here. NULL: the second word is no group. */
+/* Accepts "list shards" for "shard list". Returns NULL if the second word is not a group. */
 static const struct command *group_of_plural(const struct command *program, const char *word)
 {
     size_t len = strlen(word);
@@ -143,7 +143,7 @@ static enum err unknown_command(const struct command_call *call, const char *wor
     return note_fail(note, ERR_INVALID, "unknown command '%s'; see %s --help", word, path);
 }
 
-/* -- options before the command -- */
+/* -- options that precede the words of the command -- */
 
 bool command_takes_value(const struct command *program, const char *word)
 {
@@ -157,7 +157,7 @@ bool command_takes_value(const struct command *program, const char *word)
     return false;
 }
 
-/* Counts the words at the front that belong to options. */
+/* Returns how many of the first words are options or values of options. */
 static size_t command_skip_options(const struct command *program, size_t count,
                                    const char *const *words)
 {
@@ -168,7 +168,7 @@ static size_t command_skip_options(const struct command *program, size_t count,
     return min_size(i, count);
 }
 
-/* Follows command words as far as they go. */
+/* Enters a child for each word that names a child, and stops at the first other word. */
 static enum err command_walk(struct command_call *call, const char **words, struct note *note)
 {
     while (command_of(call)->children) {
@@ -195,7 +195,7 @@ static bool command_has_help(const struct command_call *call)
     return false;
 }
 
-/* A group was named and then something that is no command. */
+/* Handles a group that is followed by no command, but by nothing, --version or an option. */
 static enum err group_without_command(struct command_call *call, struct note *note)
 {
     char path[COMMAND_PATH_CAP];

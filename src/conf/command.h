@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program's commands as one tree of data: what to run, what to print for --help, what to
+/* A program's commands as one tree of data: what to run, what to print for --help, and what to
  * complete.
  *
- * Finds the command a command line names and refuses what is none, with the nearest that is. It
- * runs nothing and prints nothing: texts go into buffers, and the caller decides. Help teaches
- * by example: usage, what it does, options with defaults and environment names, examples, exit
- * codes.
+ * Finds the command that a command line names. An unknown command is refused, with the nearest name
+ * as a hint. This module runs and prints nothing: it writes texts into buffers for the caller. Help
+ * has usage, description, options with defaults and environment names, examples and exit codes.
  *
  * Options may come before, between and after the words of the command: "musterctl -o json shard
- * list". --help works at every level and beats everything else on the line. */
+ * list". --help works at every level and overrides everything else on the line. */
 #ifndef CONF_COMMAND_H
 #define CONF_COMMAND_H
 #include "conf/option.h"
 
 enum { COMMAND_DEPTH_MAX = 4 };                  /* muster, config, show, ... */
-#define COMMAND_EXITS (BIT(0) | BIT(1) | BIT(2)) /* that every command can end with */
+#define COMMAND_EXITS (BIT(0) | BIT(1) | BIT(2)) /* the exit codes of every command */
 
 struct command_call;
 typedef int command_fn(void *context, const struct command_call *call); /* an exit code */
@@ -24,25 +23,25 @@ struct command_example {
 };
 struct command {
     const char *name;
-    /* Its name in a group with `verbs`: "list" of "list-shards", which is "shard list" then. The
-     * program knows it by its name, too, in no list. NULL: its name. */
+    /* The name in a group with `verbs`: "list" for "list-shards", so that "shard list" works.
+     * `name` works, too, but is then not listed. NULL: `name` is the only name. */
     const char *verb;
-    const char *summary; /* one line in its parent's list; lower case, no full stop */
-    const char *about;   /* what it does, in a few sentences; a newline ends a paragraph */
+    const char *summary; /* one line in the list of commands; lower case, no full stop */
+    const char *about;   /* the command's purpose in a few sentences; a newline ends a paragraph */
     const struct option_table *options; /* NULL: none */
-    const char *arguments;              /* as usage shows them, "FILE..."; NULL: it takes none */
+    const char *arguments;              /* its arguments in the usage ("FILE..."), or NULL */
     size_t arguments_min, arguments_max;
-    const struct command_example *examples; /* ends with a NULL line; NULL: none */
-    uint32_t exits; /* BIT(code) for each exit code it can end with beside COMMAND_EXITS */
-    const struct command *const *children; /* ends with NULL; NULL: it runs by itself */
-    command_fn *run;                       /* NULL exactly when it has children */
-    const void *data;                      /* for `run`; nobody else looks at it */
-    bool says_name_only; /* of a program: mistakes begin with its name, without the command's */
-    bool verbs;          /* of a group: its children are called by their verbs */
-    bool hidden;         /* in no list and no completion; it runs and has its help all the same */
+    const struct command_example *examples; /* the last one has a NULL line; NULL: no examples */
+    uint32_t exits;                         /* BIT(code) for each exit code besides COMMAND_EXITS */
+    const struct command *const *children; /* ends with NULL; NULL: the command has none and runs */
+    command_fn *run;                       /* NULL if and only if the command has children */
+    const void *data;                      /* for `run`; not used by this module */
+    bool says_name_only; /* a program's errors begin with its name only, without the command */
+    bool verbs;          /* a group whose children are named by their verbs */
+    bool hidden;         /* not listed or completed, but it runs and has --help */
 };
 
-/* The values of three of its fields, in place. */
+/* Values of the fields examples, children and exits of a command. */
 #define COMMAND_EXAMPLES(...)                                                                      \
     (const struct command_example[])                                                               \
     {                                                                                              \
@@ -56,11 +55,11 @@ struct command {
     {                                                                                              \
         __VA_ARGS__, NULL                                                                          \
     }
-/* The beginning of a command that runs: its texts, its options, and the arguments it takes. */
+/* The first fields of a command that runs: its texts, its options and its arguments. */
 #define COMMAND_ROW(help, table) help, .options = &table##_table
 #define COMMAND_ROW_WITH(help, table, usage, min, max)                                             \
     help, .options = &table##_table, COMMAND_ARGUMENTS(usage, min, max)
-/* A group; one whose children are called by their verbs. */
+/* A group of commands. COMMAND_GROUP is for a group whose commands are named by their verbs. */
 #define COMMAND_TREE(help, ...)                                                                    \
     {                                                                                              \
         help, .children = COMMAND_CHILDREN(__VA_ARGS__)                                            \
@@ -69,63 +68,63 @@ struct command {
     {                                                                                              \
         help, .verbs = true, .children = COMMAND_CHILDREN(__VA_ARGS__)                             \
     }
-/* One of them, in place. */
+/* A command as a constant in place. */
 #define COMMAND(...) (&(const struct command){__VA_ARGS__})
-/* Its arguments, at least `min` and at most `max`. */
+/* The arguments of a command, at least `min` and at most `max`. */
 #define COMMAND_ARGUMENTS(usage, min, max)                                                         \
     .arguments = (usage), .arguments_min = (min), .arguments_max = (max)
 
 enum command_wish {
-    COMMAND_RUN,     /* run the last of the path with the rest */
-    COMMAND_HELP,    /* somebody asked for help */
-    COMMAND_MISSING, /* a group without its command: show help, but it is a mistake */
+    COMMAND_RUN,     /* run the last command of `path` with the words of `rest` */
+    COMMAND_HELP,    /* help was requested */
+    COMMAND_MISSING, /* a group without a command: show its help as an error */
     COMMAND_VERSION,
 };
 struct command_call {
     enum command_wish wish;
     const struct command *path[COMMAND_DEPTH_MAX]; /* path[0] is the program */
     size_t depth;
-    const char *const *rest; /* options and arguments; borrowed from the words */
+    const char *const *rest; /* options and arguments, from the caller's words */
     size_t rest_count;
 };
 
-/* `words` are the command line without the program's name; they are put in order, the command's
- * own first. ERR_INVALID with a note such as "unknown command 'dve' (did you mean 'dev'?)". */
+/* Finds the command that `words` (without the program's name) name, and moves the command's words
+ * to the front. ERR_INVALID: "unknown command 'dve' (did you mean 'dev'?)". */
 enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
-/* The child's name in its parent. */
+/* Returns the name of the child in its parent: its verb or its name. */
 const char *command_name(const struct command *parent, const struct command *child);
-/* Is the word a flag, of any command of the program, that takes the next word as its value? */
+/* Returns true if the word is a flag, of any command, whose value is the next word. */
 bool command_takes_value(const struct command *program, const char *word);
 const struct command *command_of(const struct command_call *call);
 /* "muster cert issue". */
 enum { COMMAND_PATH_CAP = 128 };
 void command_path_text(const struct command_call *call, char text[COMMAND_PATH_CAP]);
-/* ERR_INVALID with a note when a command gets too few or too many arguments. */
+/* Checks the number of arguments. ERR_INVALID with a note if there are too few or too many. */
 enum err command_check_arguments(const struct command_call *call, size_t count, struct note *note);
 
-/* The program and every command that is not hidden, parents first; `path` is "muster cert issue", and
- * `call` leads there, without words behind it. Stops at the first error and returns it. */
+/* Visits the program and every command that is not hidden, parents first. `path` ("muster cert
+ * issue") and `call` both describe the visited command. Stops at the first error and returns it. */
 typedef enum err command_visit_fn(void *owner, const struct command_call *call, const char *path);
 enum err command_visit(const struct command *program, command_visit_fn *each, void *owner);
 
 /* -- texts; ERR_FULL, ERR_NOMEM -- */
-enum { COMMAND_TEXT_MAX = 512 * 1024 }; /* a ceiling that fits every text below */
+enum { COMMAND_TEXT_MAX = 512 * 1024 }; /* larger than every text of the functions below */
 enum err command_help(const struct command_call *call, struct buf *into);
-/* A script that completes commands, options and choices; zsh and fish show what each is for. */
+/* Appends a script that completes commands, options and choices; zsh and fish show descriptions. */
 /* `shell` is bash, zsh or fish. */
 enum err command_completion(const struct command *program, const char *shell, struct buf *into);
-/* The page of one command for man(1), as troff; of the program it lists all commands. `release` is
- * what the page's foot says: "muster 0.1.0". */
+/* Appends the man page of one command as troff. A program's page lists all its commands. `release`
+ * is the text in the page's footer, for example "muster 0.1.0". */
 enum err command_man(const struct command_call *call, const char *release, struct buf *into);
-/* Any text as troff: what steers troff is escaped. `literal`: a text that is typed, or the content
- * of a file, every character of which is itself; else words between backticks are bold. */
+/* Appends a text as troff, with troff's special characters escaped. `literal` is for typed text and
+ * file content: every character stays the same. Otherwise words between backticks become bold. */
 enum err command_man_text(struct str text, bool literal, struct buf *into);
 
-/* -- pieces that help and man pages share -- */
-const char *command_exit_meaning(size_t code); /* NULL past the last */
-/* "--timeout" into `flag` ("--[no-]x" for a switch), and the value behind it: "DURATION", "". */
+/* -- functions that help and man pages share -- */
+const char *command_exit_meaning(size_t code); /* NULL: no such code */
+/* Writes "--timeout" into `flag` ("--[no-]x" for a switch). Returns the value's name or "". */
 const char *command_option_usage(const struct option *option, char flag[OPTION_NAME_CAP]);
-/* Choices, bounds, default, other spellings: sentences, maybe none, with a space at the end. */
+/* Appends sentences about choices, bounds, default and other spellings, each ending in a space. */
 enum err command_option_facts(const struct option *option, struct buf *facts);
 #endif

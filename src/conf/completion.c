@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completion scripts for three shells. Each is a few lines of that shell around lists made from the
- * tables: which words may follow a command, what each is for, and the choices of an option.
+/* Completion scripts for three shells. Each is a short script around lists made from the tables of
+ * options: the words that may follow a command, their descriptions, and the choices of an option.
  *
- * All three go the same way: the words of the line are followed as far as they name commands, so
- * that arguments in between ("assignment w-1 --o") do not hide what the command can do. */
+ * All three scripts follow the words of the line as long as they name commands. So arguments
+ * between the words ("assignment w-1 --o") do not hide what may follow. */
 #include <stdio.h>
 #include <string.h>
 
 #include "conf/command.h"
 #include "conf/writer.h"
 
-/* One word that may follow a command. `option` is NULL for a command. */
+/* Adds one word that may follow a command. `option` is NULL if the word is a command. */
 typedef void completion_word_fn(struct writer *w, const char *path, const struct option *option,
                                 const char *word, const char *what);
 struct completion {
@@ -21,14 +21,14 @@ struct completion {
         const size_t *len;
         command_visit_fn *paths; /* writes the text of {{paths}} */
         completion_word_fn *put;
-        const char *array; /* that the words of a command go into; NULL: a line for each word */
-        bool also;         /* the second spelling of an option is a word, too */
+        const char *array; /* shell array with a command's words; NULL: a line for each word */
+        bool also;         /* include an option's second spelling */
     } * shell;
 };
 
-/* -- the words of a command, one at a time -- */
+/* -- the words that may follow a command, one at a time -- */
 
-/* False: there is no such spelling. */
+/* Writes the --no- spelling of a switch. Returns false if the option has none. */
 static bool completion_negated(const struct option *option, char no[OPTION_NAME_CAP])
 {
     char flag[OPTION_NAME_CAP];
@@ -44,7 +44,7 @@ static bool completion_is_program(const char *path)
     return !strchr(path, ' ');
 }
 
-/* The text of {{words}}, for one command. */
+/* Adds the script's text for {{words}}, for one command. */
 static enum err completion_words(void *owner, const struct command_call *call, const char *path)
 {
     static const struct option help = {.help = "what it does, its options, examples",
@@ -90,7 +90,7 @@ static void completion_put_choices(struct writer *w, const struct option *option
         writer_add(w, "%s%s", i > 0 ? " " : "", option->choices[i]);
 }
 
-/* -- pieces that bash and zsh share; both have `case` -- */
+/* -- functions for bash and zsh, which both have `case` -- */
 
 /* "'musterctl cert'|'musterctl cert issue'|..." */
 static enum err completion_case_paths(void *owner, const struct command_call *, const char *path)
@@ -132,7 +132,7 @@ static void bash_word(struct writer *w, const char *, const struct option *, con
 
 /* -- zsh -- */
 
-/* Into single quotes, on one line, and its first sentence is enough. */
+/* Adds the first sentence of a text, on one line, escaped for single quotes. */
 static void completion_quoted(struct writer *w, const char *text, const char *quote)
 {
     for (const char *c = text; *c && *c != '\n' && *c != ';'; c++) {
@@ -146,14 +146,14 @@ static void completion_quoted(struct writer *w, const char *text, const char *qu
 static void zsh_word(struct writer *w, const char *, const struct option *, const char *word,
                      const char *what)
 {
-    writer_add(w, " '%s:", word); /* no name of ours has a colon */
+    writer_add(w, " '%s:", word); /* ':' ends the word, because no name contains one */
     completion_quoted(w, what, "'\\''");
     writer_add(w, "'");
 }
 
-/* -- fish: a line for each word; it knows by itself what an option is -- */
+/* -- fish: one line for each word, because fish itself recognises options -- */
 
-/* "--output", "-o" and "--no-color" are options; anything else is an argument. */
+/* Adds a word. "--output", "-o" and "--no-color" are options; any other word is an argument. */
 static void fish_word(struct writer *w, const char *path, const struct option *option,
                       const char *word, const char *what)
 {
@@ -185,7 +185,7 @@ static enum err fish_path(void *owner, const struct command_call *, const char *
     return w->err;
 }
 
-/* -- the scripts: completion/bash.txt and its like -- */
+/* -- the scripts' fixed parts: completion/bash.txt and the others -- */
 
 #define ASSET(shell)                                                                               \
     extern const unsigned char completion_##shell[];                                               \
@@ -211,7 +211,7 @@ enum err command_completion(const struct command *program, const char *shell, st
     rest = str_of(c.shell->script, *c.shell->len);
     while (!c.w.err && str_split(&rest, '{', &text)) {
         writer_put(&c.w, text);
-        if (!str_starts(rest, STR("{"))) { /* a brace of the shell's own */
+        if (!str_starts(rest, STR("{"))) { /* a brace of the shell, not a placeholder */
             if (rest.at) writer_put(&c.w, STR("{"));
             continue;
         }

@@ -1,91 +1,90 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command's configuration: every option's value and where it came from.
+/* A command's configuration: every option's value and its source.
  *
- * Pure of the operating system: arguments, environment and file content are handed in. One order
- * of precedence: flag, then environment, then file, then default; the order of the conf_add_*
- * calls does not matter. Everything wrong is gathered, not only the first mistake, and every
- * line names its source: "muster.toml:7:3: unknown key 'htpp.listen' (did you mean
- * 'http.listen'?)".
+ * The code makes no system calls: arguments, environment and file content are parameters. The order
+ * of precedence is flag, environment, file, default, whatever the order of the conf_add_* calls.
+ * All problems are collected, not only the first. Every line of the report names its source:
+ * "muster.toml:7:3: unknown key 'htpp.listen' (did you mean 'http.listen'?)".
  *
- * The surprising rules: a value is checked even where a stronger source hides it; an environment
- * variable that is set to nothing counts as not set; a MUSTER_ variable that no command knows is
- * refused, as a misspelt key is (MUSTER_TEST_* is left to the tests). */
+ * Three rules may surprise. A value is checked even if a stronger source overrides it. An empty
+ * environment variable counts as not set. A MUSTER_ variable that no command knows is refused, like
+ * a misspelt key; MUSTER_TEST_* is reserved for tests. */
 #ifndef CONF_CONF_H
 #define CONF_CONF_H
 #include "conf/option.h"
 
 enum { CONF_FILE_MAX = 1024 * 1024 }; /* bytes of a configuration file */
 enum { CONF_ARGUMENTS_MAX = 256 };
-enum { CONF_PROBLEMS_MAX = 20 }; /* reported one by one; the rest is counted */
+enum { CONF_PROBLEMS_MAX = 20 }; /* reported in full; further problems are only counted */
 
 enum conf_source { CONF_UNSET, CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_FLAG };
 
 struct conf; /* opaque; one owner, one thread */
 
-/* `table` must outlive it and obey conf/option.h's rules (a test checks our tables). ERR_NOMEM. */
+/* Opens an empty configuration. `table` must obey conf/option.h and outlive it. ERR_NOMEM. */
 enum err conf_open(const struct option_table *table, struct conf **ret_conf);
 void conf_close(struct conf *conf); /* NULL is fine */
 
-/* All three: ERR_INVALID when something is wrong (see conf_problems; going on is fine, to gather
- * more), ERR_NOMEM when nothing can be said. */
-/* Words that are no options are kept as arguments; after "--" all are. Of one flag given twice the
- * last counts; a list gathers them all. */
+/* The three conf_add_* functions return ERR_INVALID after a problem (see conf_problems); the caller
+ * may continue, to collect more problems. ERR_NOMEM: no memory to record a problem. */
+/* Adds flags. Other words are arguments, and so are all words after "--". Of a repeated flag the
+ * last one is used, but a list option collects the items of all. */
 enum err conf_add_flags(struct conf *conf, size_t count, const char *const *words);
-/* `environment` ends with NULL, entries are "NAME=value". `others`, which ends with NULL or is
- * NULL, holds the tables of all other commands: their variables are neither ours nor unknown. */
+/* Adds variables. `environment` ends with NULL; its entries are "NAME=value". `others` has the
+ * tables of all other commands, whose variables are ignored. `others` is NULL or ends with NULL. */
 enum err conf_add_environment(struct conf *conf, const char *const *environment,
                               const struct option_table *const *others);
 enum err conf_add_file(struct conf *conf, const char *file_name, struct str content);
-/* A problem with fetching a source, such as a file that cannot be read: one more line, with
- * unprintable characters escaped. ERR_INVALID; ERR_NOMEM when it could not be noted. */
+/* Adds a problem of a source, for example of a file that cannot be read, as one line. Unprintable
+ * characters are escaped. Returns ERR_INVALID, or ERR_NOMEM if the line could not be added. */
 enum err conf_problem(struct conf *conf, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Fills in defaults and looks for required values. ERR_INVALID when anything was wrong so far. */
+/* Sets defaults and checks required options. ERR_INVALID if any problem was found so far. */
 enum err conf_finish(struct conf *conf);
-/* One line for each problem, in the order they were found; "" when there was none. Borrowed. */
+/* Returns one line per problem, in the order of discovery, or "". Valid as long as `conf`. */
 struct str conf_problems(const struct conf *conf);
 
-/* -- reading; a name that is not in the table, or of another kind, is our own bug -- */
+/* -- reading values: `name` must be in the table and have the function's kind -- */
 bool conf_is_set(const struct conf *conf, const char *name); /* by any source or default */
-/* After conf_reload: the sources say something else than what is in force. */
+/* Returns true if, after conf_reload, a new value of the option needs a restart. */
 bool conf_waits(const struct conf *conf, const char *name);
 enum conf_source conf_source(const struct conf *conf, const char *name);
 const char *conf_text(const struct conf *conf, const char *name); /* NULL when not set; borrowed */
-uint64_t conf_number(const struct conf *conf, const char *name);  /* count, ms, bytes; 0 unset */
-double conf_decimal(const struct conf *conf, const char *name);   /* 0 unset */
+uint64_t conf_number(const struct conf *conf, const char *name);  /* count, ms, bytes; 0: not set */
+double conf_decimal(const struct conf *conf, const char *name);   /* 0: not set */
 bool conf_bool(const struct conf *conf, const char *name);
-size_t conf_choice(const struct conf *conf, const char *name); /* which of `choices`; must be set */
+size_t conf_choice(const struct conf *conf, const char *name); /* index in `choices`; must be set */
 struct option_value conf_list(const struct conf *conf, const char *name);
-/* Was [section] in the file, be it empty, or a key of it given by flag or environment? */
+/* Returns true if the file has the section, or a flag or variable sets one of its keys. */
 bool conf_has_section(const struct conf *conf, const char *section);
 size_t conf_argument_count(const struct conf *conf);
-/* "" for an omitted optional argument; conf_argument_count() distinguishes it from an empty one. */
+/* Returns "" if the argument is missing or empty; conf_argument_count() shows the difference. */
 const char *conf_argument(const struct conf *conf, size_t place);
 
 /* -- printing; ERR_FULL, ERR_NOMEM -- */
-/* The values in force as TOML that loads again, each with a comment that names its source. Options
- * that cannot be in a file are comments only; an absent gated section is left out. */
+/* Prints the current values as valid TOML, each with a comment that names its source. Options that
+ * cannot be in a file become comments. A gated section that is not set is left out. */
 enum err conf_print(const struct conf *conf, const char *title, struct buf *into);
-/* The whole table as a commented TOML file with every default: a manual and a starting point. */
+/* Prints every option with its default as a commented TOML file, which users can read and edit. */
 enum err conf_print_reference(const struct option_table *table, const char *title,
                               struct buf *into);
 
 /* -- reload -- */
 struct conf_change {
     const struct option *option;
-    bool applied; /* false: needs a restart, the old value stays in force */
+    bool applied; /* false: the old value is kept until a restart */
 };
 struct conf_changes {
-    struct conf_change *each; /* in table order; borrowed from the new configuration */
-    size_t count, waiting;    /* waiting: how many need a restart */
+    struct conf_change *each; /* in table order; the new configuration owns the array */
+    size_t count, waiting;    /* waiting: number of changes that need a restart */
 };
-/* Compares `next`, loaded and finished from the same table, with what is in force. Options that can
- * change at run time do; for the others `next` takes over the old value, so afterwards `next` is in
- * force and `current` can be closed. ERR_NOMEM: `next` is half done; close it, keep `current`. */
+/* Compares `next`, which was loaded and finished from the same table, with the current values.
+ * Options that can change at run time change. Other options of `next` get the old value. `next`
+ * then replaces `current`, which can be closed. ERR_NOMEM: close `next`, keep `current`. */
 enum err conf_reload(const struct conf *current, struct conf *next,
                      struct conf_changes *ret_changes);
-/* "log.level: "info" -> "debug"" for an applied change; for one that waits, what the new value is
- * and that it needs a restart. */
+/* Describes a change, for example "log.level: "info" -> "debug"". If the change needs a restart,
+ * the text says so and contains the new value. */
 enum err conf_change_text(const struct conf *current, const struct conf *next,
                           const struct conf_change *change, struct buf *into);
 #endif

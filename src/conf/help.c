@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text behind --help: the tables, written out. */
+/* The text of --help, made from the tables of commands and options. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of conf alone: the loaded state and how it is filled. */
+/* For the files of conf only: a loaded configuration, and functions that set its values. */
 #ifndef CONF_INTERNAL_H
 #define CONF_INTERNAL_H
 #include "conf/conf.h"
@@ -8,39 +8,39 @@
 struct conf_place {
     enum conf_source source;
     uint32_t line, column;
-}; /* line, column: FILE only */
+}; /* line and column: for CONF_FILE only */
 
 struct conf_entry {
     struct option_value value;
     struct conf_place place;
-    bool waiting;                   /* the sources say something else, which needs a restart */
-    struct option_value next_value; /* ... namely this, */
-    struct conf_place next_place;   /* from there; UNSET: nothing any more */
+    bool waiting;                   /* the sources have another value, which needs a restart */
+    struct option_value next_value; /* value in the sources, if `waiting` */
+    struct conf_place next_place;   /* source of next_value; UNSET: no source has a value now */
 };
 
 enum { CONF_SECTIONS_MAX = 64 };
 struct conf {
     const struct option_table *table;
-    struct conf_entry *entries; /* one per option, in table order */
+    struct conf_entry *entries; /* one per option, in the order of the table */
     struct arena memory;
     struct buf problems;
     size_t problem_count;
     const char *file_name; /* NULL: no file */
     const char *arguments[CONF_ARGUMENTS_MAX];
     size_t argument_count;
-    const char *sections[CONF_SECTIONS_MAX]; /* that the file has; more are not remembered */
+    const char *sections[CONF_SECTIONS_MAX]; /* the sections of the file; more are not recorded */
     size_t section_count;
     struct conf_change *changes;
 };
 
-/* Keeps the value unless a stronger source has spoken. */
+/* Sets the value, unless a stronger source has set one. */
 void conf_set(struct conf *conf, size_t index, const struct option_value *value,
               struct conf_place place);
-/* The value, or "none" when no source gives one. */
+/* Adds the value as text, or "none" if no source has a value. */
 void conf_value_text(struct writer *w, const struct option *option,
                      const struct option_value *value, struct conf_place place);
-/* " (did you mean x?)" for the option nearest to `wanted`, in the spelling of `spell`; "" when
- * none is near. Options with one of `excluded_flags` are not offered. */
+/* Writes " (did you mean x?)" with the option nearest to `wanted`, as `spell` spells it, or "" if
+ * none is near. Ignores options with one of `excluded_flags`. */
 enum { CONF_HINT_CAP = OPTION_NAME_CAP + 32 };
 typedef void conf_spell_fn(const struct option *option, char name[OPTION_NAME_CAP]);
 void conf_hint(const struct option_table *table, struct str wanted, uint32_t excluded_flags,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Manual pages: the tables once more, as troff with the man macros.
+/* Manual pages: the tables as troff, with the man macros.
  *
- * A line of text never begins with '.' or '\'' unguarded, a backslash is \e, every '-' that belongs
- * to an option is \- (a plain one may become another character, and then nobody can paste it), and
- * what is not ASCII is written by its number, so that a page reads alike whatever the locale is. */
+ * A '.' or '\'' at the beginning of a line is escaped, and a backslash becomes \e. An option's '-'
+ * becomes \-, because troff may print a plain '-' as a character that users cannot paste. Only
+ * ASCII is written directly, so that a page looks the same in every locale. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ enum { PAGE_NAME_CAP = COMMAND_PATH_CAP };
 
 struct troff {
     struct writer *w;
-    bool literal; /* every '-' is one that is typed */
+    bool literal; /* typed text: every '-' must stay a '-' */
     bool bold;    /* between backticks */
     bool line_start;
     char before;
@@ -26,7 +26,7 @@ struct troff {
 static void man_put_char(struct troff *t, uint32_t code)
 {
     bool guarded = t->line_start && (code == '.' || code == '\'');
-    /* of --option, and of a range of options; not the hyphen of a word */
+    /* true for the '-' of an option or a range of options, false for the hyphen of a word */
     bool typed = t->literal || t->bold || t->before == ' ' || t->before == '-' || t->line_start;
 
     t->line_start = code == '\n';
@@ -70,7 +70,7 @@ static void man_text(struct writer *w, const char *words)
     man_put_text(w, str_from(words), false);
 }
 
-/* Literal text (names, flags, command lines) in bold, with `after` behind it. */
+/* Adds literal text (names, flags, command lines) in bold, and then `after`. */
 static void man_bold(struct writer *w, const char *words, const char *after)
 {
     writer_add(w, "\\fB");
@@ -85,7 +85,7 @@ static void man_bold_line(struct writer *w, const char *words, const char *rest)
     writer_add(w, "\n");
 }
 
-/* Each line of `words` is a paragraph. */
+/* Adds each line of `words` as a paragraph. */
 static void man_paragraphs(struct writer *w, const char *words)
 {
     struct str rest = str_from(words), line;
@@ -116,7 +116,7 @@ static void man_head(const struct command *command, const char *path, const char
     snprintf(capital, sizeof capital, "%s", name);
     for (char *c = capital; *c; c++)
         if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
-    /* .nh, .ad l: what is typed is not parted by hyphens, nor spread over the line. */
+    /* .nh and .ad l: typed text must not be hyphenated or stretched. */
     writer_add(w, ".TH \"%s\" 1 \"\" \"%s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n", capital,
                release);
     man_put_text(w, str_from(name), true);
@@ -144,7 +144,7 @@ struct listing {
     const char *below; /* path of the group */
 };
 
-/* Every command below the group, however deep: each has a page of its own. */
+/* Adds every command below the group, at any depth, because each has a page of its own. */
 static enum err man_list_command(void *owner, const struct command_call *call, const char *path)
 {
     const struct command *command = command_of(call);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Damerau-Levenshtein distance in three rows on the stack. Pure; any thread may call. */
+/* Damerau-Levenshtein distance with three rows on the stack. Pure; any thread may call. */
 #include "conf/nearest.h"
 
 #include <string.h>
 
-/* One row of the classic table per letter of `a`; three suffice, because a swap looks back two. */
+/* Computes the table row by row. Three rows are enough, because a swap looks back two rows. */
 size_t nearest_distance(struct str a, struct str b, size_t bound)
 {
     size_t rows[3][NEAREST_NAME_MAX + 1];
@@ -29,7 +29,7 @@ size_t nearest_distance(struct str a, struct str b, size_t bound)
     return min_size(last[b.len], bound + 1);
 }
 
-/* A third of the name may be wrong: at most three keystrokes, and at least one for short names. */
+/* Returns how many keystrokes a hinted name may differ: a third of the name, but at least 1. */
 static size_t nearest_bound_for(struct str wanted)
 {
     return min_size(NEAREST_KEYSTROKES_MAX, max_size(1, wanted.len / 3));

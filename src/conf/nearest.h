@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the name somebody probably meant.
+/* Finds the name that a user probably meant.
  *
- * Counts the single keystrokes between two names: a letter added, lost, changed, or two
- * neighbours swapped (Damerau-Levenshtein with each pair swapped once). Only a near name is
- * offered: a hint that is far off sends the reader the wrong way, so no hint is better. */
+ * The distance of two names is the number of keystrokes between them: a letter added, removed or
+ * changed, or two adjacent letters swapped (Damerau-Levenshtein, each pair swapped once). Only a
+ * near name is offered, because a wrong hint misleads users more than no hint. */
 #ifndef CONF_NEAREST_H
 #define CONF_NEAREST_H
 #include "base/str.h"
 
-enum { NEAREST_NAME_MAX = 64 }; /* longer names are near to nothing */
+enum { NEAREST_NAME_MAX = 64 }; /* longer names get no hint */
 enum { NEAREST_KEYSTROKES_MAX = 3 };
 
-/* Keystrokes from `a` to `b`, or `bound` + 1 when it takes more than `bound`. */
+/* Returns the distance from `a` to `b`, or `bound` + 1 if it is larger than `bound`. */
 size_t nearest_distance(struct str a, struct str b, size_t bound);
 
 struct nearest {
     struct str wanted;
-    size_t distance; /* of the best so far; past the bound while there is none */
-    size_t place;    /* which candidate, as the caller numbered it */
+    size_t distance; /* of the best candidate so far; too large if none is near */
+    size_t place;    /* the caller's number of the best candidate */
 };
 void nearest_init(struct nearest *n, struct str wanted);
-/* Considers one candidate; of two that are equally near the first stays. */
+/* Offers a candidate. Of two equally near candidates, the first is kept. */
 void nearest_offer(struct nearest *n, struct str candidate, size_t place);
 bool nearest_found(const struct nearest *n);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, checks and prints one value by the row of its option. Copies go into the caller's arena.
- * Pure otherwise; any thread may call. */
+/* Reads, checks and prints a value according to its option. Copies go into the caller's arena. Pure
+ * otherwise; any thread may call. */
 #include "conf/option.h"
 
 #include <stdio.h>
@@ -130,7 +130,7 @@ static enum err option_parse_number(const struct option *option, struct str text
     return err;
 }
 
-/* Shape only; whether a name resolves is found out when it is used, and may change by then. */
+/* Checks the syntax only, because whether a name resolves may change until the address is used. */
 static enum err option_check_address(struct str text, struct note *note)
 {
     uint64_t port;
@@ -219,7 +219,7 @@ static enum err option_parse_list(const struct option *option, struct str text, 
     return option_make_list(option, items, count, arena, ret_value, note);
 }
 
-/* A listener without a host means every interface, as in many programs. */
+/* Adds 0.0.0.0 to a listener without a host, which means every interface, as in many programs. */
 static enum err option_with_host(const struct option *option, struct arena *arena, struct str *text)
 {
     static const char everywhere[] = "0.0.0.0";
@@ -283,8 +283,8 @@ bool option_value_equal(const struct option *option, const struct option_value *
     return true;
 }
 
-/* A TOML basic string that reads back as the same text: what TOML wants escaped is, and what would
- * steer the terminal it is shown on; everything else stays as it is. */
+/* Appends a TOML basic string that is read back as the same text. Escapes what TOML requires and
+ * control characters, which would affect a terminal. */
 static enum err option_format_quoted(struct str text, struct buf *into)
 {
     enum err err = buf_append_byte(into, '"');
@@ -292,7 +292,7 @@ static enum err option_format_quoted(struct str text, struct buf *into)
     while (text.len > 0 && !err) {
         uint32_t code;
         size_t len = utf8_read(text, &code);
-        assert(len > 0); /* a value is UTF-8, see check_text */
+        assert(len > 0); /* a value is UTF-8: see check_text */
         if (code == '"' || code == '\\')
             err = buf_appendf(into, "\\%c", text.at[0]);
         else if (utf8_is_control(code))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Describes each option of a command once; every spelling and every check comes from here.
+/* Describes each option of a command once. Every spelling and check is derived from here.
  *
- * An option has one dotted name, and the rule that spells it everywhere is one rule:
+ * An option has one dotted name, and one rule gives its spellings:
  *
  *     option          http.listen
  *     flag            --http-listen 127.0.0.1:8790      (or --http-listen=...)
@@ -9,10 +9,10 @@
  *     TOML            [http]
  *                     listen = "127.0.0.1:8790"
  *
- * Names are lower-case words joined by '-' inside a part and by '.' between section and key; '_'
- * joins words where a file's keys are somebody else's (run_id), and the flag has '-' there too. The
- * surprising rule: a duration has a unit always (only "0" may go without), so that nobody has to
- * know whether 10 means seconds or milliseconds; a size without a unit is bytes. */
+ * Names are lower-case words, joined by '-' inside a part and by '.' between section and key. A '_'
+ * joins words in names of another program's file (run_id); flags have a '-' in its place. A
+ * duration must have a unit, except "0", so that nobody has to know whether 10 means seconds or
+ * milliseconds. A size without a unit is in bytes. */
 #ifndef CONF_OPTION_H
 #define CONF_OPTION_H
 #include "base/arena.h"
@@ -22,62 +22,62 @@
 #include "conf/units.h"
 
 #define OPTION_ENVIRONMENT_PREFIX "MUSTER_"
-enum { OPTION_NAME_CAP = 64 };   /* of every spelling, closing NUL included */
-enum { OPTION_LIST_MAX = 64 };   /* items in one list; more are refused */
-enum { OPTION_TEXT_MAX = 4096 }; /* bytes in one value; more are refused */
+enum { OPTION_NAME_CAP = 64 };   /* of every spelling, including the closing NUL */
+enum { OPTION_LIST_MAX = 64 };   /* items of a list; longer lists are refused */
+enum { OPTION_TEXT_MAX = 4096 }; /* bytes of a value; longer values are refused */
 
 enum option_kind {
     OPTION_STRING,
     OPTION_U64,      /* 42, within min..max */
-    OPTION_DURATION, /* 250ms 10s 5m 1h 2d, or joined: 1m30s; kept in milliseconds */
-    OPTION_SIZE,     /* 512 64KiB 16MiB 2GiB 1TiB; kept in bytes */
-    OPTION_DECIMAL,  /* 0.05, 1, 12.5: up to six digits behind the point; kept in millionths */
-    OPTION_BOOL,     /* true false yes no on off 1 0; a flag alone is true, --no-x false */
+    OPTION_DURATION, /* 250ms 10s 5m 1h 2d, or joined: 1m30s; stored in milliseconds */
+    OPTION_SIZE,     /* 512 64KiB 16MiB 2GiB 1TiB; stored in bytes */
+    OPTION_DECIMAL,  /* 0.05, 1, 12.5: at most six decimal places; stored in millionths */
+    OPTION_BOOL,     /* true false yes no on off 1 0; --x alone is true, --no-x is false */
     OPTION_ADDRESS,  /* host:port [v6]:port unix:/path */
     OPTION_ENUM,     /* one of `choices` */
-    OPTION_LIST,     /* a,b,c, or the flag several times, or a TOML array of strings */
+    OPTION_LIST,     /* a,b,c, or a repeated flag, or a TOML array of strings */
 };
 
 enum option_flags {
-    OPTION_RELOAD = BIT(0),      /* a change takes effect on SIGHUP */
-    OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP switches it on; off needs a restart */
-    OPTION_REQUIRED = BIT(2),    /* refused when no source gives a value */
-    OPTION_NOT_IN_FILE = BIT(3), /* a flag or the environment only */
-    OPTION_FLAG_ONLY = BIT(4),   /* says something about this call, such as --json */
-    OPTION_OFF = BIT(5),         /* ADDRESS: "0" is none at all, see option_address_off */
-    OPTION_LISTEN = BIT(6),      /* ADDRESS: ":7790" is every interface, kept as 0.0.0.0:7790 */
-    OPTION_ONE_OR_LIST = BIT(7), /* LIST: a file may give a lone string */
-    /* The presence of its section has a meaning (conf_has_section): a configuration is printed
-     * without one that was not given. */
+    OPTION_RELOAD = BIT(0),      /* a change takes effect at SIGHUP */
+    OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP can enable it; disabling needs a restart */
+    OPTION_REQUIRED = BIT(2),    /* an error if no source has a value */
+    OPTION_NOT_IN_FILE = BIT(3), /* only by flag or environment */
+    OPTION_FLAG_ONLY = BIT(4),   /* affects only the current call, for example --json */
+    OPTION_OFF = BIT(5),         /* ADDRESS: "0" disables the listener; see option_address_off */
+    OPTION_LISTEN = BIT(6),      /* ADDRESS: ":7790" becomes 0.0.0.0:7790, every interface */
+    OPTION_ONE_OR_LIST = BIT(7), /* LIST: a file may contain one string instead of a list */
+    /* The presence of the option's section has a meaning (conf_has_section). A section that was not
+     * given is therefore not printed. */
     OPTION_GATED = BIT(8),
 };
 
-/* The kind of file that a path names. A role checks it before it makes a directory or binds a port;
- * a shared rule, so that each option with a FILE says one of these. */
+/* The kind of file that an option's path names. A role checks the file before it makes a directory
+ * or binds a port. All options with a path use these kinds. */
 enum option_file {
     OPTION_FILE_NONE,         /* not a file */
     OPTION_FILE_INPUT,        /* must exist and be readable */
-    OPTION_FILE_OUTPUT,       /* made by the role; its directory must exist */
-    OPTION_FILE_OUTPUT_BELOW, /* the same; a path that does not begin with / is below data-dir */
-    OPTION_FILE_OTHER,        /* may be missing, or has a check of its own */
+    OPTION_FILE_OUTPUT,       /* written by the role; its directory must exist */
+    OPTION_FILE_OUTPUT_BELOW, /* like OPTION_FILE_OUTPUT, but relative to data-dir */
+    OPTION_FILE_OTHER,        /* may be missing, or is checked elsewhere */
 };
 
 struct option {
     const char *name;
     enum option_kind kind;
     uint32_t flags;
-    const char *fallback;       /* the default, as it would be typed; NULL: not set */
-    uint64_t min, max;          /* of what is kept: count, ms, bytes, millionths; max 0: none */
+    const char *fallback;       /* the default, as a user would type it; NULL: not set */
+    uint64_t min, max;          /* bounds of the count, ms, bytes or millionths; max 0: none */
     const char *const *choices; /* ENUM; ends with NULL */
-    const char *placeholder;    /* how help calls the value; NULL: by kind, "ADDRESS" */
-    const char *help;           /* what it does, in a sentence or two, lower case */
-    const char *example;        /* a value somebody might give; NULL: none */
-    const char *also;           /* one more spelling of the flag, "--tls-cert", "-o", or NULL */
-    const char *alias;          /* one that works and is not in help or completion, or NULL */
-    const char *also_key;       /* one more name in a file, "cluster.id", or NULL */
+    const char *placeholder;    /* the value's name in help, for example "ADDRESS"; NULL: by kind */
+    const char *help;           /* the option's effect in one or two sentences, lower case */
+    const char *example;        /* a value that a user may give; NULL: none */
+    const char *also;           /* a second spelling of the flag ("--tls-cert", "-o"), or NULL */
+    const char *alias;          /* a working spelling without help and completion, or NULL */
+    const char *also_key;       /* a second name in a file ("cluster.id"), or NULL */
     enum option_file file;
 };
-/* A row of a table: its name, its kind without OPTION_, then what else is to be said of it. */
+/* A row of a table: the option's name, its kind without OPTION_, then its other fields. */
 #define OPTION(option_name, option_kind, ...)                                                      \
     {                                                                                              \
         .name = (option_name), .kind = OPTION_##option_kind, __VA_ARGS__                           \
@@ -87,13 +87,13 @@ struct option_table {
     size_t count;
 };
 
-/* NULL: the table has no option of this name. */
+/* Finds an option by name. Returns NULL if the table has none with this name. */
 const struct option *option_find(const struct option_table *table, const char *name);
 
 struct option_value {
-    uint64_t number;         /* U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (which) */
-    struct str text;         /* STRING, ADDRESS, ENUM; with a closing NUL */
-    const struct str *items; /* LIST; each with a closing NUL */
+    uint64_t number;         /* U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (index) */
+    struct str text;         /* STRING, ADDRESS, ENUM; ends with a NUL */
+    const struct str *items; /* LIST; each item ends with a NUL */
     size_t item_count;
 };
 
@@ -101,27 +101,27 @@ void option_flag_name(const struct option *option,
                       char name[OPTION_NAME_CAP]); /* "--http-listen" */
 void option_environment_name(const struct option *option,
                              char name[OPTION_NAME_CAP]); /* "MUSTER_HTTP_LISTEN" */
-/* Is `name` the flag, or its other spelling? */
+/* Returns true if `name` is the flag or its second spelling. */
 bool option_is_flag(const struct option *option, struct str name);
-struct str option_section(const struct option *option); /* "http"; empty when it has none */
+struct str option_section(const struct option *option); /* "http"; empty without a section */
 struct str option_key(const struct option *option);     /* "listen" */
 const char *option_placeholder(const struct option *option);
 
-/* Reads a value as typed in a flag or the environment. Texts are copied into `arena`.
- * ERR_PARSE and ERR_INVALID (out of bounds, not a choice) with a note that says what would be
- * right; ERR_TOO_LARGE; ERR_NOMEM. */
+/* Reads a value from a flag or the environment. Copies texts into `arena`. ERR_PARSE and
+ * ERR_INVALID (out of bounds, not a choice) have a note that says what would be valid.
+ * ERR_TOO_LARGE, ERR_NOMEM. */
 enum err option_parse(const struct option *option, struct str text, struct arena *arena,
                       struct option_value *ret_value, struct note *note);
 bool option_address_off(const char *address); /* of an option with OPTION_OFF */
-/* The two last steps on their own, for values that arrive typed (TOML): bounds; items. */
+/* The last steps of option_parse, for TOML, whose values have types: bounds, and list items. */
 enum err option_check_number(const struct option *option, uint64_t number, struct note *note);
 enum err option_make_list(const struct option *option, const struct str *items, size_t count,
                           struct arena *arena, struct option_value *ret_value, struct note *note);
 bool option_value_equal(const struct option *option, const struct option_value *a,
                         const struct option_value *b);
-/* As TOML writes it: "10s" with its quotes, 42, true, ["a", "b"]. ERR_FULL, ERR_NOMEM. */
+/* Appends the value as TOML: "10s" with its quotes, 42, true, ["a", "b"]. ERR_FULL, ERR_NOMEM. */
 enum err option_format(const struct option *option, const struct option_value *value,
                        struct buf *into);
-/* A number as one would type it, without quotes: 10s, 64KiB, 42, 0.05. */
+/* Writes a number as a user would type it, without quotes: 10s, 64KiB, 42, 0.05. */
 void option_number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP]);
 #endif

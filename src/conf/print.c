@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration as TOML, for people: what is in force and why, and everything that could be. */
+/* Prints the configuration as TOML: the current values with their sources, or all options. */
 #include <stdio.h>
 #include <string.h>
 
 #include "conf/internal.h"
 #include "conf/printable.h"
 
-enum { COMMENT_COLUMN = 40 }; /* where sources line up, when values are short */
+enum { COMMENT_COLUMN = 40 }; /* column of the comments after short values */
 
-/* The source of an entry, for people: "flag --http-listen". */
+/* Adds the source of an entry as text, for example "flag --http-listen". */
 static void print_place_text(struct writer *w, const struct conf *conf, const struct option *option,
                              struct conf_place place)
 {
@@ -32,7 +32,7 @@ static void print_place_text(struct writer *w, const struct conf *conf, const st
     }
 }
 
-/* Of a gated section only the name is said while nothing of it is set. */
+/* Adds the heading of a section. If a gated section has no values, the heading is a comment. */
 static void print_section(struct writer *w, const struct option *option,
                           const struct option *before, bool empty)
 {
@@ -43,7 +43,7 @@ static void print_section(struct writer *w, const struct option *option,
                STR_ARG(section));
 }
 
-/* The comment sign, on a line whose value begins at `start`. */
+/* Adds blanks and the comment sign to a line whose value begins at `start`. */
 static void print_pad_to_comment(struct writer *w, size_t start)
 {
     size_t used = w->into->len - start;
@@ -77,7 +77,7 @@ static void print_entry(struct writer *w, const struct conf *conf, size_t index)
     writer_add(w, "\n");
 }
 
-/* Printed, the section would be there when this is read again, and switch something on. */
+/* Returns true if the section must not be printed. Reading it back would enable a feature. */
 static bool print_gated_away(const struct conf *conf, const struct option *option)
 {
     char section[OPTION_NAME_CAP];
@@ -103,7 +103,7 @@ enum err conf_print(const struct conf *conf, const char *title, struct buf *into
     return w.err;
 }
 
-/* The default, else the example, else an empty place to fill in. */
+/* Adds the default, or else the example, or else an empty value to fill in. */
 static void print_sample(struct writer *w, const struct option *option)
 {
     enum { SCRATCH_MAX = 64 * 1024 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Escapes what text/utf8.h calls a control character, and bytes that are not UTF-8. */
+/* Escapes control characters, as text/utf8.h defines them, and bytes that are not UTF-8. */
 #include "conf/printable.h"
 
 #include "text/utf8.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Foreign text made fit to be shown: no byte of it can steer a terminal or pass for a line of ours.
+/* Escapes text from outside for display. No byte of it can then control a terminal or imitate a
+ * line of muster's output.
  *
- * Everything that came from outside (values, keys, flags, file names) goes through here before it
- * is put into a message. Control characters (C0, DEL, C1), line and paragraph separators and those
- * that turn the direction of writing are shown as \n, \t, \x1B or \u009B; bytes that are no UTF-8
- * as \xFF. The surprising rule: a backslash stays as it is, so that paths stay readable; this is
- * for eyes, and not to be read back. */
+ * All values, keys, flags and file names from outside are escaped before they become part of a
+ * message. Control characters (C0, DEL, C1), line and paragraph separators, and characters that
+ * change the writing direction become \n, \t, \x1B or \u009B. Bytes that are not UTF-8 become \xFF.
+ * A backslash is not escaped, so that paths stay readable. The result cannot be decoded. */
 #ifndef CONF_PRINTABLE_H
 #define CONF_PRINTABLE_H
 #include "base/buf.h"

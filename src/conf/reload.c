@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The changes of a reload, applied or waiting, and the configuration in force after it. */
+/* Determines a reload's changes, whether applied or waiting for a restart, and the new values. */
 #include "conf/internal.h"
 
 static bool reload_entries_equal(const struct option *option, const struct conf_entry *a,
@@ -10,7 +10,7 @@ static bool reload_entries_equal(const struct option *option, const struct conf_
     return !a_set || option_value_equal(option, &a->value, &b->value);
 }
 
-/* A copy that lives as long as `memory`. */
+/* Copies a value into `memory`. */
 static enum err reload_copy_value(const struct option *option, const struct option_value *value,
                                   struct arena *memory, struct option_value *ret_copy)
 {
@@ -26,7 +26,7 @@ static enum err reload_copy_value(const struct option *option, const struct opti
     return ERR_OK;
 }
 
-/* The old value stays in force; the new one is remembered beside it, to be shown. */
+/* Keeps the old value, and stores the new one beside it, to be shown until the restart. */
 static enum err reload_hold_back(const struct option *option, const struct conf_entry *current,
                                  struct conf *next, struct conf_entry *entry)
 {

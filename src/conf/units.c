@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Durations, sizes and decimals are whole numbers of the smallest unit; arithmetic that overflows
- * is ERR_TOO_LARGE. Pure; any thread may call. */
+/* Durations, sizes and decimals are stored as integers of the smallest unit. An overflow is
+ * ERR_TOO_LARGE. Pure; any thread may call. */
 #include "conf/units.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static bool units_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Takes the digits at the front of *rest, and then the letters behind them. */
+/* Removes the digits at the beginning of *rest, and the letters that follow them. */
 static enum err take_number_and_unit(struct str *rest, uint64_t *ret_number, struct str *ret_unit)
 {
     size_t digits = 0, end;
@@ -63,7 +63,7 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
 {
     struct str rest = text, name = STR_EMPTY;
     uint64_t total = 0, number = 0, part;
-    size_t allowed_from = 0; /* units must get smaller: 1m30s, never 30s1m */
+    size_t allowed_from = 0; /* units must become smaller: 1m30s, but not 30s1m */
 
     if (str_equal(text, STR("0"))) {
         *ret_ms = 0;
@@ -125,7 +125,7 @@ void units_duration_text(uint64_t ms, char text[UNITS_TEXT_CAP])
         left -= number * durations[i].factor;
         used += (size_t)snprintf(text + used, UNITS_TEXT_CAP - used, "%llu%s",
                                  (unsigned long long)number, durations[i].name.at);
-        assert(used < UNITS_TEXT_CAP); /* five numbers of at most 12 digits, six letters */
+        assert(used < UNITS_TEXT_CAP); /* five numbers of at most 12 digits and six letters */
     }
     if (used == 0) snprintf(text, UNITS_TEXT_CAP, "0s");
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Durations, sizes and decimals as people write them.
+/* Durations, sizes and decimals in the form that people write.
  *
- * A duration is one or more whole numbers with units, largest first: 250ms, 10s, 1m30s, 1m 30s, 2d.
- * Only "0" needs no unit. A size is one whole number with B, KiB, MiB, GiB or TiB; without a unit
- * it is bytes. KB and MB are refused: they mean two things. A decimal has up to six digits behind
- * its point and is kept in millionths, so that what is written is exactly what is meant. */
+ * A duration is one or more integers with units, the largest first: 250ms, 10s, 1m30s, 1m 30s, 2d.
+ * Only "0" needs no unit. A size is one integer with B, KiB, MiB, GiB or TiB; without a unit it is
+ * in bytes. KB and MB are refused, because they have two meanings. A decimal has at most six
+ * decimal places and is stored in millionths, so that its value is exact. */
 #ifndef CONF_UNITS_H
 #define CONF_UNITS_H
 #include "base/note.h"
@@ -12,11 +12,11 @@
 
 enum { UNITS_TEXT_CAP = 64 };
 
-/* ERR_PARSE, ERR_TOO_LARGE past 64 bits; the note says what would be right. */
+/* Parse a value. ERR_PARSE, ERR_TOO_LARGE (over 64 bits); the note says what would be valid. */
 enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *note);
 enum err units_parse_size(struct str text, uint64_t *ret_bytes, struct note *note);
 enum err units_parse_decimal(struct str text, uint64_t *ret_millionths, struct note *note);
-/* The shortest exact form; what it prints, the reader above reads back. */
+/* Write the shortest exact form, which the functions above read back. */
 void units_duration_text(uint64_t ms, char text[UNITS_TEXT_CAP]);
 void units_size_text(uint64_t bytes, char text[UNITS_TEXT_CAP]);
 void units_decimal_text(uint64_t millionths, char text[UNITS_TEXT_CAP]);

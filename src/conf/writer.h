@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text that is put together piece by piece, and broken into lines between words: help, manual
- * pages, commented files.
+/* Builds a text in pieces and wraps its lines between words, for help, man pages and commented
+ * files.
  *
- * After the first failure the calls do nothing, so only `err` in the end needs a check. */
+ * After the first error the functions do nothing, so callers check `err` only at the end. */
 #ifndef CONF_WRITER_H
 #define CONF_WRITER_H
 #include "conf/option.h"
@@ -14,18 +14,18 @@ struct writer {
 void writer_put(struct writer *w, struct str text);
 void writer_add(struct writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void writer_value(struct writer *w, const struct option *option, const struct option_value *value);
-/* "One of a, b" or "From 1 to 9", with `before` and `after` around it, and `colon` behind "One of";
- * nothing for an option without bounds. */
+/* Adds "One of a, b" or "From 1 to 9" between `before` and `after`, with `colon` after "One of".
+ * Adds nothing for an option without bounds. */
 void writer_bounds(struct writer *w, const struct option *option, const char *before,
                    const char *colon, const char *after);
 
-enum { WRAP_WIDTH = 96 }; /* reads well in a terminal of 100 columns */
+enum { WRAP_WIDTH = 96 }; /* fits a terminal of 100 columns */
 struct wrap_options {
-    const char *first, *rest; /* what the first line and the others begin with */
-    size_t width;             /* a longer word has a line of its own */
+    const char *first, *rest; /* the beginning of the first line, and of all others */
+    size_t width;             /* of a line; a longer word gets a line of its own */
 };
-/* A newline in the text ends a line. Always ends with one. */
+/* Adds a text, wrapped. A newline ends a line. The result always ends with a newline. */
 void writer_wrap(struct writer *w, struct str text, const struct wrap_options *options);
-/* The same, with one indent and WRAP_WIDTH. */
+/* Adds a wrapped text with one indent and WRAP_WIDTH. */
 void writer_indent(struct writer *w, struct str text, const char *indent);
 #endif

@@ -5,9 +5,9 @@
  *
  * A request needs the token as "Authorization: Bearer ...", or a certificate with bigfleet://admin.
  * It also needs the type application/json, and no Origin other than the dashboard's own. A page of
- * another site could not send the token, but the browser would add the certificate; the required
- * type alone already stops such a page. The response is 202 with a number. The result follows as
- * the event "action" and in GET /api/actions. */
+ * another site cannot send the token, but the browser would add the certificate. The required type
+ * alone already stops such a page. The response is 202 with the action's number. The result follows
+ * as the event "action" and in GET /api/actions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ enum {
     ACTIONS_KEPT = 32,
     ARGUMENTS_MAX = 3,
     ARGUMENT_CAP = 1025,
-    NAME_LEN_MAX = 128, /* bytes of a certificate's common name; a longer name is truncated */
+    NAME_LEN_MAX = 128, /* bytes of a common name in a certificate; more are truncated */
     CERTIFICATE_CAP = NAME_LEN_MAX + 96,
     BODY_MAX = 16 << 10,
     REQUEST_MAX = 16 << 10,
@@ -32,17 +32,17 @@ enum {
 
 struct action_kind {
     const char *name, *path;
-    const char *arguments[ARGUMENTS_MAX + 1]; /* fields of the body, in this order */
-    uint32_t field; /* field number of the first argument in the gRPC request */
-    uint32_t force; /* number of a boolean field that is set; 0: none */
-    bool outcome;   /* the response is the store's Outcome */
+    const char *arguments[ARGUMENTS_MAX + 1]; /* fields of the body, in order of the gRPC fields */
+    uint32_t field;                           /* gRPC field number of the first argument */
+    uint32_t force; /* number of a boolean field that is set to true; 0: none */
+    bool outcome;   /* the gRPC response is the store's Outcome message */
 };
 struct action {
     struct page_request base;
     const struct action_kind *kind;
     wall_time at;
     const char *by;                    /* "token" or "certificate"; static text */
-    char certificate[CERTIFICATE_CAP]; /* the certificate's name, even with the token; "": none */
+    char certificate[CERTIFICATE_CAP]; /* the certificate's name, also if a token was sent; or "" */
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP];
     bool ok;
     char said[WHY_CAP];
@@ -102,7 +102,7 @@ static void action_end(struct action *a, bool ok, const char *said)
 
 /* -- on the loop -- */
 
-/* The store's decision. The decision is unknown if the response cannot be decoded. */
+/* Returns true if the store applied the action. An undecodable response has an unknown outcome. */
 static bool action_outcome_ok(struct str bytes, char said[WHY_CAP])
 {
     const Muster__V1__Outcome *outcome;
@@ -162,7 +162,7 @@ static void action_fail(struct page_request *row, enum err err)
     action_end(CONTAINER_OF(row, struct action, base), false, err_text(err));
 }
 
-/* -- on the HTTP thread -- */
+/* -- called on the HTTP thread -- */
 
 static void action_refuse(struct http_response *response, int status, const char *why)
 {
@@ -175,13 +175,13 @@ static void action_refuse(struct http_response *response, int status, const char
     response->err = ndjson_end(&json);
 }
 
-/* The Origin "https://host:port" of the dashboard's own page ends with the request's Host. */
+/* Returns true for an Origin of the dashboard itself: "https://host:port" as in the Host header. */
 static bool action_own_origin(const struct http_request *request)
 {
     struct str origin = request->origin, slashes = STR("://");
     size_t at;
 
-    if (origin.len == 0) return true; /* the client is not a browser */
+    if (origin.len == 0) return true; /* clients other than browsers send no Origin */
     at = str_find(origin, ':');
     origin = str_tail(origin, at);
     return str_starts(origin, slashes) &&
@@ -214,8 +214,8 @@ static const struct action_kind *action_read_body(const struct json *body,
     return kind;
 }
 
-/* All administrators have the same URI, so the common name identifies the person, and the serial
- * number the certificate. */
+/* Writes the certificate's common name and serial number. All administrators have the same URI, so
+ * the common name identifies the person. */
 static void action_name_certificate(const struct tls_identity *identity, char into[CERTIFICATE_CAP])
 {
     struct str name;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /api/keys?prefix=P: the first keys with a prefix. The HTTP thread must not wait for the loop.
- * The first response is therefore 202, and a repeated request a moment later gets the keys. A few
- * lookups are kept; the same request within two seconds gets the same response.
+/* GET /api/keys?prefix=P: the first keys with a prefix. The HTTP thread must not wait for the event
+ * loop. The first response is therefore 202, and a repeated request a moment later gets the keys. A
+ * few lookups are kept, and the same request within two seconds gets the same response.
  *
  * Values are shown only to clients with the token. */
 #include <stdio.h>
@@ -15,7 +15,7 @@ enum {
     LOOKUPS = 16,
     PREFIX_MAX = 1024,
     KEYS_SHOWN = 200,
-    VALUE_SHOWN = 2048, /* bytes of a value that are shown; `bytes` is its full size */
+    VALUE_SHOWN = 2048, /* bytes of a value that are shown; `bytes` has its full size */
     FRESH_MS = 2000,
     REPLY_MAX = 2 << 20,
 };
@@ -92,7 +92,7 @@ static void lookup_end(struct lookup *q, enum err err, const char *why)
         buf_clear(&q->json);
         ndjson_begin(&json, &q->json, NDJSON_LINE);
         ndjson_c_string(&json, STR("error"), why);
-        (void)ndjson_end(&json); /* empty then; the status suffices */
+        (void)ndjson_end(&json); /* after an error the body is empty */
     }
     q->at = loop_now(q->base.all->dash->io->loop);
     page_request_done(&q->base);
@@ -118,7 +118,7 @@ static void lookup_fail(struct page_request *request, enum err err)
     lookup_end(CONTAINER_OF(request, struct lookup, base), err, err_text(err));
 }
 
-/* The length of the first key after all keys with the prefix; 0: there is no such key. */
+/* Writes the first key after all keys with the prefix. Returns its length, or 0 without one. */
 static size_t lookup_prefix_end(const struct lookup *q, uint8_t end[PREFIX_MAX])
 {
     size_t len = q->prefix_len;
@@ -143,7 +143,7 @@ static enum err lookup_send(struct page_request *request_row)
     enum err err;
 
     memcpy(start, q->prefix, q->prefix_len);
-    /* an empty prefix: from the smallest key to the end */
+    /* An empty prefix selects all keys, from the smallest key on. */
     request.key = (ProtobufCBinaryData){q->prefix_len ? q->prefix_len : 1, start};
     request.range_end = (ProtobufCBinaryData){end_len ? end_len : 1, end};
     if (!end_len) end[0] = 0;
@@ -158,7 +158,7 @@ static enum err lookup_send(struct page_request *request_row)
     return err;
 }
 
-/* -- on the HTTP thread -- */
+/* -- called on the HTTP thread -- */
 
 static struct lookup *lookup_find(struct page_requests *all, struct str prefix, bool values)
 {

@@ -2,14 +2,14 @@
 /* The dashboard of a coordinator: shows the state of its replicas, shards and store as pages, JSON
  * and one stream of server-sent events, on the process's HTTP listener.
  *
- * It queries over gRPC like any client: the coordinators over one channel that follows the leader,
- * each shard at its own address. A peer that does not answer is shown as missing, with the reason;
- * nothing waits for it. Responses become JSON on the loop's thread, and the HTTP thread serves the
- * finished text. While no browser is connected, it queries five times less often.
+ * The dashboard queries over gRPC like any client: the coordinators over one channel that follows
+ * the leader, each shard at its own address. A peer that does not answer is shown as missing, with
+ * the reason, and delays nothing. Responses become JSON on the event loop's thread. The HTTP thread
+ * serves the finished text. While no browser is connected, queries are five times less frequent.
  *
- * The surprising rule: everything is read-only except POST /api/actions, which needs the token or,
- * under TLS, a certificate with bigfleet://admin. Without a token there are no actions, and the
- * values of the store are not shown. */
+ * Everything is read-only except POST /api/actions, which needs the token or, under TLS, a
+ * certificate with bigfleet://admin. Without a token there are no actions, and the values of the
+ * store are not shown. */
 #ifndef DASH_DASH_H
 #define DASH_DASH_H
 #include "io/http.h"
@@ -19,7 +19,7 @@
 
 enum { DASH_TOKEN_MAX = 128, DASH_TOKEN_MIN = 16 };
 
-/* What this process's replica knows of itself. */
+/* The state of this process's own replica. */
 struct dash_self {
     uint64_t id, leader_id; /* 0: no leader is known */
     const char *role;       /* "leader"; static text */
@@ -34,19 +34,19 @@ struct dash_options {
     struct io *io;
     const struct log_source *log;        /* copied */
     struct http_server *http;            /* must outlive the dashboard */
-    const char *const *addresses;        /* gRPC addresses of the coordinators, own first; copied */
-    struct tls_context *tls;             /* NULL: plaintext; the dashboard holds a reference */
-    struct tls_context *shard_tls;       /* for shards; NULL: same as `tls`; held by reference */
+    const char *const *addresses;        /* the coordinators' gRPC addresses, own first; copied */
+    struct tls_context *tls;             /* NULL: plaintext; the dashboard adds a reference */
+    struct tls_context *shard_tls;       /* for shards; NULL: same as `tls`; adds a reference */
     const char *node, *version, *commit; /* copied */
-    const char *warning;                 /* shown on every page; NULL: none; copied */
+    const char *warning;                 /* shown on every page; may be NULL; copied */
     const char *token;                   /* NULL: no actions; copied */
     const char *notes_file;              /* NULL: no notes; copied */
-    const char *read_only;               /* reason for the lack of a token; copied */
+    const char *read_only;               /* why there is no token; copied */
     void (*self)(void *owner, struct dash_self *ret_self);
     void *owner;
 };
-/* Runs on the loop's thread. Errors of http_publish, http_route and rpc_channel_open. */
+/* Opens the dashboard. Loop's thread. Errors of http_publish, http_route and rpc_channel_open. */
 enum err dash_open(const struct dash_options *options, struct dash **ret_dash, struct note *note);
-/* done() is called in a later turn, when every call has ended. Call before closing the listener. */
+/* Calls done() in a later turn, when every call has ended. Call before closing the listener. */
 void dash_close(struct dash *dash, void (*done)(void *owner), void *owner);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Declarations shared by the dashboard's files.
+/* Declarations that the dashboard's files share.
  *
  *   questions.c   repeated queries, and tables with a query in each row
  *   dash.c     opening and closing, the tick, and topics: publishing and sending
@@ -13,7 +13,7 @@
  *   actions.c  actions, who may start them, and their results
  *   pages.c    the page's assets, and the routes without a topic
  *
- * A topic is one JSON document: served at /api/NAME, and sent as the event NAME when it changes. */
+ * A topic is one JSON document. It is served at /api/NAME, and each change is the event NAME. */
 #ifndef DASH_DASH_INTERNAL_H
 #define DASH_DASH_INTERNAL_H
 #include <pthread.h>
@@ -26,19 +26,19 @@
 
 enum {
     TICK_MS = 1000,
-    YOUNG_TICK_MS = 200, /* tick at the start, when one response leads to the next query, */
-    YOUNG_MS = 10000,    /* so that the first page is complete soon */
+    YOUNG_TICK_MS = 200, /* ticks are short at first, so that the first page fills soon */
+    YOUNG_MS = 10000,    /* ticks are short for this time after the start */
     SAMPLE_MS = 2000,
-    DASH_EVERY_MS = 2000,  /* interval of the queries to replicas, shards and groups */
-    CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected, */
-    CALM_AFTER_MS = 60000, /* but not in the first minute, so that the first page is complete */
+    DASH_EVERY_MS = 2000,  /* interval of queries to replicas, shards and groups */
+    CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected */
+    CALM_AFTER_MS = 60000, /* CALM_FACTOR is used from this time after the start */
     CALL_TIMEOUT_MS = 4000,
-    ANSWER_MAX = 4 << 20, /* bytes of one response; a longer one is not shown */
+    ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger ones are not shown */
     ANSWER_ARENA_MAX = 64 << 20,
     PART_MAX = 8 << 20,    /* bytes of JSON */
     TOPIC_MAX = 15 << 20,  /* less than the listener's limit */
-    EVENT_MAX = 192 << 10, /* longer topics are not sent; the event only reports the change */
-    SHARDS_MAX = 64,       /* shards that are queried; further shards are only listed */
+    EVENT_MAX = 192 << 10, /* of larger topics, the event contains only the name */
+    SHARDS_MAX = 64,       /* shards that are queried; more shards are only listed */
     DASH_ID_CAP = 17,
     LEADERS_KEPT = 32,
 };
@@ -56,15 +56,15 @@ struct page_request { /* first member of each row */
     enum page_request_state state;
     uint64_t number; /* from 1, in order of arrival */
 };
-/* A fixed number of requests that the HTTP thread passes to the loop. Finished requests stay until
- * their rows are needed. */
+/* A fixed number of requests that the HTTP thread passes to the event loop. A finished request is
+ * kept until its row is needed for another request. */
 struct page_requests {
     struct dash *dash;
     size_t row_size, count;
-    /* Called on the loop, under the lock. After an error fail() ends the request. */
+    /* Called on the event loop, with the lock held. If send() fails, fail() ends the request. */
     enum err (*send)(struct page_request *request);
     void (*fail)(struct page_request *request, enum err err);
-    pthread_mutex_t lock; /* protects the following fields and the rows */
+    pthread_mutex_t lock; /* protects the rows and all fields below */
     struct post post;
     bool posted;
     size_t sent;
@@ -88,17 +88,17 @@ struct dash {
     bool dirty[TOPICS];
     mono_time young_until, calm_from;
     bool watched;
-    bool eager; /* send every query in this tick: a browser connected, or an action ran */
-    bool hurry; /* be eager in the next tick */
+    bool eager; /* send all queries in this tick, after a new browser or an action */
+    bool hurry; /* sets `eager` in the next tick */
     struct links shards, replicas, groups;
     size_t shards_listed;
     struct leader_seen leaders[LEADERS_KEPT];
     size_t leader_count;
-    uint64_t snapshot; /* index of the newest snapshot, and when it was first seen */
+    uint64_t snapshot; /* log index of the newest snapshot; when it was first seen */
     wall_time snapshot_at;
-    struct sample now; /* collects the values of the next sample */
+    struct sample now; /* the values of the next sample so far */
     mono_time sample_due;
-    pthread_mutex_t lock; /* protects the history, which the HTTP thread reads */
+    pthread_mutex_t lock; /* protects `history`, which the HTTP thread reads */
     struct history *history;
     struct notes *notes; /* NULL: no notes file */
     struct page_requests lookups, actions;
@@ -110,9 +110,9 @@ struct dash {
 };
 
 /* -- dash.c -- */
-/* When a query with this interval is due again. */
+/* Returns when a query with this interval is due again. */
 mono_time dash_again(const struct dash *dash, uint64_t every_ms);
-/* Whether a query that is due at this time is sent now. */
+/* Returns true if a query with this due time must be sent now. */
 static inline bool dash_due(const struct dash *dash, mono_time due)
 {
     return dash->eager || mono_due(due, loop_now(dash->io->loop));
@@ -121,13 +121,13 @@ void dash_id_text(uint64_t id, char text[DASH_ID_CAP]); /* formats a replica's i
 void dash_send(struct dash *dash, const char *name, struct str json);
 void dash_channel_closed(void *dash);
 void dash_maybe_closed(struct dash *dash);
-/* A channel to coordinators or to a shard, with the TLS context for that peer. */
+/* Opens a channel to the coordinators or to a shard, with the TLS context for this kind of peer. */
 enum err dash_channel_open(struct dash *dash, const char *const *addresses, enum dash_peer peer,
                            struct rpc_channel **ret_channel, struct note *note);
-/* Describes the outcome in words for the page. */
+/* Describes the outcome of a failed call for the page. */
 void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome);
-/* How the client proved to be an administrator: "token" or "certificate"; static text. NULL: not an
- * administrator. Always NULL if there are no actions. */
+/* Returns how the client proved to be an administrator, "token" or "certificate" (static texts), or
+ * NULL if it did not. Always NULL without actions. */
 const char *dash_admin_by(const struct dash *dash, const struct http_request *request);
 static inline struct str json_line(const struct buf *buf) /* without the line end */
 {
@@ -162,16 +162,16 @@ void notes_close(struct dash *dash);
 void notes_ask(struct dash *dash);
 void notes_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
-/* -- page_requests.c; call all but the first and the last two under the lock -- */
-/* the caller sets the first fields; ERR_NOMEM */
+/* -- page_requests.c: hold the lock, except for the first and the last two functions -- */
+/* Opens the table. The caller has set the fields that precede `lock`. ERR_NOMEM. */
 enum err page_requests_open(struct page_requests *all);
 void *page_request_at(const struct page_requests *all, size_t i); /* returns a row */
-/* A free row, otherwise the oldest finished row. NULL: none. */
+/* Returns a free row, otherwise the oldest finished row, or NULL if all rows are in use. */
 void *page_requests_room(struct page_requests *all);
 void page_request_post(struct page_requests *all, struct page_request *request);
 void page_request_done(struct page_request *request);
 bool page_requests_idle(const struct page_requests *all);
-void page_requests_close(struct page_requests *all); /* allowed for a zeroed one */
+void page_requests_close(struct page_requests *all); /* allowed for a zeroed table */
 
 /* -- browse.c -- */
 enum err browse_open(struct dash *dash);

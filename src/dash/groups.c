@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The number of slots and waiters of each group. The keys of the store show only the holders of
- * slots, so each group with a holder is queried, every few seconds and without its rows. Only the
- * first few groups are queried. */
+/* The numbers of slots and waiters of each group. The keys of the store show only the holders of
+ * slots. Each group with a holder is therefore queried every few seconds, without its rows. Only
+ * the first few groups are queried. */
 #include <stdio.h>
 
 #include "dash/dash_internal.h"
@@ -10,11 +10,11 @@
 
 enum {
     GROUPS_SHOWN = 32,
-    SLOTS_MAX = 1024, /* slots of a group; a query from this row on returns no rows */
+    SLOTS_MAX = 1024, /* most slots of a group, so a query from this row on returns no rows */
 };
 
 struct group {
-    struct link base; /* its id is the group's name */
+    struct link base; /* its id is the name of the group */
     bool known;
     uint32_t slots, waiters;
     uint64_t cooldown_ms;
@@ -54,7 +54,7 @@ static const struct question_kind groups_question = {.path = "/muster.v1.Coordin
 
 /* -- which groups exist -- */
 
-/* The group of a slot's key: "jobs" for "jobs/slot-0003". Empty for any other key. */
+/* Returns the group of a slot's key: "jobs" for "jobs/slot-0003", "" for any other key. */
 static struct str group_of(struct str claim)
 {
     struct str slot = STR("/slot-");

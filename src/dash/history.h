@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last half hour as numbers: a ring of samples. Pure: the time is part of the sample. */
+/* The numbers of the last half hour, as a ring of samples. Pure: each sample contains its time. */
 #ifndef DASH_HISTORY_H
 #define DASH_HISTORY_H
 #include "base/time.h"
@@ -8,17 +8,17 @@
 enum { HISTORY_SAMPLES = 900 };
 /* clang-format off */
 #define SERIES_MAP(X)                                                                              \
-    X(COMMIT,     "commit")     /* index of the log that a majority has */                         \
-    X(LAG,        "lag")        /* entries that the slowest voter lacks */                         \
+    X(COMMIT,     "commit")     /* log index that a majority has stored */                         \
+    X(LAG,        "lag")        /* log entries that the slowest voter lacks */                     \
     X(TERM,       "term")                                                                          \
     X(MACHINES,   "machines")                                                                      \
     X(CONFIGURED, "configured") /* machines that serve a cluster */                                \
-    X(COST,       "cost")       /* dollars an hour of all that are paid for */                     \
+    X(COST,       "cost")       /* dollars per hour of all paid machines */                        \
     X(SHORTFALLS, "shortfalls")                                                                    \
     X(NEEDS,      "needs")                                                                         \
     X(UNMET,      "unmet")                                                                         \
-    X(ACTIONS,    "actions")    /* ever */                                                         \
-    X(CYCLES,     "cycles")     /* of all shards, ever */                                          \
+    X(ACTIONS,    "actions")    /* total so far */                                                 \
+    X(CYCLES,     "cycles")     /* of all shards, so far */                                        \
     X(CYCLE_MS,   "cycle_ms")   /* the slowest shard's last cycle */                               \
     X(REVISION,   "revision")                                                                      \
     X(KEYS,       "keys")                                                                          \
@@ -42,8 +42,8 @@ struct history {
 };
 void sample_clear(struct sample *sample, wall_time at); /* sets all values to unknown */
 void history_add(struct history *history, const struct sample *sample);
-/* Writes the names, then rows from the oldest to the newest: the time, then the values in the order
- * of the names. null: unknown. */
+/* Writes the names, and then the samples from the oldest to the newest. A sample is its time and
+ * its values in the order of the names. An unknown value is null. */
 enum err history_write(const struct history *history, uint64_t every_ms, struct buf *into);
 enum err sample_write(const struct sample *sample, struct buf *into); /* writes one row */
 #endif

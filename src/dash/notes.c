@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes for readers of the dashboard: lines of a file, one JSON object each, written by a
- * deployment, or by `muster dev` about itself. A worker reads the end of the file when it has
- * changed. Invalid lines are skipped. */
+/* Notes for readers of the dashboard: the lines of a file, one JSON object each. A deployment
+ * writes the file, or `muster dev` about itself. When the file has changed, a worker thread reads
+ * its end. Invalid lines are skipped. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ struct notes {
     struct dash *dash;
     char path[FS_PATH_CAP];
     struct loop_worker *worker;
-    /* used by the job while it runs */
+    /* used by the job on the worker thread while it runs */
     struct job job;
     struct fs_info seen;
     struct buf tail;
@@ -31,7 +31,7 @@ struct notes {
     /* used by the loop */
     bool busy;
     enum err trouble; /* the last published error */
-    struct buf json;  /* the notes, newest first, as items of an array; empty: none */
+    struct buf json;  /* items of an array, newest first; empty: no notes */
 };
 
 /* -- on the worker -- */
@@ -100,7 +100,7 @@ static bool notes_write_one(struct ndjson *json, struct str line)
     return good;
 }
 
-/* Cuts the last line off *rest and returns it. */
+/* Removes the last line from *rest and returns the line. */
 static struct str notes_last_line(struct str *rest)
 {
     size_t from;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes requests from the HTTP thread to the loop and back. States: waiting, sent, done. The lock
- * is held only for copying; one post wakes the loop for all waiting requests. */
+/* Passes requests from the HTTP thread to the event loop, and results back. A request is waiting,
+ * sent or done. The lock is held only to copy data. One post wakes the loop for all requests. */
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queries to the coordinators: one table row each. Responses become JSON by their descriptors,
- * so a field added to the contract appears without code here. The store's claims are encoded by
- * hand, because lease ids are only for their holders. */
+/* The queries to the coordinators, one table row each. Responses become JSON by their descriptors,
+ * so a field added to the contract appears without new code. The store's claims are encoded by
+ * hand, because only the holder of a lease may see its id. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,9 +19,9 @@
 
 enum { CLAIMS_SHOWN = 1000 };
 #define CLAIMS_PREFIX "muster/"
-#define CLAIMS_END    "muster0" /* '0' is the byte after '/' */
+#define CLAIMS_END    "muster0" /* the end of all keys with the prefix: '0' follows '/' */
 
-/* -- values taken from responses -- */
+/* -- copying values from responses into the dashboard -- */
 
 static void parts_took_replicas(void *owner, const ProtobufCMessage *answer)
 {
@@ -101,7 +101,7 @@ static void parts_took_workers(void *owner, const ProtobufCMessage *answer)
     dash->now.values[SERIES_WORKERS] = (double)status->active;
 }
 
-/* -- requests and responses that need code -- */
+/* -- requests and responses that need code of their own -- */
 
 static enum err parts_claims_request(void *, struct buf *into)
 {

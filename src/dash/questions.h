@@ -2,7 +2,7 @@
 /* Repeated queries: to the coordinators, and one for each row of a table of shards, replicas or
  * groups.
  *
- * A query has at most one call in flight. The response is decoded by its descriptor and kept as
+ * A query has at most one call at a time. The response is decoded by its descriptor and kept as
  * JSON. While a query fails, the last response is kept, and `why` describes the failure. */
 #ifndef DASH_QUESTIONS_H
 #define DASH_QUESTIONS_H
@@ -30,14 +30,14 @@ struct question_kind {
     const char *name, *path; /* name: key of the response in its topic */
     const ProtobufCMessageDescriptor *answer;
     enum topic topic; /* published after each response */
-    uint32_t series;  /* BIT() of the series that the response fills; unknown while there is none */
+    uint32_t series;  /* BIT() of each series with values from the response */
     uint64_t every_ms;
     uint32_t attempts_max; /* 0: the client's default */
-    /* Encodes the request; NULL: an empty one. ERR_NOMEM, ERR_FULL. */
+    /* Encodes the request. NULL: the request is an empty message. ERR_NOMEM, ERR_FULL. */
     enum err (*request)(void *owner, struct buf *into);
-    /* Writes the response as fields of an open object; NULL: the whole message. */
+    /* Writes the response as fields of an open object. NULL: writes the whole message. */
     void (*write)(struct ndjson *json, const ProtobufCMessage *answer);
-    /* Passes values of the response to the rest of the dashboard; may be NULL. */
+    /* Copies values of the response into the dashboard. May be NULL. */
     void (*took)(void *owner, const ProtobufCMessage *answer);
 };
 struct question {
@@ -47,12 +47,12 @@ struct question {
     bool busy;
     mono_time next;
     struct buf json;   /* the last response; empty: none */
-    char why[WHY_CAP]; /* why the last query failed or cannot be shown; "": it succeeded */
+    char why[WHY_CAP]; /* why the last query failed or cannot be shown; "" on success */
 };
-/* The caller must free `json` with buf_deinit. */
+/* Initializes a query. The caller must free `json` with buf_deinit. */
 void question_init(struct question *question, struct dash *dash, const struct question_kind *kind,
                    void *owner);
-/* Sends the query if it is due and not in flight. */
+/* Sends the query, unless it is not due or has a call in flight. */
 void question_ask(struct question *question, struct rpc_channel *channel);
 
 /* -- tables with a query in each row -- */
@@ -69,19 +69,19 @@ struct links {
     const struct question_kind *kind;
     void *rows;
     size_t row_size, count;
-    /* Coordinators share the dashboard's channel; every other peer has a channel of its own. */
+    /* All coordinators share the dashboard's channel; every other peer has its own channel. */
     enum dash_peer peer;
-    void (*opened)(void *row); /* initializes a row that is zero except for its link; may be NULL */
+    void (*opened)(void *row); /* initializes a new row, which has only its link; may be NULL */
     void (*closed)(void *row); /* frees what opened() allocated; may be NULL */
 };
-enum err links_open(struct links *links); /* the caller sets the other fields; ERR_NOMEM */
-void links_close(struct links *links);    /* no channel may be open; allowed for a zeroed one */
+enum err links_open(struct links *links); /* the caller sets the fields above first; ERR_NOMEM */
+void links_close(struct links *links);    /* all channels must be closed; a zeroed table is fine */
 void links_begin_list(
-    struct links *links); /* starts a list of all rows; links_end_list frees the missing rows */
+    struct links *links); /* begins a list of rows; links_end_list frees rows missing in it */
 void links_listed(struct links *links, const char *id, const char *address);
 void links_end_list(struct links *links);
 void links_hang_up(struct links *links);
 void links_ask(struct links *links);
-/* The next used row after `row`; NULL: starts the walk, and is returned at the end. */
+/* Returns the next used row after `row`, or the first if `row` is NULL. Returns NULL at the end. */
 void *links_next(const struct links *links, const void *row);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The values that only each replica itself knows. The leader, which answers all other queries,
- * knows how far the replicas' logs match but not what is on their disks. Each replica is queried at
- * its own address; one that does not answer keeps its last values, with the reason. */
+ * knows how far the replicas' logs match, but not what is on their disks. Each replica is queried
+ * at its own address. If a replica does not answer, its last values are shown with the reason. */
 #include <stdio.h>
 
 #include "dash/dash_internal.h"
@@ -13,7 +13,7 @@ struct replica_link {
     struct link base;
     bool known;
     uint64_t snapshot, first, applied, log_bytes, disk_free;
-    wall_time snapshot_at; /* when this snapshot was first seen here */
+    wall_time snapshot_at; /* when this process first saw the snapshot */
 };
 
 void replicas_listed(struct dash *dash, uint64_t id, const char *address)

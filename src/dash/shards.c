@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queries each shard of the table: its last cycle and its decision for each Need. A shard that does
- * not answer keeps its last values, with the reason. */
+/* Queries each shard of the table: its last cycle and its decision for each Need. If a shard does
+ * not answer, its last values are shown with the reason. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +17,13 @@ struct shard_link {
     struct link base; /* the query for the status */
     uint64_t configured, actions, cycles;
     double cost, cycle_ms;
-    bool known; /* whether the values above are known */
+    bool known; /* the values above are known */
     /* the Needs, which are streamed */
-    struct buf needs_json, next_json; /* the last response; the response being received */
+    struct buf needs_json, next_json; /* the last complete response; the response being received */
     char needs_why[WHY_CAP];
     bool busy, headed;
     mono_time next;
-    struct ndjson writer; /* used while the Needs are received */
+    struct ndjson writer; /* writes next_json while the Needs are received */
     enum err err;
     uint64_t needs, unmet;
 };
@@ -42,7 +42,7 @@ static void shard_took_status(void *owner, const ProtobufCMessage *answer)
     link->cycles = s->cycle;
     for (size_t i = 0; i < s->n_inventory; i++) {
         const Muster__V1__Holding *h = s->inventory[i];
-        /* Machines that do not exist yet, or no longer exist, cost nothing. */
+        /* A speculative machine does not exist, or no longer exists, and costs nothing. */
         if (strcmp(h->state, "Speculative") != 0) link->cost += h->price_per_hour * h->count;
         if (strcmp(h->state, "Configured") == 0) link->configured += h->count;
     }
@@ -56,7 +56,7 @@ static const struct question_kind status_question = {
     .every_ms = DASH_EVERY_MS,
     .took = shard_took_status};
 
-/* -- Needs: a header, then rows -- */
+/* -- Needs: a stream of one header and then rows -- */
 
 static void needs_take_frame(struct shard_link *link,
                              const Bigfleet__V1alpha1__InspectNeedsResponse *f)
@@ -183,7 +183,7 @@ static void shards_add(struct sample *sample, enum series series, double value)
     *sum = isnan(*sum) ? value : *sum + value;
 }
 
-/* Sums over the shards that answer; unknown if none answers. */
+/* Adds up the values of all shards that answer. Without any answer, the values are unknown. */
 void shards_sample(struct dash *dash, struct sample *sample)
 {
     static const enum series ours[] = {SERIES_NEEDS,   SERIES_UNMET,   SERIES_CONFIGURED,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admissions: each asks fleet/admit.h for its next step, has the log execute the step, and repeats
- * until done or timed out. A step that is "not yet" possible is retried later. Only the request is
- * kept between steps, so a new leader can continue an admission. Runs on the loop's thread. */
+/* Admits replicas to the cluster. An admission asks fleet/admit.h for its next step, has the Raft
+ * log execute the step, and repeats until done or timed out. It retries a step that is not possible
+ * yet. It keeps only the request, so a new leader can continue it. Event loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,19 +47,19 @@ static void admission_wait(struct admission *a, const struct note *why)
         timer_start_in(&a->timer, ADMISSION_AGAIN_MS);
 }
 
-/* -- results of the log -- */
+/* -- results of the Raft log -- */
 
 static void admission_answered(struct admission *a, enum err err, const struct note *note)
 {
     a->busy = false;
-    if (a->quorum->stopping) { /* there may be no further turn of the loop */
+    if (a->quorum->stopping) { /* the event loop may not run a timer again */
         admission_end(a, err ? err : ERR_CLOSED, note);
         return;
     }
     switch (err) {
     case ERR_OK:
     case ERR_EXISTS:
-    case ERR_NOT_FOUND: /* another request did the step meanwhile: check again */
+    case ERR_NOT_FOUND: /* another request did this step meanwhile */
         timer_start_in(&a->timer, 0);
         break;
     case ERR_NOT_READY:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of admission. Each function decides or leaves the decision to the next. Pure. */
+/* The rules of admission. Each pure function decides or leaves the decision to the next one. */
 #include "fleet/admit.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static const struct replica_member *at_address(const struct admit_view *view, co
     return NULL;
 }
 
-/* How long a member has been silent. A new leader has heard no member yet; that is not silence. */
+/* Returns how long a member has been silent since this leader's election. */
 static uint64_t member_silence(const struct admit_view *view, const struct replica_member *member)
 {
     return member->self ? 0 : min_u64(member->silent_ms, view->leading_ms);
@@ -32,7 +32,7 @@ static bool member_is_dead(const struct admit_view *view, const struct replica_m
     return member_silence(view, member) >= ADMIT_SILENT_MS;
 }
 
-/* Another identity with the same name. */
+/* Returns true if the entry is another replica identity with the name of the requesting replica. */
 static bool is_older(const struct roster_entry *entry, const struct admit_request *request)
 {
     return entry->id != request->entry.id && strcmp(entry->name, request->entry.name) == 0;
@@ -65,7 +65,7 @@ static struct admit_step admit_refuse(enum err err, const char *why)
 
 /* -- the rules, in the order of their evaluation -- */
 
-/* True: refused; `step` has the reason. */
+/* Returns true if the request is refused; `step` then contains the reason. */
 static bool request_is_wrong(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -90,7 +90,7 @@ static bool request_is_wrong(const struct admit_view *view, const struct admit_r
     return true;
 }
 
-/* A new replica waits if a replica with its name still responds: one of the two is a mistake. */
+/* Returns true if another replica of this name still responds. One of the two is a mistake. */
 static bool name_is_held(const struct admit_view *view, const struct admit_request *request,
                          struct admit_step *step)
 {
@@ -118,7 +118,7 @@ static bool roster_lacks(const struct admit_view *view, const struct admit_reque
     if (known && roster_entry_equal(known, &request->entry)) return false;
     *step = (struct admit_step){.kind = ADMIT_ENTER};
     if (known || count < ROSTER_ENTRIES_MAX) return true;
-    for (size_t i = 0; i < count; i++) { /* makes room: this replica never became a member */
+    for (size_t i = 0; i < count; i++) { /* frees a roster entry whose replica never joined */
         if (find_member(view, entries[i].id)) continue;
         *step = (struct admit_step){.kind = ADMIT_FORGET, .id = entries[i].id};
         break;
@@ -131,10 +131,10 @@ static bool is_met_at(const struct replica_member *member, const char *address)
     return strcmp(member->met_at, address) == 0;
 }
 
-/* True if another replica is listed at the requested address. A member that the leader has met
- * there has proved that the address is its own, so the list is outdated. Without this rule two
- * replicas that exchange addresses would wait for each other forever. The proof does not count
- * while the leader also meets the other replica there. */
+/* Returns true if another replica is listed at the requested address, unless the list is outdated.
+ * The list is outdated if the leader has reached the requesting replica at the address, but not the
+ * other replica. Without this exception, two replicas that exchange their addresses would wait for
+ * each other forever. */
 static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -203,7 +203,7 @@ struct admit_step admit_next(const struct admit_view *view, const struct admit_r
 
     if (request_is_wrong(view, request, &step)) return step;
     if ((!member || member->role != MEMBER_VOTER) && name_is_held(view, request, &step))
-        return step; /* also for a learner: the older identity may return */
+        return step; /* a learner waits too: the older replica may return */
     if (roster_lacks(view, request, &step)) return step;
     if (!member || strcmp(member->address, request->raft) != 0) {
         if (address_is_taken(view, request, &step)) return step;

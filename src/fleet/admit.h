@@ -6,16 +6,16 @@
  *   learner        wait until it has caught up -> remove a dead older identity of its name ->
  *                  promote it
  *   moved          change its address. If another replica is listed at the new address and the
- *                  leader has met the moved replica there, the two exchange addresses
+ *                  leader has reached the moved one there, the two swap addresses
  *   voter in place remove older identities -> done
  *
- * An older identity with the same name is a lost disk: a voter that forgot its votes must never
- * vote again. It is removed only after it has been silent, because otherwise two processes with one
- * name would remove each other. Normally the new replica catches up first. The older identity is
- * removed first only if it has the new replica's address, because two members never share an
- * address.
+ * An older identity with the same name means a lost disk. A voter that lost its votes must never
+ * vote again. The leader removes an older identity only after a silence, because otherwise two
+ * processes with one name would remove each other. Normally the new replica catches up before the
+ * removal. The removal comes first if both identities have the same address, because two members
+ * never share an address.
  *
- * The log (log/members.h) decides if a change of members is safe now; it may answer "not yet". */
+ * The Raft log (log/members.h) decides if a change of members is safe now or must wait. */
 #ifndef FLEET_ADMIT_H
 #define FLEET_ADMIT_H
 #include "base/note.h"
@@ -23,16 +23,16 @@
 
 enum {
     ADMIT_SILENT_MS = 3000,   /* silence after which an older identity counts as dead */
-    ADMIT_CATCH_UP_MAX = 1024 /* a learner that lacks no more entries counts as caught up */
+    ADMIT_CATCH_UP_MAX = 1024 /* a learner that lacks at most this many entries is up to date */
 };
 struct admit_request {
     struct roster_entry entry;
-    uint64_t cluster_id; /* 0: the replica's directory belongs to no cluster yet */
+    uint64_t cluster_id; /* 0: the replica belongs to no cluster yet */
     char raft[REPLICA_ADDRESS_MAX + 1];
 };
 struct admit_view { /* the leader's current view */
     uint64_t cluster_id, commit;
-    uint64_t leading_ms; /* how long it has led; it could not hear other replicas before */
+    uint64_t leading_ms; /* time since this leader's election */
     const struct replica_member *members;
     size_t member_count;
     const struct roster *roster;
@@ -41,8 +41,8 @@ enum admit_kind {
     ADMIT_DONE,   /* the replica is a voter at its address, and listed in the roster */
     ADMIT_ENTER,  /* propose ROSTER_PUT with the request's entry */
     ADMIT_FORGET, /* propose ROSTER_FORGET of `id` */
-    ADMIT_CHANGE, /* replica_change: `change`, `id`, the request's Raft address */
-    ADMIT_WAIT,   /* ask again later; `note` says what the step waits for */
+    ADMIT_CHANGE, /* call replica_change with `change`, `id` and the Raft address */
+    ADMIT_WAIT,   /* ask again later; `note` contains the reason */
     ADMIT_REFUSE, /* permanently refused, with `err` and `note` */
 };
 struct admit_step {

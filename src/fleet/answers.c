@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores answers in a ring by age and in a map by request. An answer never changes, so a view keeps
- * pointers, and dropped answers are freed with the last view. Runs inside apply. */
+/* Stores answers in a ring by age and in a map by request id. Views refer to answers by pointer,
+ * because answers never change. The last view frees dropped answers. Runs during apply. */
 #include "fleet/answers.h"
 
 #include <stdlib.h>
@@ -13,12 +13,12 @@ enum { ANSWERS_HEAD = 4 };
 struct answer {               /* immutable; stored in encoded form */
     struct answer *next_gone; /* list of dropped answers that a view may still use */
     size_t len;
-    char bytes[]; /* the encoding, then the key: kind and id */
+    char bytes[]; /* the encoded answer, then its key: kind and id */
 };
 struct fleet_answers {
     size_t max, first, count; /* first: index of the oldest answer in the ring */
     struct answer **ring;
-    struct map by_key; /* key: the kind's byte, then the id */
+    struct map by_key; /* key: one byte for the kind, then the request id */
     size_t views;
     struct answer *gone;
 };
@@ -28,7 +28,7 @@ struct fleet_answers_view {
     struct answer *at[];
 };
 
-/* The key is stored in one piece after the encoding, where kind and id are separate. */
+/* Returns the map key. In the encoding kind and id are separate, so a key follows the encoding. */
 static struct str key_of(const struct answer *answer)
 {
     size_t id_len = (uint8_t)answer->bytes[1];
@@ -74,7 +74,7 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers)
         free(answers);
         return ERR_NOMEM;
     }
-    map_init(&answers->by_key, max, 0); /* fixed, because simulated runs must be repeatable */
+    map_init(&answers->by_key, max, 0); /* seed 0: simulated runs must repeat */
     *ret_answers = answers;
     return ERR_OK;
 }

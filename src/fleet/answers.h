@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answers to recent commands, by request id. A repeated command is answered from here and not
- * applied again.
+/* Stores the answers to recent commands by request id. A repeated command gets the stored answer
+ * and is not applied again.
  *
  * The answers are replicated state: they depend only on the applied commands, and snapshots contain
- * them, so that every replica recognises a repeat. They are not part of the state hash, because a
- * restored archive has no answers but must compare equal.
+ * them. Every replica therefore recognises a repeated command. The state hash does not cover the
+ * answers, because a restored archive has no answers but must have the same hash.
  *
  * The last FLEET_ANSWERS_MAX answers are kept. Repeats arrive within seconds, and at a thousand
- * writes per second the answers last a minute. A repeat must be a command of the same kind, so that
- * an id used for another command does not suppress it (fleet/machine.c also adds a fingerprint of
- * the arguments to the id).
+ * writes per second an answer is kept for a minute. Only a command of the same kind counts as a
+ * repeat, so that an id used for another command does not suppress that command. fleet/machine.c
+ * also adds a fingerprint of the arguments to the id.
  *
- * Encoded oldest first, one after the other:
+ * The answers are encoded one after the other, oldest first:
  *     u8 kind, u8 length of the id, u16 length of the reply (little-endian), id, reply */
 #ifndef FLEET_ANSWERS_H
 #define FLEET_ANSWERS_H
@@ -20,7 +20,7 @@
 
 enum {
     FLEET_ANSWERS_MAX = 65536,
-    FLEET_ANSWER_ID_MAX = 72, /* a request id of the log's envelope, and a fingerprint */
+    FLEET_ANSWER_ID_MAX = 72, /* a request id and a fingerprint of the arguments */
     FLEET_ANSWER_REPLY_MAX = 1024,
 };
 struct fleet_answers;
@@ -28,23 +28,23 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers); /* 
 void fleet_answers_close(struct fleet_answers *answers); /* no view may be open; NULL is fine */
 void fleet_answers_clear(struct fleet_answers *answers);
 size_t fleet_answers_count(const struct fleet_answers *answers);
-/* The reply is valid until the next change. */
+/* Finds the answer to a request. The reply is valid until the answers change. */
 bool fleet_answers_find(const struct fleet_answers *answers, uint8_t kind, struct str id,
                         struct str *ret_reply);
-/* Keeps an existing answer. Drops the oldest answer if there is no room. ERR_NOMEM. */
+/* Stores an answer, unless the request already has one. May drop the oldest answer. ERR_NOMEM. */
 enum err fleet_answers_put(struct fleet_answers *answers, uint8_t kind, struct str id,
                            struct str reply);
 
-/* -- views of one moment, while the answers change -- */
+/* -- views: the answers of one moment, for snapshots -- */
 struct fleet_answers_view;
 enum err fleet_answers_view_open(struct fleet_answers *answers,
                                  struct fleet_answers_view **ret_view); /* ERR_NOMEM */
-/* Appends about `budget` bytes, at least one answer unless done. ERR_FULL, ERR_NOMEM. */
+/* Appends about `budget` bytes of answers, at least one unless done. ERR_FULL, ERR_NOMEM. */
 enum err fleet_answers_view_next(void *view, size_t budget, struct buf *into, bool *ret_done);
 void fleet_answers_view_close(void *view); /* NULL is fine */
 
 /* -- restore -- */
-/* Reads the complete answers at the front of `bytes`, and returns their total size. The rest is an
- * incomplete answer. ERR_CORRUPT with a note, ERR_NOMEM. */
+/* Restores all complete answers of `bytes` and returns their total size. An incomplete answer at
+ * the end is not read. ERR_CORRUPT with a note, ERR_NOMEM. */
 enum err fleet_answers_take(void *answers, struct str bytes, size_t *ret_taken, struct note *note);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an archive into its own state machines, and writes a data directory from them. Blocking. */
+/* Reads an archive into separate state machines and writes a data directory from them. Blocking. */
 #include "fleet/archive.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@
 enum {
     ARCHIVE_SLICE_BYTES = 256 << 10,
     MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* in ascending order of their ids */
-    LEVEL_FIRST = 1,                     /* for archives without a cluster level */
+    LEVEL_FIRST = 1,                     /* for archives that store no cluster level */
 };
 
 struct archive {
@@ -29,7 +29,7 @@ struct archive {
     struct state_machine machines[MACHINES_MAX];
     size_t machine_count;
     /* for reading */
-    bool begun[MACHINES_MAX]; /* the machine's section has begun and not ended */
+    bool begun[MACHINES_MAX]; /* the section of the state machine is being read */
     bool has[MACHINES_MAX];   /* the machine's section was read */
     uint64_t bytes[MACHINES_MAX];
     /* for writing */
@@ -67,7 +67,7 @@ static void archive_add_section(struct archive *archive, size_t place)
         machine->name, archive->bytes[place], machine->ops->hash(machine->state)};
 }
 
-/* -- archives in the original's format -- */
+/* -- archives in the format of the original program -- */
 
 static enum err read_snapshot(struct archive *archive, const char *path, bool is_directory,
                               struct note *note)
@@ -254,7 +254,7 @@ void archive_close(struct archive *archive)
 {
     if (!archive) return;
     sections_end(&archive->sections);
-    /* Ends unfinished restores, because only their end frees their memory. */
+    /* Ends unfinished restores, because restore_end also frees the memory of the restore. */
     for (size_t i = 0; i < archive->machine_count; i++)
         if (archive->begun[i])
             (void)archive->machines[i].ops->restore_end(archive->machines[i].state, NULL);
@@ -317,7 +317,7 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
         .dir = options->dir,
         .address = options->address,
         .index = facts->index,
-        /* Shards ignore instructions of a lower term than they have seen. */
+        /* The new term must be higher, because shards ignore instructions with a lower term. */
         .term = recovery_above(facts->term, recovery_floor(options->wall_ms)),
         .clock_ns = facts->clock_ns,
         .level = facts->level,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores and verifies archives, with output as text for people or as JSON. Blocking. */
+/* Restores and verifies archives. Reports are text for people or JSON. Blocking. */
 #include "fleet/archive_tool.h"
 
 #include <inttypes.h>
@@ -80,7 +80,7 @@ static enum err say_counts(const char *before, const struct fleet_counts *counts
     return err || !any ? err : buf_append_c(out, after);
 }
 
-/* Lists the gaps of the archive, because a reader must know them before relying on it. */
+/* Lists what the archive does not contain, which an administrator must know before a restore. */
 static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
 {
     enum err err =
@@ -95,7 +95,7 @@ static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
     return err;
 }
 
-/* Warns about a clock that may repeat the numbers of an earlier restore (base/recovery.h). */
+/* Warns if the clock is so early that a restore may repeat old numbers (base/recovery.h). */
 static enum err say_clock(const struct archive_facts *facts, uint64_t wall_ms, struct buf *out)
 {
     uint64_t created_ms = facts->created_ms;
@@ -137,7 +137,7 @@ static enum err say_verified(const char *path, const struct archive_facts *facts
 
 /* -- restore and verify -- */
 
-/* Reports a bad archive as ERR_CORRUPT, because the command line is not wrong. */
+/* Reports a damaged archive as ERR_CORRUPT. ERR_INVALID would blame the command line. */
 static enum err open_archive(struct fs *fs, const char *path, const struct state_machine *more,
                              struct archive **ret_archive, struct note *note)
 {
@@ -152,7 +152,7 @@ static enum err may_replace(const struct restore_request *wish, struct note *not
     struct note own = {""};
     enum err err = datadir_read(wish->to.fs, wish->to.dir, &known, &own);
 
-    /* An incomplete restore or an empty directory may be replaced. Other content may be in use. */
+    /* An empty directory or an incomplete restore may be replaced. Other data may be in use. */
     if (wish->replaces || err == ERR_NOT_FOUND || err == ERR_NOT_READY) return ERR_OK;
     return note_fail(
         note, ERR_EXISTS,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores and verifies archives. Reports are text lines or one JSON object. Offline, blocking. */
+/* Restores and verifies archives offline. Reports are text or one JSON object. Calls block. */
 #ifndef FLEET_ARCHIVE_TOOL_H
 #define FLEET_ARCHIVE_TOOL_H
 #include "fleet/archive.h"
@@ -8,11 +8,11 @@ struct restore_request {
     struct archive_restore_options to;
     const char *archive;
     const char *name; /* name of the node, for the report */
-    bool replaces;    /* the directory's content may be removed; otherwise ERR_EXISTS */
+    bool replaces;    /* false: a directory with content is ERR_EXISTS */
     bool json;
 };
-/* Restores, and appends a report to `out`. `more` is that of archive_open. ERR_BUSY: the directory
- * is in use. ERR_CORRUPT: no archive, or damaged. Also errors of archive_open, archive_restore. */
+/* Restores an archive and appends a report to `out`. `more` is as in archive_open. ERR_BUSY: the
+ * directory is in use. ERR_CORRUPT: not an archive, or damaged. Also archive_restore's errors. */
 enum err archive_tool_restore(const struct restore_request *wish, const struct state_machine *more,
                               struct buf *out, struct note *note);
 /* Reads the whole archive, changes nothing, and reports its content. */

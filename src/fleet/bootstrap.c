@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the rounds of queries, and answers the replica's gRPC port meanwhile. Runs on the loop's
- * thread. Rules and invariant: bootstrap_rules.h. */
+/* Runs the rounds of queries to other replicas. Meanwhile it answers calls on the replica's gRPC
+ * port. Runs on the event loop's thread. bootstrap_rules.h has the rules and the invariant. */
 #include "fleet/bootstrap.h"
 
 #include <inttypes.h>
@@ -24,9 +24,9 @@ struct bootstrap {
     char addresses[BOOTSTRAP_PEERS_MAX][SURVEY_ADDRESS_CAP];
     char reasons[BOOTSTRAP_PEERS_MAX][128]; /* for UNCLEAR and REFUSED */
     size_t count;
-    bool running, by_hand; /* a round is running; it was ordered by an administrator */
+    bool running, by_hand; /* a round runs; an administrator ordered the round */
     bool stopped, decided;
-    struct rpc_call *order; /* a BootstrapReplica call that waits for its round; NULL: none */
+    struct rpc_call *order; /* a BootstrapReplica call waiting for its round; or NULL */
     char name[BOOTSTRAP_NAME_CAP];
     char text[TEXT_CAP]; /* describes what the replica waits for */
 };
@@ -34,7 +34,7 @@ static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every addr
 
 /* -- describing the wait -- */
 
-/* Text that does not fit is left out. */
+/* Appends the state of one peer to `text`. A description that does not fit is left out. */
 static void bootstrap_describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
 {
     const char *address = b->addresses[at];
@@ -62,7 +62,7 @@ static void bootstrap_describe(struct bootstrap *b, const struct bootstrap_round
     b->text[text.len] = '\0';
 }
 
-/* Logs when the description changes, and at intervals. */
+/* Logs what the replica waits for, at intervals and whenever the reason changes. */
 static void bootstrap_log_wait(struct bootstrap *b, const struct bootstrap_round *round)
 {
     mono_time now = loop_now(b->io->loop);
@@ -147,7 +147,7 @@ static void bootstrap_log_cluster(const struct bootstrap *b)
                      log_text("peer", b->addresses[i]));
 }
 
-/* Answers an administrator's order: done, or refused with the reason. */
+/* Answers an administrator's BootstrapReplica call with success or the reason of a refusal. */
 static void bootstrap_answer_order(struct bootstrap *bootstrap, bool done, const char *reason)
 {
     Muster__V1__BootstrapReplicaResponse response = MUSTER__V1__BOOTSTRAP_REPLICA_RESPONSE__INIT;
@@ -252,7 +252,7 @@ static void bootstrap_order_gone(void *service, struct rpc_call *call)
     if (b->order == call) b->order = NULL;
 }
 
-/* -- StateHash: reports an empty log, also to an older release -- */
+/* -- StateHash: reports an empty log, in a form that older releases also understand -- */
 
 static void bootstrap_answer_hash(void *service, struct rpc_call *call, const ProtobufCMessage *,
                                   struct str)

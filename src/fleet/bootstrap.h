@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A replica that waits to bootstrap a cluster. In rounds, it asks every join address for a promise
- * until fleet/bootstrap_rules.h decides. Meanwhile its gRPC port answers PromiseBootstrap,
- * BootstrapReplica and StateHash. Every other method fails with UNAVAILABLE, not applied. */
+ * until fleet/bootstrap_rules.h decides. Meanwhile its gRPC port answers only PromiseBootstrap,
+ * BootstrapReplica and StateHash. Every other method fails with UNAVAILABLE, and is not applied. */
 #ifndef FLEET_BOOTSTRAP_H
 #define FLEET_BOOTSTRAP_H
 #include "fleet/bootstrap_rules.h"
@@ -17,20 +17,20 @@ struct bootstrap_options {
     const char *dir;              /* data directory; must exist and be locked by the caller */
     const char *name;             /* name of this node; copied */
     uint32_t expect;
-    /* Called once, never from inside, with BOOTSTRAP_NOW or BOOTSTRAP_JOIN. Then stop and free. */
+    /* Called once, with BOOTSTRAP_NOW or BOOTSTRAP_JOIN. The owner then calls bootstrap_stop. */
     void (*done)(void *owner, enum bootstrap_verdict verdict);
     /* called when the reason to wait changes; may be NULL */
     void (*waits)(void *owner, const char *for_what);
     void *owner;
 };
-/* Reads DIR/BOOTSTRAP, or draws the identities and writes the file. */
+/* Reads the file DIR/BOOTSTRAP, or draws new identities and writes the file. */
 enum err bootstrap_open(const struct bootstrap_options *options, struct bootstrap **ret_bootstrap,
                         struct note *note);
 /* for formatting the data directory */
 struct datadir bootstrap_identity(const struct bootstrap *bootstrap);
 enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *server,
                            struct note *note);
-/* Stops asking; done() is not called. closed() (may be NULL) is called when no query is running. */
+/* Stops the queries without calling done(). Calls closed(), unless NULL, after the last query. */
 void bootstrap_stop(struct bootstrap *bootstrap, void (*closed)(void *owner), void *owner);
-void bootstrap_free(struct bootstrap *bootstrap); /* after bootstrap_stop, with the server closed */
+void bootstrap_free(struct bootstrap *bootstrap); /* after closed(), with the server closed */
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides who may bootstrap a cluster, for fleet/bootstrap.h. No I/O.
+/* Decides which replica may bootstrap a cluster, for fleet/bootstrap.h. Does no I/O.
  *
  * Invariant: of N replicas that keep their data directories, at most one bootstraps a cluster by
  * itself, where N > 1 is the number of replicas (--bootstrap-expect).
  *
- *   1. Only ordinal 0 with an empty directory bootstraps. It draws the identities of the cluster
- *      and of its replica once, and stores them in DIR/BOOTSTRAP before it asks other replicas.
- *   2. It bootstraps only when, in one round, N - 1 other replicas have answered that they have no
- *      log and have promised. They must differ in identity and in name. A silent or unclear peer
- *      never counts as empty. One silent address is allowed beyond the N - 1 promises, because a
- *      name that resolves to all replicas also resolves to the asking one.
- *   3. A replica stores its promise in DIR/PROMISE, durably, before it answers. Without a log it
- *      promises to no other bootstrap, and it never bootstraps: only ordinal 0 does.
+ *   1. Only the replica with ordinal 0 and an empty directory bootstraps: the founder. Once, it
+ *      draws the identities of the cluster and of itself, and stores them in DIR/BOOTSTRAP.
+ *   2. The founder bootstraps only when, in one round, N - 1 other replicas have answered that
+ *      they have no log and have promised. They must differ in identity and in name. A silent or
+ *      unclear peer never counts as empty. One silent address is allowed beyond the N - 1
+ *      promises, because a name that resolves to all replicas also resolves to the founder.
+ *   3. A replica stores its promise durably in DIR/PROMISE before it answers. A replica without a
+ *      log promises to no second bootstrap. A replica with another ordinal never bootstraps.
  *
  * Two bootstraps would need two promises of one replica. A promise ends in two ways: the replica
- * belongs to a cluster, and then answers "has a log"; or an administrator replaces the promise
- * (musterctl replica bootstrap). Neither time nor the founder's name ends a promise. A replaced
- * founder and a second process with the same name cannot be distinguished, and the first founder
- * may have bootstrapped and serve clients that the promising replica cannot see.
+ * joins a cluster, and then answers "has a log"; or an administrator replaces the promise
+ * (musterctl replica bootstrap). A promise does not expire. A process with the founder's name does
+ * not end it either, because that process may be a second one beside the founder. The founder may
+ * have bootstrapped and serve clients that the promising replica cannot see.
  *
  *   founder crashes before it bootstraps    reads BOOTSTRAP and asks again; promises are renewed
  *   founder loses its disk before it does   waits and names the older bootstrap: musterctl
@@ -33,16 +33,16 @@
 enum {
     BOOTSTRAP_SILENCE_MS = 3000, /* with expect 1 only: how long to wait for silent peers */
     BOOTSTRAP_AGAIN_MS = 250,    /* between two rounds */
-    BOOTSTRAP_CALL_MS = 2000,    /* timeout of one query; the peer syncs its disk first */
+    BOOTSTRAP_CALL_MS = 2000,    /* timeout of a query, during which the peer syncs its disk */
     BOOTSTRAP_PEERS_MAX = 32,
-    BOOTSTRAP_EXPECT_MAX = 7,     /* most voters */
-    BOOTSTRAP_EXPECT_DEFAULT = 3, /* default if join addresses are given */
+    BOOTSTRAP_EXPECT_MAX = 7,     /* the most voters of a cluster */
+    BOOTSTRAP_EXPECT_DEFAULT = 3, /* if join addresses are given */
     BOOTSTRAP_NAME_CAP = 64,
 };
 
 /* -- at the start -- */
 enum bootstrap_start {
-    BOOTSTRAP_NOT,   /* joins a cluster, or continues with its log */
+    BOOTSTRAP_NOT,   /* joins a cluster or continues with its log */
     BOOTSTRAP_ALONE, /* bootstraps at once, because it has no peers */
     BOOTSTRAP_ASK,   /* asks the other replicas first */
 };
@@ -52,12 +52,12 @@ struct bootstrap_facts {
 };
 enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts);
 
-/* -- the founder: after each round of queries -- */
+/* -- the founder decides after each round of queries -- */
 enum bootstrap_answer {
     BOOTSTRAP_SILENT,
-    BOOTSTRAP_UNCLEAR, /* answered something else; the peer may have a log */
+    BOOTSTRAP_UNCLEAR, /* an unexpected answer: the peer may have a log */
     BOOTSTRAP_SELF,
-    BOOTSTRAP_REFUSED, /* no log, but no promise for this bootstrap */
+    BOOTSTRAP_REFUSED, /* the peer has no log, but has not promised */
     BOOTSTRAP_PROMISED,
     BOOTSTRAP_HAS_LOG,
 };
@@ -76,11 +76,11 @@ struct bootstrap_round {
 };
 enum bootstrap_verdict { BOOTSTRAP_WAIT, BOOTSTRAP_JOIN, BOOTSTRAP_NOW };
 enum bootstrap_verdict bootstrap_decide(const struct bootstrap_round *round);
-/* number of different replicas that promised */
+/* Returns the number of different replicas that promised. */
 size_t bootstrap_promises(const struct bootstrap_round *round);
 
-/* -- the other replicas: the response to a founder -- */
-struct bootstrap_identity { /* identifies one bootstrap; cluster 0: none */
+/* -- the other replicas answer a founder's request for a promise -- */
+struct bootstrap_identity { /* identifies one bootstrap; cluster_id 0: none */
     uint64_t cluster_id, replica_id;
 };
 struct promise_facts {
@@ -95,7 +95,7 @@ enum promise_verdict {
     PROMISE_INVALID,
     PROMISE_SELF, /* the replica asked itself */
     PROMISE_HAS_LOG,
-    PROMISE_RIVAL, /* this replica waits to bootstrap, too */
+    PROMISE_RIVAL, /* this replica is itself waiting to bootstrap */
     PROMISE_TAKEN, /* promised to another bootstrap */
     PROMISE_KEEP,  /* already stored */
     PROMISE_STORE, /* store durably, then answer */

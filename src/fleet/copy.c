@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a copy of the tables: the current meta and a writer of the state. Loop's thread. */
+/* Opens a copy of the fleet tables: current meta data, and a writer of the state. Loop's thread. */
 #include "fleet/copy.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ enum err fleet_copy_open(struct fleet_copy *copy, struct fleet *fleet,
 {
     struct replica_status status = replica_status(replica);
 
-    /* A ready leader has applied an entry of its own term, so that term is the last entry's. */
+    /* A ready leader has applied an entry of its own term, so the last entry has this term. */
     copy->meta = (struct fleet_meta){.index = status.applied,
                                      .term = status.term,
                                      .configuration_index = status.applied,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides when a replica asks for its place. Pure: the time and the view are arguments. */
+/* Decides when a replica asks the leader for its place in the cluster. Does no I/O. */
 #include "fleet/join.h"
 
 enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note)
@@ -53,7 +53,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         join->ask_at = mono_after(now, join->wait_ms);
         join->wait_ms = min_u64(2 * join->wait_ms, JOIN_WAIT_MAX_MS);
     }
-    /* A replica that was in place asks again only if a leader is known and it is still a member. */
+    /* A replica that had its place asks again only if it sees a leader and is still a member. */
     if (join->settled && view->leader_known && view->member && !has_place(view))
         begin_anew(join, now);
     if (!join->settled && has_place(view)) {
@@ -72,7 +72,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         out.wake_at = join->ask_at;
         return out;
     }
-    if (view->leads && !view->ready) { /* ready soon, and then the view changes */
+    if (view->leads && !view->ready) { /* becomes ready soon, which changes the view */
         out.wake_at = mono_after(now, JOIN_WAIT_FIRST_MS);
         return out;
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides when a replica asks to join the quorum, and reads its ordinal. Pure. See coordinator.md
- * 13 with its Decision. Who bootstraps a cluster: bootstrap_rules.h.
+/* Decides when a replica asks to join the cluster (coordinator.md 13), and parses its ordinal.
+ * Pure. bootstrap_rules.h decides which replica bootstraps a cluster.
  *
  * A replica asks until a leader is known and the replica is a voter at its own addresses. A leader
- * asks itself; any other replica asks at the join addresses. Between attempts it waits 1, 2, 4, 8,
- * 15, 15 ... s, whatever the response was. A replica that becomes the leader checks its own entry
- * at once. The surprising rule: a replica that was in place and lost its place asks again only if
- * it is still a member. A replica removed on purpose therefore stays out until its restart. */
+ * asks itself; any other replica asks at the join addresses. Between two attempts a replica waits
+ * 1, 2, 4, 8 and then always 15 seconds, whatever the response was. A replica that becomes the
+ * leader checks its own entry at once. A replica that lost its place asks again only if it is still
+ * a member. A replica that was removed on purpose therefore stays out until its restart. */
 #ifndef FLEET_JOIN_H
 #define FLEET_JOIN_H
 #include "base/note.h"
@@ -20,17 +20,17 @@ enum {
     JOIN_NAME_MAX = 63,
 };
 
-/* The decimal number after the last '-'. ERR_INVALID with a note. */
+/* Parses the decimal number after the last '-' of the id. ERR_INVALID with a note. */
 enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note);
 
-/* 1 to 63 visible ASCII characters. ERR_INVALID with a note. */
+/* Checks that a name has 1 to 63 visible ASCII characters. ERR_INVALID with a note. */
 enum err join_name(struct str id, struct note *note);
 
 /* -- joining -- */
-struct join_view { /* what the replica knows of itself now */
+struct join_view { /* what the replica knows of itself */
     bool leader_known, leads, ready;
     bool member, voter;
-    bool in_place; /* address in the configuration and entry in the roster are right */
+    bool in_place; /* its configured address and its roster entry are correct */
 };
 struct join { /* zeroed at the start */
     uint64_t wait_ms;
@@ -39,11 +39,11 @@ struct join { /* zeroed at the start */
 };
 enum join_event { JOIN_LOOK, JOIN_ANSWERED };
 struct join_effects {
-    bool ask;          /* ask to join at the join addresses; JOIN_ANSWERED follows */
-    bool fix;          /* this replica leads: correct its own entry; JOIN_ANSWERED follows */
-    bool settled;      /* became a voter in place */
+    bool ask;          /* send a join request to the join addresses; JOIN_ANSWERED follows */
+    bool fix;          /* this leader corrects its own roster entry; JOIN_ANSWERED follows */
+    bool settled;      /* became a voter at its addresses */
     bool removed;      /* ceased to be a member */
-    mono_time wake_at; /* call with JOIN_LOOK at this time, and when the view changes */
+    mono_time wake_at; /* when to call with JOIN_LOOK, if the view does not change before */
 };
 struct join_effects join_step(struct join *join, enum join_event event,
                               const struct join_view *view, mono_time now);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fleet tables on the replicated log. Runs inside apply, on the loop's thread.
+/* The fleet tables as a state machine of the replicated log. Runs inside apply, on the loop thread.
  *
  * Command:  the specification's JSON (fleet/format/command.h)
- * Snapshot: the state's JSON with its seal (fleet/format/state.h), which is one line; then, if
- *           there are any, a line end and the answers to recent requests (fleet/answers.h)
+ * Snapshot: one line with the state's JSON and its seal (fleet/format/state.h). Answers to recent
+ *           requests, if there are any, follow on the next line (fleet/answers.h)
  * Reply:    u8 status, u8 changed, u16 length of `field`, u32 clusters freed, u32 domains freed,
  *           u64 number, field and a NUL, holder; little-endian */
 #include "fleet/machine.h"
@@ -19,10 +19,10 @@
 
 enum {
     REPLY_HEAD = 20,
-    /* Decoding the largest command, a quota row of short names that grew by doubling, needs twenty
-     * times its bytes. The limit is above that, so NULL means that the heap is out of memory. */
+    /* The largest command is a quota row of short names. Decoding it needs twenty times its bytes.
+     * The limit is higher, so a failed allocation means that the process is out of memory. */
     MACHINE_ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
-    PART_MAX = 64 << 10, /* bytes of answers parsed at a time */
+    PART_MAX = 64 << 10, /* the most bytes of answers parsed at a time */
 };
 struct fleet_machine {
     struct fleet_machine_options options;
@@ -31,9 +31,9 @@ struct fleet_machine {
     struct arena arena; /* for the command being applied */
     struct fleet_state_reader *reader;
     uint64_t restore_index;
-    /* restore_has_state: the state's line is complete */
+    /* restore_has_state: the line with the state JSON is complete */
     bool restoring, restore_has_bytes, restore_has_state;
-    struct buf part;  /* the beginning of an incomplete answer */
+    struct buf part;  /* the first bytes of an incomplete answer */
     struct buf reply; /* the last encoded reply */
 };
 
@@ -75,7 +75,7 @@ struct fleet *fleet_machine_fleet(struct fleet_machine *machine)
 }
 
 /* -- applying -- */
-/* Empty if memory ran out. Valid until the next call. */
+/* Encodes the reply. Returns an empty text if memory ran out. Valid until the next call. */
 static struct str reply_make(struct fleet_machine *machine, const struct fleet_result *result)
 {
     struct encoder out = {&machine->reply, ERR_OK};
@@ -112,7 +112,7 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
     return ERR_OK;
 }
 
-/* Hash of the command's arguments without the time, which each proposer sets anew. */
+/* Hashes the command's arguments, but not the time, because each retry sets the time anew. */
 static uint64_t command_fingerprint(const struct fleet_command *command)
 {
     const struct fleet_quota *quota = command->kind == FLEET_SET_QUOTA ? &command->set_quota : NULL;
@@ -120,7 +120,7 @@ static uint64_t command_fingerprint(const struct fleet_command *command)
     uint64_t hash = 0;
 
     if (command->kind == FLEET_CLEAR_LEAVING) hash = command->clear_leaving.since;
-    if (command->force) hash = 1; /* 0 without force, as in releases that had no force */
+    if (command->force) hash = 1; /* 0 without `force`, as in older releases */
     for (size_t i = 0; i < FLEET_TEXTS_MAX; i++)
         hash = str_hash(i < texts ? command->texts[i] : STR_EMPTY, hash);
     for (size_t i = 0; quota && i < quota->slice_count; i++)
@@ -134,8 +134,8 @@ uint32_t fleet_command_version(const struct fleet_command *command)
                                                                   : FLEET_FIRST_VERSION;
 }
 
-/* The request id and a fingerprint of the command, because several requests of a trace may share an
- * id and each must be executed. */
+/* Returns the key of an answer: the request id and a fingerprint of the command. The id alone is
+ * not enough, because several requests of one trace may share an id. */
 static struct str answer_id(const struct machine_entry *entry, const struct fleet_command *command,
                             char id[FLEET_ANSWER_ID_MAX])
 {
@@ -159,14 +159,14 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     arena_reset(&machine->arena);
     err = fleet_command_decode(entry->command, &machine->arena, &command, &result, NULL);
     if (err == ERR_NOMEM) abort();
-    /* A later release may know the kind. Refusing it here would make the replicas differ. */
+    /* An unknown kind is no refusal, because replicas of a later release may apply the command. */
     if (err && result.status == FLEET_UNKNOWN_KIND)
         return note_fail(note, ERR_VERSION, "a command of unknown kind %llu",
                          (unsigned long long)result.number);
     if (!err && entry->request_id.len) key = answer_id(entry, &command, id);
-    /* A repeat: returns the earlier answer. Nothing is applied, and the service is not notified. */
+    /* A repeated command gets the earlier answer, and is not applied again. */
     if (key.len && fleet_answers_find(machine->answers, (uint8_t)command.kind, key, &answer)) {
-        (void)buf_append(reply, answer); /* without memory the reply is empty */
+        (void)buf_append(reply, answer); /* if memory runs out, the reply is empty */
         return ERR_OK;
     }
     if (!err)
@@ -177,7 +177,7 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
     answer = reply_make(machine, &result);
-    (void)buf_append(reply, answer); /* without memory no reply is sent, but the answer is stored */
+    (void)buf_append(reply, answer); /* out of memory: no reply, but the answer is stored */
     if (key.len &&
         (!answer.len || fleet_answers_put(machine->answers, (uint8_t)command.kind, key, answer)))
         abort(); /* no memory: without the answer, this replica would apply a repeat */
@@ -227,7 +227,7 @@ static enum err machine_restore_begin(void *state, uint64_t index, struct note *
     return err;
 }
 
-/* A part of our own snapshot that cannot be parsed is corrupt. */
+/* Converts parse errors to ERR_CORRUPT, because muster itself wrote the snapshot. */
 static enum err machine_restore_failed(enum err err, struct note *note)
 {
     note_prefix(note, "fleet");

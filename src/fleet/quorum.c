@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This replica's own membership: executes what fleet/join.h decides, at each change of the replica
- * and at each response of the leader. Runs on the loop's thread. */
+/* This replica's own membership. Executes the steps that fleet/join.h decides, after each change of
+ * the replica and each response of the leader. Runs on the event loop's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fleet/service_internal.h"
 
-/* -- this replica in the log and the roster -- */
+/* -- this replica's entries in the log's configuration and the roster -- */
 
-/* True if the replica's entry is correct and the only one with its name. A leader that failed
- * during the admission may have left an older identity; asking again removes it. */
+/* Returns true if the replica's entry is correct, and no other identity has its name. A leader that
+ * failed during the admission may have left an older identity; joining again removes it. */
 static bool roster_is_right(const struct quorum *q)
 {
     const struct roster_entry *known = roster_find(q->service->options.roster, q->self.entry.id),
@@ -61,7 +61,7 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
                  log_text("for", of->waiting));
     else if (outcome->status == GRPC_FAILED_PRECONDITION &&
              !rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader))
-        /* Refused by the leader: another cluster. Asking again does not help. */
+        /* The leader refused a replica of another cluster. A retry would fail, too. */
         LOG_ERROR(&q->service->log,
                   "the cluster rejected this replica: it serves nothing until the cause is fixed",
                   log_str("why", outcome->text));
@@ -70,7 +70,7 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
                  log_str("why", outcome->text));
 }
 
-/* There may have been no query, if there is no address or a name has none now. */
+/* Runs when a round of join requests ends. The round is empty if no join address resolves. */
 static void quorum_on_over(void *owner, size_t)
 {
     quorum_step(owner, JOIN_ANSWERED);
@@ -127,7 +127,7 @@ static void quorum_step(struct quorum *q, enum join_event event)
         LOG_WARN(&q->service->log,
                  "removed from the cluster: this replica stays out until a restart");
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);
-    if (effects.ask) quorum_ask(q); /* last, because an immediate failure takes the next step */
+    if (effects.ask) quorum_ask(q); /* last, because a failure calls quorum_step again */
     if (effects.fix) quorum_fix(q);
 }
 
@@ -208,7 +208,7 @@ void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner)
 void quorum_close(struct quorum *quorum)
 {
     if (!quorum) return;
-    assert(list_empty(&quorum->admissions)); /* the replica is closed, which has ended them */
+    assert(list_empty(&quorum->admissions)); /* closing the replica has ended all admissions */
     timer_deinit(&quorum->look_timer);
     free(quorum);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs on the loop's thread. At most one round of queries at a time, and one per RIVAL_EVERY_MS. */
+/* Runs on the event loop's thread. Starts at most one round of queries per RIVAL_EVERY_MS. */
 #include "fleet/rival.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ struct rival {
     struct task ask;
     char name[REPLICA_NAME_MAX + 1];
     mono_time asked;     /* time of the last round; 0: never */
-    uint64_t cluster_id; /* cluster of the replica that sent the hello */
+    uint64_t cluster_id; /* cluster of the replica that connected */
     bool running, was_found;
 };
 
@@ -52,7 +52,7 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
         return;
     for (size_t i = 0; i < list->n_replicas && !r->was_found; i++) {
         const Muster__V1__Replica *listed = list->replicas[i];
-        /* A learner may have been added by mistake and may not know it. */
+        /* A learner does not count: the other cluster may have added this replica by mistake. */
         if (!listed->voter) continue;
         if (listed->replica_id != status.id && strcmp(listed->name, r->name) != 0) continue;
         r->was_found = true;
@@ -65,7 +65,7 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
     }
 }
 
-/* Without a message: the replica is a follower or silent. */
+/* `message` is NULL if the asked replica is a follower or did not respond. */
 static void rival_on_answered(void *owner, size_t, const struct rpc_client_call *,
                               const struct rpc_outcome *, const ProtobufCMessage *message)
 {
@@ -121,7 +121,7 @@ void rival_close(struct rival *rival, void (*closed)(void *owner), void *owner)
         task_cancel(&rival->ask);
         survey = rival->survey;
     }
-    /* The survey makes no further callbacks; its memory is freed later. */
+    /* The survey makes no callbacks any more, so `rival` can be freed before the survey. */
     survey_close(survey, closed, owner);
     free(rival);
 }

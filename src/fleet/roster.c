@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roster's table, encoding and state machine. Entries are sorted by id, at most
- * ROSTER_ENTRIES_MAX. Runs inside apply, on the loop's thread. */
+/* The roster's table, encoding and state machine. The table has at most ROSTER_ENTRIES_MAX entries,
+ * sorted by id. Runs on the event loop's thread, while a log entry is applied. */
 #include "fleet/roster.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 enum {
     SNAPSHOT_FORMAT = 1,
     SNAPSHOT_FORMAT_TAILS = 2,
-    PUT_WITH_TAIL = 3, /* encoding only; in memory the operation is ROSTER_PUT */
+    PUT_WITH_TAIL = 3, /* in encoded commands only; decoded as ROSTER_PUT */
     SNAPSHOT_HEAD = 8,
     SNAPSHOT_MAX = SNAPSHOT_HEAD + ROSTER_ENTRIES_MAX * ROSTER_ENTRY_BYTES_MAX,
 };
@@ -23,7 +23,7 @@ struct roster {
     struct roster_entry entries[ROSTER_ENTRIES_MAX]; /* in ascending order of ids */
     size_t count;
     uint64_t hash;      /* hash of all entries, independent of their order */
-    struct buf pending; /* bytes of a snapshot that is being restored */
+    struct buf pending; /* bytes of an incomplete snapshot being restored */
 };
 
 /* -- encoding -- */
@@ -80,7 +80,7 @@ static void write_tail(const struct roster_entry *entry, struct encoder *out)
     encode_bytes(out, entry->etcd, strlen(entry->etcd));
 }
 
-/* Sets an error if the input is too short, or the text is longer than allowed. */
+/* Reads a text. Marks the input as bad if it is too short, or the text too long or with a NUL. */
 static void read_text(struct decoder *in, size_t len, char *to, size_t max)
 {
     if (len > max || len > in->left.len || memchr(in->left.at, '\0', len)) in->good = false;
@@ -109,7 +109,7 @@ static bool read_tail(struct decoder *in, struct roster_entry *entry)
     return in->good && roster_entry_valid(entry);
 }
 
-/* An entry without newer fields has the same hash as in older releases. */
+/* Hashes an entry. Without an etcd address, the hash equals that of older releases. */
 static uint64_t entry_hash(const struct roster_entry *entry)
 {
     uint64_t hash = str_hash(str_from(entry->name), entry->id);
@@ -265,7 +265,7 @@ static bool has_tails(const struct roster *roster)
     return false;
 }
 
-/* A few kilobytes, written at once. */
+/* Writes the whole snapshot at once, because it is only a few kilobytes. */
 static enum err roster_snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     const struct roster *roster = state;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The roster: the name and the addresses of each replica identity in the log.
+/* The roster: the name and the addresses of each replica identity, replicated in the log.
  *
- * A separate state machine beside the fleet tables. Every replica can therefore find the leader's
- * gRPC address, and people see names instead of identities. A member's Raft address is in the log's
- * configuration and not repeated here.
+ * The roster is a state machine of its own beside the fleet tables. Every replica can therefore
+ * find the leader's gRPC address, and people see names instead of identities. The log's
+ * configuration has a member's Raft address, so the roster does not repeat it.
  *
  * An entry is made before its replica becomes a member, and removed after the replica was removed.
- * Two entries with one name are a node that returned with a new identity (a lost disk). The
- * surprising rule: the roster does not define who is a member; the log's configuration does.
+ * Two entries with one name mean that a node lost its disk and returned with a new identity. The
+ * roster does not define who is a member: the log's configuration does.
  *
  * Command:   u8 op; 1 PUT: an entry; 2 FORGET: u64 id; 3 PUT (version 3): an entry and its tail
  * Entry:     u64 id, u8 lengths of name, gRPC and HTTP address, then the three texts
@@ -38,10 +38,10 @@ struct roster_entry {
 struct roster;
 enum err roster_open(struct roster **ret_roster); /* ERR_NOMEM */
 void roster_close(struct roster *roster);         /* NULL is fine */
-/* For replica_options. */
+/* For use in replica_options. */
 struct state_machine roster_registration(struct roster *roster);
 
-/* Entries by ascending id; valid until the next entry is applied. */
+/* Returns the number of entries, sorted by id. Valid until the next command is applied. */
 size_t roster_entries(const struct roster *roster, const struct roster_entry **ret_entries);
 const struct roster_entry *roster_find(const struct roster *roster, uint64_t id); /* NULL: none */
 const char *roster_grpc(const struct roster *roster, uint64_t id); /* "" if unknown */
@@ -50,16 +50,16 @@ const char *roster_grpc(const struct roster *roster, uint64_t id); /* "" if unkn
 enum roster_op { ROSTER_PUT = 1, ROSTER_FORGET = 2 };
 struct roster_command {
     enum roster_op op;
-    struct roster_entry entry; /* for FORGET only the id is used */
+    struct roster_entry entry; /* a FORGET command uses only entry.id */
 };
-/* Names are 1 to REPLICA_NAME_MAX bytes of visible ASCII, addresses up to REPLICA_ADDRESS_MAX. */
+/* Checks the name (1 to REPLICA_NAME_MAX visible ASCII bytes) and the lengths of addresses. */
 bool roster_entry_valid(const struct roster_entry *entry);
 bool roster_entry_equal(const struct roster_entry *a, const struct roster_entry *b);
-/* The entry without the fields that replicas of this cluster level cannot read. */
+/* Returns the entry without the fields that replicas of this cluster level cannot read. */
 struct roster_entry roster_entry_at(const struct roster_entry *entry, uint32_t level);
 uint32_t roster_command_version(const struct roster_command *command);
 enum err roster_encode(const struct roster_command *command, struct buf *into); /* ERR_INVALID */
 enum err roster_decode(struct str bytes, struct roster_command *ret_command);   /* ERR_PARSE */
-/* Decodes the reply of a proposal: ERR_OK, ERR_FULL, ERR_INVALID; ERR_PARSE: not a reply. */
+/* Converts a proposal's reply to ERR_OK, ERR_FULL or ERR_INVALID. ERR_PARSE: not a reply. */
 enum err roster_reply(struct str reply);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a stream to a temporary file, and verifies the file before it is renamed. Blocking. Frames
- * must arrive in order: meta first, then data. */
+/* Writes a stream to a temporary file, and verifies the file before renaming it. Calls block. The
+ * frame with the meta data must arrive first, and the data after it. */
 #include "fleet/save_file.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct save_file {
     struct fs_file *file;
     enum save_kind kind;
     char path[FS_PATH_CAP], temp[FS_PATH_CAP], dir[FS_PATH_CAP];
-    uint64_t begin, at; /* offsets: start of the data; end of the data so far */
+    uint64_t begin, at; /* file offsets of the data: its first byte, the end so far */
     bool has_meta;
     struct buf meta_json; /* for SAVE_SNAPSHOT */
 };
@@ -52,7 +52,7 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
                                SAVE_FILE_FILE_MODE, &file->file),
                        "make", note);
     if (err) {
-        file->temp[0] = '\0'; /* the file is not this process's */
+        file->temp[0] = '\0'; /* another process may have made the file */
         save_abandon(file);
         return err;
     }
@@ -65,7 +65,7 @@ enum err save_meta(struct save_file *file, struct str meta_json, struct note *no
 {
     if (file->has_meta) return note_fail(note, ERR_PARSE, "the stream has two beginnings");
     file->has_meta = true;
-    if (file->kind == SAVE_BACKUP) return ERR_OK; /* the header is part of the bytes */
+    if (file->kind == SAVE_BACKUP) return ERR_OK; /* the stream contains its own header */
     file->begin = file->at = 2 * TAR_BLOCK + meta_json.len + tar_padding(meta_json.len);
     return save_say(file, buf_append(&file->meta_json, meta_json), "write", note);
 }
@@ -88,7 +88,7 @@ enum err save_data(struct save_file *file, struct str bytes, struct note *note)
 
 /* -- finishing -- */
 
-/* Writes the headers of the entries, and the zeros after the state. */
+/* Writes the two tar headers, meta.json, and the zeros after the state. */
 static enum err tar_finish(struct save_file *file, struct note *note)
 {
     static const char zeros[TAR_BLOCK + TAR_END_BYTES];
@@ -107,7 +107,7 @@ static enum err tar_finish(struct save_file *file, struct note *note)
     return err;
 }
 
-/* Reads the whole file, as a restore would. */
+/* Reads the whole file in the same way as a restore. */
 static enum err save_check(const struct save_file *file, struct save_facts *facts,
                            struct note *note)
 {
@@ -147,7 +147,7 @@ enum err save_finish(struct save_file *own_file, struct save_facts *ret_facts, s
     if (fs_sync_dir(file->fs, file->dir))
         err = note_fail(note, ERR_UNKNOWN, "%s: in place, but its directory cannot be synced",
                         file->path);
-    file->temp[0] = '\0'; /* the file was renamed, so there is nothing to remove */
+    file->temp[0] = '\0'; /* already renamed: nothing to remove */
     save_abandon(file);
     if (!err) *ret_facts = facts;
     return err;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --bootstrap-state FILE: the initial quotas and providers of a new cluster.
+/* The file of --bootstrap-state: the initial quotas and providers of a new cluster.
  *
  *     {"quotas": [{"provider": "aws", "region": "us-east-1", "per_shard": {"shard-a": 100}}],
  *      "providers": [{"name": "aws-east", "address": "aws-east:7770", "region": "us-east-1"}]}
  *
- * Names may have either case, and a quota's names may be in "key", as in the state JSON
- * (coordinator.md 6.1). The `state` of an archive is therefore a valid seed; its other tables are
- * skipped. Unknown keys are refused, because a misspelt table would otherwise be ignored. The file
- * is read once at the start. A leader proposes the rows that the tables lack. */
+ * Field names may be upper or lower case, and provider and region of a quota may be in "key", as in
+ * the state JSON (coordinator.md 6.1). The `state` file of an archive is therefore valid here; its
+ * other tables are skipped. Unknown keys are refused, because a misspelt table would otherwise be
+ * ignored. The file is read once at the start. A leader proposes the rows that the tables lack. */
 #ifndef FLEET_SEED_H
 #define FLEET_SEED_H
 #include "base/arena.h"
@@ -17,14 +17,14 @@
 
 enum { FLEET_SEED_BYTES_MAX = 16 << 20, FLEET_SEED_ROWS_MAX = 65536 };
 struct fleet_seed {
-    struct arena arena;             /* memory of the texts and slices */
-    struct fleet_command *commands; /* UpsertProvider and SetQuota, in the order of the file */
+    struct arena arena;             /* holds the texts and slices of the commands */
+    struct fleet_command *commands; /* UpsertProvider and SetQuota, in file order */
     size_t count;
 };
-/* Fills in the caller's struct. ERR_PARSE, ERR_INVALID with a note that names the field,
- * ERR_TOO_LARGE, ERR_NOMEM: nothing is allocated. */
+/* Parses the text. On an error nothing is allocated: ERR_PARSE and ERR_INVALID with a note that
+ * names the field, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err fleet_seed_parse(struct str text, struct fleet_seed *ret_seed, struct note *note);
 enum err fleet_seed_read(struct fs *fs, const char *path, struct fleet_seed *ret_seed,
                          struct note *note);     /* also errors of the file system */
-void fleet_seed_deinit(struct fleet_seed *seed); /* allowed for a zeroed one */
+void fleet_seed_deinit(struct fleet_seed *seed); /* allowed for a zeroed seed */
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the service, and handles changes of the replica and the tick. Loop's thread. */
+/* Opens and closes the service. Handles its tick and changes of the replica's role and term. */
 #include "fleet/service.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ enum {
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
     STALL_MS = 60000,
-    LINE_MAX_BYTES = 16 << 10, /* bytes of an event or audit line */
+    LINE_MAX_BYTES = 16 << 10, /* the longest line of the event log and the audit */
     MEMBERS_BYTES_MAX = 8 << 10,
     SCRATCH_KEPT = 1 << 20, /* a larger scratch buffer is freed after use */
 };
@@ -23,7 +23,7 @@ int64_t service_wall_ns(const struct fleet_service *service)
     return (int64_t)(clock_wall(service->io->clock).ms * NS_PER_MS);
 }
 
-/* -- changes of the replica -- */
+/* -- changes of the replica's role and term -- */
 
 static void service_log_leadership(struct fleet_service *service, const char *event, uint64_t term)
 {

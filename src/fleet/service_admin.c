@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The write methods: turn arguments into commands of the tables. service_follow.c instructs the
- * shards when a command is applied.
+/* The methods that write: they turn a request's arguments into a command of the fleet tables. When
+ * a command is applied, service_follow.c instructs the shards.
  *
- * The first fields of a request, in the order of their numbers, are the texts of its command. */
+ * The command's texts are the first fields of the request, in the order of their field numbers. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__AssignDomainRequest assign_domain_message;
@@ -19,7 +19,7 @@ static bool has_leaving(const struct fleet_service *service)
 
 /* -- arguments -- */
 
-/* The message with the texts; NULL: missing. */
+/* Returns the message that contains the command's texts, or NULL if it is missing. */
 static const ProtobufCMessage *texts_of(const struct leader_request *request)
 {
     const upsert_provider_message *m = MESSAGE(request, upsert_provider_message);
@@ -46,7 +46,7 @@ static bool slices_fit(struct leader_request *request)
     return false;
 }
 
-/* Refuses the request if a required text is empty, and names the first one. */
+/* Refuses the request if a required text is empty. The error names the first empty text. */
 static bool admit_texts(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
@@ -87,7 +87,7 @@ static enum err command_of(struct leader_request *request, struct fleet_command 
         command.texts[i] = str_from(text_at(texts_of(request), i));
     if (command.kind == FLEET_ADD_SHARD)
         command.add_shard.registered_at = fleet_time_from_unix_ns(service_wall_ns(service));
-    /* Below that level no domain is leaving, so there is nothing to force. */
+    /* Below FLEET_LEAVING_LEVEL no domain is leaving, so an assignment needs no force. */
     if (command.kind == FLEET_ASSIGN_DOMAIN)
         command.force =
             MESSAGE(request, assign_domain_message)->force_two_owners && has_leaving(service);
@@ -96,8 +96,8 @@ static enum err command_of(struct leader_request *request, struct fleet_command 
     return err;
 }
 
-/* Whether the shard may be removed. A live shard would act on its machines after its removal. A new
- * leader that has not heard the shard must wait for the silence time to know. */
+/* Returns true if the shard may be removed. A live shard would act on its machines after its
+ * removal. A new leader must wait for the silence time to know whether the shard is alive. */
 static bool is_removable(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Follows applied commands. Every replica writes the audit. The leader also updates the soft state,
+/* Follows applied commands. Every replica writes the audit. The leader also updates its soft state,
  * instructs the owners of domains, and logs new and removed shards.
  *
- * This is done here and not where the call is answered, so that it happens once per change, even if
- * the caller is gone. */
+ * All of this happens at apply and not in the answered call. It therefore happens once per change,
+ * even if the caller has disconnected. */
 #include "fleet/service_internal.h"
 
 /* -- the audit -- */
 
 enum { AUDIT_FIELDS = 13 };
 
-/* The names of the command's texts. */
+/* Names of the texts of each command, for the audit. */
 static const char *const text_names[FLEET_KIND_LAST + 1][FLEET_TEXTS_MAX] = {
     [FLEET_ADD_SHARD] = {"shard", "address"},
     [FLEET_REMOVE_SHARD] = {"shard"},
@@ -60,7 +60,7 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 {
     enum err err = reports_add(service->reports, shard, loop_now(service->io->loop));
 
-    /* Retried at the shard's next report, whose response has the reason. */
+    /* The shard's next report tries again to add the shard, and its response has the reason. */
     if (err)
         LOG_WARN(&service->log, "a shard's reports cannot be recorded", log_str("shard", shard),
                  log_err("err", err));
@@ -93,7 +93,7 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
                                              log_str("actor", entry->actor), LOG_END});
 }
 
-/* The owner is instructed even if the assignment did not change. After a change of leaders a person
+/* Instructs the owner, even if the assignment did not change. After a change of leaders, a person
  * can thus repeat an instruction that the old leader may not have sent. */
 static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
                            const struct fleet_command *command, const struct fleet_result *result)
@@ -150,7 +150,7 @@ void service_end_term(struct fleet_service *service)
     reports_begin(service->reports, 0);
 }
 
-/* Leaders need no snapshots, so this is not expected on a leader. Then the reports start again. */
+/* Restarts the reports after a snapshot. Unexpected on a leader, which needs no snapshots. */
 void service_restored(void *owner)
 {
     struct fleet_service *service = owner;

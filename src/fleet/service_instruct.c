@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions to shards. Each gets the leader's term and a sequence number, is queued in the
- * shard's reports, and is sent with every response to a report until it is acked. */
+ * shard's reports, and is sent with every response to a report until the shard acknowledges it. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ typedef Muster__V1__QueueInstructionRequest queue_message;
 
 enum { SHARDS_AT_ONCE_MAX = 1024 };
 
-/* Sets term and sequence. A missing id becomes 16 hexadecimal digits, stored in `id`. */
+/* Sets term and sequence number. A missing id becomes 16 hexadecimal digits, stored in `id`. */
 static void instruction_stamp(struct fleet_service *service, struct instruction *it,
                               char id[INSTRUCTION_ID_CAP])
 {
@@ -22,7 +22,7 @@ static void instruction_stamp(struct fleet_service *service, struct instruction 
     it->id = str_from(id);
 }
 
-/* Queues a stamped instruction. Errors of reports_queue. */
+/* Queues an instruction that has its term and sequence number. Returns errors of reports_queue. */
 static enum err instruction_queue(struct fleet_service *service, struct str shard,
                                   const struct instruction *it)
 {
@@ -32,11 +32,11 @@ static enum err instruction_queue(struct fleet_service *service, struct str shar
     return err;
 }
 
-/* -- instructions about domains, from the tables to the owners -- */
+/* -- instructions about domains, from the tables to the owner shards -- */
 
 enum { TOPIC_CAP = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 1 };
 
-/* Key and value, separated by a NUL, which no text of a contract contains. */
+/* Joins the domain's key and value with a NUL, which neither text can contain. */
 static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_CAP])
 {
     static_assert((int)TOPIC_CAP <= (int)REPORTS_TOPIC_MAX, "every domain is a topic");
@@ -47,7 +47,7 @@ static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_C
     return str_of(topic, domain->key.len + 1 + domain->value.len);
 }
 
-/* Uses the tag and flags of `it`. */
+/* Queues an instruction about the domain for its owner. Uses the tag and flags of `it`. */
 static void instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                            bool assigned, struct instruction it)
 {
@@ -140,7 +140,7 @@ static bool queue_admit(struct leader_request *request)
     return !wrong;
 }
 
-/* Checks the room for all shards before the first is queued, so that all are queued or none. */
+/* Returns true if every shard has room for the instruction, so that all or none get it. */
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);
@@ -208,7 +208,7 @@ static void queue_all(struct leader_request *request)
         struct str shard = str_from(m->shard_ids[i]);
 
         if (!err) err = instruction_queue(service, shard, &queued);
-        if (err) { /* no memory; instructions queued before remain */
+        if (err) { /* out of memory; instructions already queued remain */
             request_refuse(request, err_grpc_status(err), "QueueInstruction: %.*s: %s",
                            STR_ARG(shard), err_text(err));
             return;

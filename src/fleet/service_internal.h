@@ -23,32 +23,32 @@
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-/* SAVE first measures the state with a view of its own, because the meta precedes the state and
- * contains its size. ETCD is a backup in etcd's frames. */
+/* STREAM_SAVE first measures the state, because the meta data precedes the state and contains its
+ * size. STREAM_ETCD is a backup in etcd's frames. */
 enum stream_kind { STREAM_SAVE, STREAM_BACKUP, STREAM_ETCD };
 struct service_method {
     struct leader_method base;
-    /* Checks the arguments and, where it depends on them, the identity; with `anywhere` also who
-     * leads. Returns false after it has answered or kept the request. May be NULL. */
+    /* Checks the arguments, and the caller's identity if its rights depend on them. If `anywhere`,
+     * also checks the leader. Returns false after answering or keeping the request. May be NULL. */
     bool (*admit)(struct leader_request *request);
-    /* For reads and soft state: runs once leadership is confirmed, and answers. */
+    /* For reads and soft state: runs after the leadership was confirmed, and answers the call. */
     void (*read)(struct leader_request *request);
-    /* For writes: checks the leader's soft state. False after it has answered. May be NULL. */
+    /* For writes: checks the leader's soft state. Returns false after answering. May be NULL. */
     bool (*judge)(struct leader_request *request);
     enum fleet_table table; /* for reads of a table */
     enum fleet_kind kind;   /* for writes of service_admin.c */
     enum stream_kind stream;
     const char *label; /* value of a stream's metric label */
-    bool anywhere;     /* `admit` runs first, on any replica, and handles the call alone */
-    bool is_old;       /* a method of the original's contract, which has no "not yet" response */
-    /* Replaces read, judge and command; runs on a leader that is ready. */
+    bool anywhere;     /* `admit` runs on any replica and handles the whole call */
+    bool is_old;       /* a method of the original, whose responses have no "not yet" */
+    /* Replaces `read`, `judge` and `command`. Runs on a leader that is ready. */
     void (*begin)(struct leader_request *request);
-    /* Handles the result of a proposal to another state machine. */
+    /* Handles the result of a proposal to a state machine other than the fleet tables. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);
     size_t needed; /* how many of the first texts must not be empty */
     /* For writes: builds the command from the message, in the call's arena. ERR_NOMEM. */
     enum err (*command)(struct leader_request *request, struct fleet_command *ret_command);
-    /* For writes: answers with the tables' result. NULL: the standard answer. */
+    /* For writes: answers with the command's result. NULL: sends the standard response. */
     void (*done)(struct leader_request *request, const struct fleet_result *result);
 };
 enum { SERVICE_ACTOR_CAP = 256 };
@@ -63,7 +63,7 @@ enum { SERVICE_ACTOR_CAP = 256 };
                  .response_max = SERVICE_ANSWER_MAX},                                              \
         __VA_ARGS__                                                                                \
     }
-/* The original allows 256 MiB; a million domains take about 60 MB. */
+/* The original limits a response to 256 MiB. A million domains need about 60 MB. */
 enum { SERVICE_ANSWER_MAX = 256 << 20 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
     service_report_methods[], service_instruct_methods[], service_ownership_methods[],
@@ -71,28 +71,28 @@ extern const struct service_method service_admin_methods[], service_read_methods
 
 struct fleet_request {
     struct leader_request base;
-    bool answering; /* a long list, of which a part was sent */
-    /* for service_replica.c; the log may use these fields after the caller is gone */
+    bool answering; /* a part of a long list was sent */
+    /* Fields of service_replica.c, which the log may use after the caller has disconnected. */
     bool busy; /* the log uses `change` or `transfer` */
     struct admission *admission;
     char actor[SERVICE_ACTOR_CAP];
-    uint64_t id; /* the replica that the request names */
+    uint64_t id; /* id of the replica named in the request */
     struct timer again;
     struct member_change change;
     struct transfer transfer;
 };
 
-/* the contract's numbers, then ours */
+/* the contract's result codes, then muster's */
 enum ack_outcome {
     ACK_NUMBERS = 5,
-    ACK_OTHER = ACK_NUMBERS, /* a number unknown to the contract */
-    ACK_UNKNOWN,             /* for an instruction that is not pending */
+    ACK_OTHER = ACK_NUMBERS, /* a result code that the contract does not define */
+    ACK_UNKNOWN,             /* the acknowledged instruction is not pending */
     ACK_OUTCOMES
 };
 enum report_result { REPORT_TAKEN, REPORT_LATE, REPORT_REFUSED, REPORT_RESULTS };
 enum drop_reason { DROP_FULL, DROP_SHARD, DROP_TERM, DROP_REASONS };
 enum apply_outcome { APPLY_SUCCESS, APPLY_ERROR, APPLY_FSM_ERROR, APPLY_OUTCOMES };
-struct service_numbers { /* for the metrics: first counters, then gauges */
+struct service_numbers { /* numbers for the metrics: counters, then gauges */
     uint64_t apply[APPLY_OUTCOMES], reports[REPORT_RESULTS], acks[ACK_OUTCOMES];
     uint64_t dropped[DROP_REASONS], queued;
     uint64_t term, is_leader, shards_silent, shard_id_conflicts, shards_unscoped, domain_conflicts;
@@ -104,13 +104,13 @@ struct service_lister { /* service_list.c */
     struct fleet_service *service;
     enum fleet_table table;
     struct timer timer;
-    struct list waiting, running; /* requests for the next list; requests for the current list */
+    struct list waiting, running; /* requests for the next list; for the current list */
     bool busy;                    /* a list is being built or sent */
     struct fleet_view *view;      /* NULL: all rows are read */
     struct list parts;            /* the response, in order */
     struct map by_shard;
     size_t total; /* bytes of all parts */
-    /* progress of the first request in `running`, once it is `answering` */
+    /* how far the response to the first request in `running` was sent */
     struct list *part;
     size_t part_at;
 };
@@ -119,20 +119,20 @@ struct outflow {                    /* a stream of the whole state: service_snap
     struct leader_request *request; /* NULL: no stream is running */
     unsigned stage;
     bool is_blocked, has_waited;
-    bool is_made; /* everything is in `out` or sent */
+    bool is_made; /* all bytes are in `out` or sent */
     mono_time turn_until;
     uint64_t sent;
     struct buf out;         /* encoded, but not sent */
-    struct fleet_copy copy; /* for SAVE; also the index and term of every stream */
+    struct fleet_copy copy; /* for STREAM_SAVE; every stream uses its meta */
     struct fleet_state_writer *measure;
-    struct snap_stream frame; /* for BACKUP */
+    struct snap_stream frame; /* for STREAM_BACKUP */
     struct sections sections;
     struct buf slice;
 };
 
-struct quorum { /* quorum.c: this replica's membership; admission.c: admitting others */
+struct quorum { /* joins this replica (quorum.c), admits others (admission.c) */
     struct fleet_service *service;
-    struct admit_request self; /* the request to join; the cluster is filled in when it is sent */
+    struct admit_request self; /* the request to join; cluster_id is set when it is sent */
 
     /* for joining */
     struct join join;
@@ -151,7 +151,7 @@ struct fleet_service {
     struct fleet_service_options options; /* with the defaults filled in */
     struct io *io;
     struct log_source log;
-    struct leader leader; /* the reports belong to the term of this leadership */
+    struct leader leader; /* the reports belong to this leader's term */
     struct fleet_machine *machine;
     struct fleet *fleet; /* owned by `machine` */
     struct shard_reports *reports;
@@ -165,15 +165,15 @@ struct fleet_service {
     struct timer tick;
     mono_time led_since; /* start of the current leadership */
     size_t clears;       /* ClearLeaving proposals in flight */
-    size_t unscoped;     /* shards without domains that share a provider, at the last check */
+    size_t unscoped;     /* shards without domains on shared providers, last time */
     uint32_t unscoped_ticks;
-    struct buf answer, row, command, line; /* scratch buffers of one call; `line` of an event */
+    struct buf answer, row, command, line; /* scratch buffers of a call or an event */
     struct quorum *quorum;                 /* NULL before fleet_service_join */
     const struct state_machine *machines;
     size_t machine_count;
-    struct list kept; /* requests of the stream, and requests about replicas */
+    struct list kept; /* requests of a stream or about a replica */
     struct outflow stream;
-    struct timer stream_timer; /* next slice or retry; while blocked, the stall timeout */
+    struct timer stream_timer; /* next slice or retry; for a blocked stream, the stall timeout */
     struct metric_family *streams;
     struct counter *stream_bytes;
     struct export_loop *exports; /* NULL: exports are not configured */
@@ -197,7 +197,7 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
     return CONTAINER_OF(request, struct fleet_request, base);
 }
 
-/* Writes the message to the log and the event to the events. */
+/* Writes the message to the log, and the event to the event log. */
 #define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
@@ -207,8 +207,8 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
 /* -- service_request.c -- */
 extern const struct leader_rules service_rules;
 void service_write(struct leader_request *request); /* proposes the method's command */
-/* Proposes a command that no client requested; `actor` is copied. done() follows, with the tables'
- * result unless `err`. ERR_NOMEM and errors of fleet_command_encode: done() is not called. */
+/* Proposes a command that no client requested; `actor` is copied. done() follows with an error or
+ * the command's result. On ERR_NOMEM and errors of fleet_command_encode, done() is not called. */
 typedef void service_done_fn(struct fleet_service *service, enum err err,
                              const struct fleet_result *result);
 enum err service_propose(struct fleet_service *service, const struct fleet_command *command,
@@ -223,16 +223,16 @@ void service_end_term(struct fleet_service *service);
 void service_check_silence(struct fleet_service *service);
 
 /* -- service_ownership.c -- */
-/* This entry took a domain from the shard. */
+/* The applied log entry took a domain from the shard. */
 void service_domain_leaving(struct fleet_service *service, const struct machine_entry *entry,
                             const struct fleet_domain *domain, struct str shard);
 /* The shard's acknowledgement was applied. */
 void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving);
-/* The shard accepted the instruction. No effect unless it is about a leaving domain. */
+/* The shard accepted the instruction. Has an effect only on an instruction to release a domain. */
 void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,
                                const struct instruction *instruction);
-/* The shard refused the instruction. True: the instruction stays pending, and *ret_first says
- * whether this is its first refusal. */
+/* The shard refused the instruction. Returns true if the instruction stays pending; *ret_first is
+ * then true for the first refusal. */
 bool service_take_unassign_refusal(struct fleet_service *service,
                                    const struct reported_shard *shard,
                                    struct instruction *instruction, struct str reason,
@@ -240,10 +240,10 @@ bool service_take_unassign_refusal(struct fleet_service *service,
 /* Compares the domains in a report with the tables. */
 void service_compare_domains(struct fleet_service *service, const struct reported_shard *shard,
                              const Bigfleet__V1alpha1__ShardReport *report);
-/* Queues UnassignDomain for each domain leaving the shard that has no pending instruction. */
+/* Queues the UnassignDomain instructions that are missing for domains leaving the shard. */
 void service_queue_unassigns(struct fleet_service *service, const struct reported_shard *shard);
 void service_conflict_begun(struct fleet_service *service, const struct reported_shard *shard);
-/* called once per tick on the leader */
+/* Called once per tick on the leader. Checks for conflicts of ownership. */
 void service_check_conflicts(struct fleet_service *service);
 
 /* -- service_seed.c -- */
@@ -251,50 +251,50 @@ void service_seed_begin(struct fleet_service *service);
 
 /* -- service_instruct.c -- */
 #define INSTRUCTION_ID_CAP 17
-/* Queues an instruction about an assignment for the owner. An instruction without room is dropped
- * and counted, because the tables remain correct. */
+/* Queues an instruction about an assignment for the owner. If there is no room, the instruction is
+ * dropped and counted; the tables stay correct. */
 void service_instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                             bool assigned);
-/* Queues UnassignDomain with the tag `since`, unless that instruction is pending. */
+/* Queues UnassignDomain with the tag `since`, unless an equal instruction is pending. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
-/* Queues UnassignDomain to a shard with another shard's domain, unless one is pending. */
+/* Queues UnassignDomain to a shard that reports another shard's domain, unless one is pending. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
-/* The pending instruction to domain->shard about the domain; NULL: none. */
+/* Returns the pending instruction to domain->shard about the domain, or NULL. */
 const struct instruction *service_find_pending(const struct fleet_service *service,
                                                const struct fleet_domain *domain);
-/* Queues instructions for all domains of the shard without a pending one. The last leader may not
- * have sent them, and a shard that lost its disk has forgotten them. Repeats are harmless. */
+/* Queues the missing instructions for all domains of the shard. The previous leader may not have
+ * sent them, and a shard that lost its disk has forgotten them. Repeats are harmless. */
 void service_instruct_domains(struct fleet_service *service, const struct reported_shard *shard);
 
 /* -- service_list.c -- */
 enum err service_lister_init(struct service_lister *lister, struct fleet_service *service,
                              enum fleet_table table);      /* ERR_FULL (timers), ERR_NOMEM */
-void service_lister_deinit(struct service_lister *lister); /* allowed for a zeroed one */
+void service_lister_deinit(struct service_lister *lister); /* allowed for a zeroed lister */
 void service_list_later(struct leader_request *request, struct service_lister *lister);
 
 /* -- quorum.c -- */
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Stops joining and admitting. done() is called once, at once if no query is running. */
+/* Stops joining and admitting. Calls done() once, immediately or after the last query. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* NULL is fine */
 void quorum_close(struct quorum *quorum);                                        /* NULL is fine */
-uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica does not lead */
+uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica is not the leader */
 
 /* -- admission.c: on the leader -- */
 struct admission;
-/* ERR_OK: the replica is a voter at its address. ERR_NOT_READY: not yet; the note names the reason.
- * ERR_NOT_LEADER, ERR_UNKNOWN. Any other error: refused. Called once, never from inside. */
+/* Called once, at the end of an admission. ERR_OK: the replica is a voter at its address.
+ * ERR_NOT_READY: not yet, see the note. ERR_NOT_LEADER, ERR_UNKNOWN. Other errors: refused. */
 typedef void admission_fn(void *owner, enum err err, const struct note *note);
-/* Admits step by step until done or `until`. ERR_NOMEM, ERR_FULL (timers, requests), ERR_CLOSED. */
+/* Admits a replica step by step until `until`. ERR_NOMEM, ERR_FULL (timers, calls), ERR_CLOSED. */
 enum err quorum_admit(struct quorum *quorum, const struct admit_request *request, struct str actor,
                       mono_time until, admission_fn *done, void *owner,
                       struct admission **ret_admission);
-/* The caller is gone; the admission continues. */
+/* Makes the admission continue without its caller, who has disconnected. */
 void admission_forget(struct admission *admission);
-/* Ends admissions that wait for a timer. The others end with their proposal in the log. */
+/* Ends admissions that wait for a timer. Other admissions end with their proposal in the log. */
 void admissions_stop(struct quorum *quorum);
 
 /* -- service_replica.c -- */
-/* The caller disconnected; the log or the admission may still use the request. */
+/* The caller disconnected. The log or the admission may still use the request. */
 void service_request_gone(struct leader_request *request);
 
 /* -- service_snapshot.c -- */
@@ -304,32 +304,32 @@ void service_stream_freed(struct leader_request *request); /* for requests of st
 void service_stream_writable(struct leader_request *request);
 
 /* -- service_journal.c -- */
-/* `fields` ends with LOG_END, or is NULL. */
+/* Writes an event. `fields` ends with LOG_END, or is NULL. */
 void service_event(struct fleet_service *service, const char *event,
                    const struct log_field *fields);
 void service_audit(struct fleet_service *service, const char *what, struct str actor,
                    const struct log_field *fields);
-/* The caller's name for the audit and the log's envelope: the certificate's bigfleet: identity,
- * otherwise its common name, or "plaintext:<peer>" without TLS. */
+/* Names the caller for the audit and the log: the bigfleet: identity of its certificate, otherwise
+ * the certificate's common name, or "plaintext:<peer>" without TLS. */
 void service_actor(const struct rpc_call *call, char actor[SERVICE_ACTOR_CAP]);
 
 /* -- export.c -- */
-/* ERR_INVALID (dir), ERR_NOMEM, and errors of worker_open and metrics_add. */
+/* Opens the export loop. ERR_INVALID (dir), ERR_NOMEM, errors of worker_open and metrics_add. */
 enum err export_loop_open(struct fleet_service *service, struct note *note);
-/* Call before the replica is closed. Waits for the disk. NULL is fine. */
+/* Closes the export loop, before the replica is closed. Waits for the disk. NULL is fine. */
 void export_loop_close(struct export_loop *loop);
 
 /* -- service_read.c -- */
-/* The next reported shard in the tables' order, so that responses are sorted; NULL at the end. */
+/* Returns the next reported shard in the order of the tables, or NULL after the last shard. */
 const struct reported_shard *service_next_reported(const struct fleet_service *service,
                                                    struct fleet_walk *walk);
-/* Appends a row as lists contain it. */
+/* Appends a table row in the encoding of list responses. */
 void service_pack_row(struct fleet_service *service, struct pack *pack,
                       const struct fleet_row *row);
 
 /* -- service_metrics.c -- */
 extern const char *const service_ack_names[ACK_OUTCOMES];
-/* Only with a registry. Errors of metrics_add and metrics_on_write; close even after an error. */
+/* Opens the metrics, if there is a registry. After an error, service_metrics_close is required. */
 enum err service_metrics_open(struct fleet_service *service, struct note *note);
 void service_metrics_close(struct fleet_service *service);
 

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of tables that may have a million rows. They are read from a view, some rows per turn, so
- * that the leader can do its other work.
+/* Lists tables that may have a million rows. A list reads some rows of a view per turn of the event
+ * loop, so that the leader can do its other work.
  *
- * A call that arrives while a list is being built waits for the next list, because the current one
- * began before the call. All waiting calls share the next list, so a table is read by one list at a
- * time. The response shows the moment of opening the view, after leadership was confirmed for all
- * its callers. The callers are sent the response in turn, some bytes per turn. */
+ * A call that arrives while a list is being built waits for the next list, because the current list
+ * began before the call. All waiting calls share the next list, so only one list reads the table at
+ * a time. A list shows the moment when its view was opened, after leadership was confirmed for all
+ * its callers. The callers get the response one after the other, some bytes per turn. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"
 
 enum {
     ROWS_A_TURN = 1024,       /* takes about a millisecond */
-    BYTES_A_TURN = 512 << 10, /* bytes of a response copied per turn; takes about as long */
+    BYTES_A_TURN = 512 << 10, /* copied per turn; takes about as long as ROWS_A_TURN */
 };
 
-struct part { /* the encoded rows of one shard, in order; made by map_make */
+struct part { /* the encoded rows of one shard; allocated by map_make */
     struct list link;
     struct buf bytes;
 };
 
-/* Domains are read by key and value but listed by shard, key and value, so each shard has its own
- * part. Shards are read first, in order. */
+/* Adds the part of a response for one shard. Domains are read by key and value, but listed by shard
+ * first, so each shard has its own part. Shards are read first, in order. */
 static enum err lister_add_part(struct service_lister *lister, struct str id)
 {
     struct part *part = map_make(&lister->by_shard, id, sizeof *part);
@@ -43,7 +43,7 @@ static enum err lister_take_row(struct service_lister *lister, const struct flee
     if (domains && from->table == FLEET_SHARDS) return lister_add_part(lister, from->shard.id);
     if (from->table != lister->table) return ERR_OK;
     part = map_get(&lister->by_shard, domains ? from->domain.shard : STR_EMPTY);
-    if (!part) return ERR_INTERNAL; /* every row's shard is in the tables */
+    if (!part) return ERR_INTERNAL; /* not expected: the tables contain every row's shard */
     before = part->bytes.len;
     service_pack_row(lister->service, &fields, from);
     row = (struct pack){&part->bytes, ERR_OK};
@@ -91,7 +91,7 @@ static void lister_refuse_all(struct service_lister *lister, enum err err)
     lister_end(lister);
 }
 
-/* Sends some bytes of the response to one caller; *ret_done: complete. */
+/* Sends the next bytes of the response to one caller. Sets *ret_done after the last byte. */
 static enum err lister_answer_some(struct service_lister *lister, struct leader_request *request,
                                    bool *ret_done)
 {
@@ -121,7 +121,7 @@ static enum err lister_answer_some(struct service_lister *lister, struct leader_
     return err;
 }
 
-/* Serves the first caller. A caller that disconnected is no longer in the list. */
+/* Sends to the first caller in the list. Callers that disconnected have left the list. */
 static void lister_answer_next(struct service_lister *lister)
 {
     struct leader_request *request;
@@ -183,7 +183,7 @@ static void lister_begin(struct service_lister *lister)
     err = fleet_view_open(lister->service->fleet, &lister->view);
     if (!err && lister->table != FLEET_DOMAINS) err = lister_add_part(lister, STR_EMPTY);
     if (err)
-        lister_refuse_all(lister, err); /* all views are in use; the caller must retry */
+        lister_refuse_all(lister, err); /* all views are in use; the callers must retry */
     else
         timer_start_in(&lister->timer, 0);
 }

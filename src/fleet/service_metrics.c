@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's metrics. The service only counts, in `numbers`. Values derived from its state are
- * computed when metrics are written, on the loop's thread. Three names and their labels are the
- * original's, so that its dashboards work (coordinator.md 16); docs/observability.md lists all. */
+/* The service's metrics. `numbers` has the counters. Values derived from state are computed when
+ * metrics are written, on the event loop's thread. Three metrics have the original's names and
+ * labels for its dashboards (coordinator.md 16). docs/observability.md lists all metrics. */
 #include "fleet/service_internal.h"
 
 const char *const service_ack_names[ACK_OUTCOMES] = {
@@ -79,7 +79,7 @@ static const struct metric_field service_metrics_number_rows[] = {
     ROWS("leaving", FLEET_LEAVING),
 };
 
-/* Rebuilds the family, so that a removed shard has no value. */
+/* Rebuilds the metric family, so that removed shards have no value. */
 static void metrics_collect_pending(struct fleet_service *service)
 {
     const struct reported_shard *shard;

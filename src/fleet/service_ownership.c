@@ -4,19 +4,19 @@
  * A domain that was taken from a shard stays in the table of leaving domains until that shard
  * acknowledges the UnassignDomain instruction. Instructions are only in the leader's memory. Every
  * leader therefore queues the instruction again when the shard reports, and proposes ClearLeaving
- * when the shard has accepted it. A lost proposal needs no repair: the domain is still leaving, and
- * the instruction is queued again with the next report.
+ * when the shard has accepted it. A lost proposal needs no repair, because the domain is still
+ * leaving: the instruction is queued again with the next report.
  *
- * Conflicts that the tables cannot exclude are detected from the reports: two processes with one
- * shard id; a shard without domains beside other shards of its provider; and a shard with a domain
- * that the tables assign to another shard, as after a restore. The last is instructed to give up
- * the domain; the conflict lasts until it accepts. Nothing here stops a shard. */
+ * Reports reveal three conflicts that the tables cannot exclude. No conflict stops a shard.
+ * - Two processes use one shard id.
+ * - A shard without domains works beside other shards of its provider.
+ * - After a restore, a shard reports another shard's domain, and must give up the domain. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"
 
 enum {
-    CLEARS_MAX = 4096, /* proposals in flight; further acknowledgements are requested again later */
+    CLEARS_MAX = 4096, /* proposals in flight; further acks must be repeated */
     ISSUES_LISTED_MAX = 1024,
     SHARDS_LISTED_MAX = 64,
     UNSCOPED_TICKS = 5,
@@ -52,7 +52,7 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
     if (instruction->stray && shard->strays == 1)
         SERVICE_LOG_EVENT(service, INFO, "shard gave up the domains of other shards",
                           "domain-conflict-over", log_str("shard", shard->id));
-    /* The acknowledgement of one process does not cover the other process. */
+    /* One of two processes with this shard id may not have acknowledged. */
     if (!instruction->tag || key == topic.len || shard->conflict) return;
     propose_clear(service, &(struct fleet_leaving){.key = str_of(topic.at, key),
                                                    .value = str_tail(topic, key + 1),
@@ -60,8 +60,8 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
                                                    .since = instruction->tag});
 }
 
-/* A shard without domains refuses to give one up. It never had the domain if the AssignDomain was
- * replaced before it was sent. Then the leaving row is cleared, and the shard owns everything. */
+/* Returns true if the shard never had the domain, because the AssignDomain was replaced before it
+ * was sent. A shard without domains refuses to release one. It then keeps owning all machines. */
 static bool was_never_given(const struct reported_shard *shard,
                             const struct instruction *instruction)
 {
@@ -89,9 +89,9 @@ void service_queue_unassigns(struct fleet_service *service, const struct reporte
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    /* An instruction with a tag is about a leaving domain. Returns if all such domains have one. */
+    /* Instructions with a tag are for leaving domains. Returns if every leaving domain has one. */
     if (fleet_count_leaving(service->fleet, shard->id) <= shard->tagged) return;
-    if (service->clears > 0) return; /* some were acknowledged a moment ago */
+    if (service->clears > 0) return; /* acknowledged domains are being cleared */
     while (reports_pending(shard) < service->options.limits.pending_max &&
            fleet_next_of(service->fleet, FLEET_LEAVING, &walk, shard->id, &row))
         service_queue_unassign(service, &row.leaving);
@@ -121,7 +121,7 @@ void service_domain_given_up(struct fleet_service *service, const struct fleet_l
                       log_str("shard", leaving->shard));
 }
 
-/* -- domains of other shards -- */
+/* -- domains that the tables assign to other shards -- */
 
 static bool is_of_another(const struct fleet_service *service, const struct fleet_domain *domain,
                           struct fleet_row *ret_owner)
@@ -154,7 +154,7 @@ void service_compare_domains(struct fleet_service *service, const struct reporte
         log_str("key", first.key), log_str("value", first.value), log_str("owner", first.shard));
 }
 
-/* -- two processes under one shard id -- */
+/* -- two processes with the same shard id -- */
 
 void service_conflict_begun(struct fleet_service *service, const struct reported_shard *shard)
 {
@@ -172,7 +172,7 @@ void service_conflict_begun(struct fleet_service *service, const struct reported
         fields[n++] = log_i64(epochs[count++], at[i].epoch);
     }
     fields[n] = LOG_END;
-    assert(count >= 2); /* each overlap is a report after one of another process */
+    assert(count >= 2); /* only reports of different processes overlap */
     LOG_ERROR(&service->log, "two processes report under one shard id: stop one of them",
               log_str("shard", shard->id), log_u64("processes", count), fields[1], fields[3]);
     service_event(service, "shard-id-conflict", fields);
@@ -187,9 +187,9 @@ static void conflicts_check_ended(struct fleet_service *service)
                           "shard-id-conflict-over", log_str("shard", shard->id));
 }
 
-/* -- shards without domains beside other shards of their provider -- */
+/* -- shards without domains, on a provider that they share with other shards -- */
 
-struct provider_user { /* the texts belong to the reports */
+struct provider_user { /* a shard that uses a provider; the reports own its texts */
     struct str provider, shard;
     bool scoped; /* the shard has domains */
 };
@@ -203,8 +203,8 @@ static int user_compare(const void *a, const void *b)
     return order ? order : str_compare(left->shard, right->shard);
 }
 
-/* True if the shard owns machines of a provider. If a shard does not report its scope, it has no
- * domains when the tables assign none. A shard whose last domain was taken away owns nothing. */
+/* Returns true if the shard owns machines of a provider. A shard that does not report its scope has
+ * no domains if the tables assign none. A shard whose last domain was taken away owns nothing. */
 static bool is_user(const struct fleet_service *service, const struct reported_shard *kept,
                     struct provider_user *ret_user)
 {
@@ -217,7 +217,7 @@ static bool is_user(const struct fleet_service *service, const struct reported_s
     return ret_user->scoped || kept->scope != SCOPE_DOMAINS;
 }
 
-/* The end of the users of one provider that begin at `at`. */
+/* Returns the index after the last user of the same provider as the user at `at`. */
 static size_t users_end(const struct provider_user *list, size_t count, size_t at)
 {
     size_t end = at + 1;
@@ -226,8 +226,8 @@ static size_t users_end(const struct provider_user *list, size_t count, size_t a
     return end;
 }
 
-/* Finds the users of all providers that a shard without domains shares, sorted by provider, shards
- * without domains first. The caller must free() the list. */
+/* Finds the users of all providers that a shard without domains shares with other shards. The list
+ * is sorted by provider, shards without domains first. The caller must free() the list. */
 static size_t find_unscoped(const struct fleet_service *service, struct provider_user **ret_list,
                             size_t *ret_unscoped)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The read methods: table rows and the leader's soft state, encoded in the contract's order.
+/* The read methods: table rows and the leader's soft state, in the contract's encoding.
  *
- * Each runs in one turn after leadership is confirmed, so a response shows one moment. */
+ * Each method runs in one turn after leadership was confirmed, so its response shows one moment. */
 #include "fleet/service_internal.h"
 
-/* Every response has its rows in field 1. */
+/* The field number of the rows, equal in all responses. */
 enum { FIELD_ROWS = 1 };
 
 void service_pack_row(struct fleet_service *service, struct pack *pack, const struct fleet_row *row)
@@ -17,7 +17,7 @@ void service_pack_row(struct fleet_service *service, struct pack *pack, const st
         pack_i64(pack, 3, fleet_time_to_unix_ns(row->shard.registered_at));
         pack_i64(pack, 4, fleet_time_to_unix_ns(row->shard.last_heartbeat)); /* 0: never heard */
     }
-    /* A map entry is a message of key and value; both are written even if empty. */
+    /* A map entry is a message of key and value. Both fields are written even if empty. */
     for (size_t i = 0; row->table == FLEET_QUOTAS && i < quota->slice_count && !pack->err; i++) {
         struct pack entry = pack_begin(&service->command);
 
@@ -36,7 +36,7 @@ static void list_table(struct leader_request *request)
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    /* Too long for one turn of the loop. */
+    /* A longer list would take too long for one turn of the event loop. */
     if ((table == FLEET_DOMAINS || table == FLEET_CLUSTERS) &&
         fleet_counts(service->fleet).of[table] > service->options.limits.list_rows_max) {
         service_list_later(request, &service->listers[table == FLEET_CLUSTERS]);

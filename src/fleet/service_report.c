@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ReportShard, in the steps of coordinator.md 9: register the shard, note that it was heard, store
- * the report, process acks, respond with the pending instructions.
+/* The method ReportShard, in the steps of coordinator.md 9: register the shard, record the time,
+ * store the report, process acknowledgements, respond with the pending instructions.
  *
- * Everything after the registration happens in one turn after leadership is confirmed. A deposed
- * leader that does not know it therefore neither stores a report nor sends an instruction. */
+ * Everything after the registration happens in one turn after leadership was confirmed. A deposed
+ * leader that does not know its deposition therefore stores no report and sends no instruction. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__ShardReport report_message;
@@ -11,9 +11,9 @@ typedef Bigfleet__V1alpha1__Shortfall shortfall_message;
 
 enum {
     REQUEST_BYTES_MAX = 16 << 20,
-    /* Clients accept 4 MiB by default; instructions beyond this wait for the next report. */
+    /* gRPC clients accept 4 MiB by default. Further instructions are sent with the next report. */
     ANSWER_BYTES_MAX = 3 << 20,
-    FIELD_REPORTED_SHORTFALLS = 5, /* in ShardReportSnapshot: as ListShardReports sends it */
+    FIELD_REPORTED_SHORTFALLS = 5, /* in a ShardReportSnapshot of ListShardReports */
     FIELD_ANSWERED_TERM = 1,
     FIELD_ANSWERED_ACKNOWLEDGED = 2,
     FIELD_ANSWERED_INSTRUCTIONS = 3,
@@ -29,7 +29,7 @@ static struct str report_shard(const struct leader_request *request)
     return str_from(report_of(request)->shard_id);
 }
 
-/* Checks that the tables would accept the shard, so that its reports propose nothing in vain. */
+/* Returns true if the tables would accept the shard. Otherwise its reports propose nothing. */
 static bool report_is_registrable(struct leader_request *request)
 {
     bool long_id = report_shard(request).len > FLEET_ID_MAX;
@@ -97,7 +97,7 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
     service->numbers.acks[outcome]++;
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
         service_take_unassign_ack(service, shard, it);
-    /* Removes a stale instruction, because a newer leader instructs the shard. */
+    /* A stale instruction is removed, too, because a newer leader instructs the shard. */
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED ||
         outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_REJECTED_STALE ||
         !service_take_unassign_refusal(service, shard, it, str_from(ack->reason), &first))
@@ -110,7 +110,7 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
 
 /* -- storing -- */
 
-/* Encodes the shortfalls as ListShardReports sends them: without requirements, with a deficit. */
+/* Encodes the shortfalls for ListShardReports: with a deficit, but without requirements. */
 static enum err pack_shortfalls(struct fleet_service *service, const report_message *report)
 {
     Bigfleet__V1alpha1__Resources none = BIGFLEET__V1ALPHA1__RESOURCES__INIT;
@@ -166,7 +166,7 @@ static enum err report_keep(struct fleet_service *service, const report_message 
     if (!err && report->summary) err = message_write(&report->summary->base, &service->row, NULL);
     kept.summary = buf_peek(&service->row);
     if (!err) err = reports_take(service->reports, &kept, now, ret_taken);
-    /* The shard is in the tables but not among the reports, because there was no room earlier. */
+    /* The shard is in the tables, but earlier there was no room to record its reports. */
     if (err == ERR_NOT_FOUND) {
         err = reports_add(service->reports, shard, now);
         if (!err) err = reports_take(service->reports, &kept, now, ret_taken);
@@ -250,7 +250,7 @@ static void report_registered(struct leader_request *request, const struct fleet
     }
 }
 
-/* True if the tables are full; otherwise every report would add a refused command to the log. */
+/* Returns true if the tables are full. Otherwise every report would propose a refused command. */
 static bool report_tables_are_full(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles a call on the leader: the method's own checks, then a read of the tables or reports, or a
- * command of the log and its result. Runs on the loop's thread. */
+ * proposal to the log and its result. Runs on the event loop's thread. */
 #include <stdlib.h>
 
 #include "fleet/format/command.h"
@@ -38,7 +38,7 @@ static void call_begin(struct leader_request *request)
         service_write(request);
 }
 
-/* Reads only while this replica leads, because the reports belong to one term. */
+/* Reads only while this replica is the leader, because reports belong to one leader's term. */
 static void call_read(struct leader_request *request)
 {
     if (leader_leads(request->leader))
@@ -56,7 +56,7 @@ static void call_answer(struct leader_request *request, const struct fleet_resul
     struct note text;
 
     if (result->status == FLEET_DONE) {
-        request_reply(request, STR_EMPTY); /* the response of every write is an empty message */
+        request_reply(request, STR_EMPTY); /* every write method responds with an empty message */
         return;
     }
     fleet_result_text(service_method_of(request)->command(request, &command) ? NULL : &command,
@@ -69,7 +69,7 @@ static void call_answer(struct leader_request *request, const struct fleet_resul
 static enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
                                  struct fleet_result *ret_result)
 {
-    /* No memory for the reply: the command was applied, but its result is not known. */
+    /* If memory ran out for the reply, the command was applied, but its result is unknown. */
     if (!err && fleet_reply_parse(reply, ret_result)) err = ERR_UNKNOWN;
     service->numbers.apply[err                                ? APPLY_ERROR
                            : ret_result->status != FLEET_DONE ? APPLY_FSM_ERROR
@@ -100,7 +100,7 @@ static void call_written(struct leader_request *request, enum err err, struct st
         call_answer(request, &result);
 }
 
-/* Makes a proposal of `command`, whose bytes are in service->command. */
+/* Prepares a proposal. The encoded bytes of `command` are in service->command. */
 static enum err proposal_of(struct fleet_service *service, const struct fleet_command *command,
                             struct str actor, struct proposal *ret_proposal)
 {
@@ -139,7 +139,7 @@ void service_write(struct leader_request *request)
     request_propose(request, &proposal);
 }
 
-/* -- proposals of the leader itself -- */
+/* -- proposals that no client requested -- */
 
 struct own_proposal {
     struct fleet_service *service;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods that stream the state: bigfleet.v1alpha1.Coordinator/SnapshotSave, the fleet tables
- * in the original's format, and muster.v1.Fleet/Backup, every machine of the log with the bytes of
- * a snapshot file (log/snapfile.h; fleet/archive.h).
+/* The methods that stream the state. bigfleet.v1alpha1.Coordinator/SnapshotSave sends the fleet
+ * tables in the original's format. muster.v1.Fleet/Backup sends every state machine of the log,
+ * with the bytes of a snapshot file (log/snapfile.h; fleet/archive.h).
  *
- * Only on the leader, after a leadership round. The stream contains everything acknowledged before
- * the call, at one index, while writes continue. A slice is encoded after the last was sent, so a
- * slow reader costs one chunk. A reader that accepts nothing for stall_ms loses its call. One
- * stream runs at a time, because a view keeps removed rows; a second gets RESOURCE_EXHAUSTED.
+ * Streams start on the leader, after it confirmed its leadership. A stream contains every write
+ * acknowledged before the call, at one log index, while writes continue. Each slice is encoded
+ * after the previous one was sent, so a slow client costs one chunk. A call whose client reads
+ * nothing for stall_ms fails. One stream runs at a time, because its view keeps removed rows.
  *
- *     called -> leadership confirmed (src/leader) -> opening views, once other snapshots are closed
+ *     called -> leadership confirmed (src/leader) -> opening views, after other snapshots
  *            -> measuring -> head -> sending, a slice per turn -> done */
 #include <string.h>
 
@@ -19,9 +19,9 @@
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 enum {
-    TURN_MS = 300000, /* timeout for the views, which the log's snapshots use, too */
+    TURN_MS = 300000, /* timeout for the views, which snapshots of the log also use */
     TURN_EVERY_MS = 50,
-    CHUNK_BYTES = 1 << 20, /* bytes of one frame: wire.md 4.5 */
+    CHUNK_BYTES = 1 << 20, /* size of one frame (wire.md 4.5) */
 };
 /* Values of outflow.stage. */
 enum { STREAM_OPENING, STREAM_MEASURING, STREAM_HEAD, STREAM_SENDING, STREAM_SENT };
@@ -49,7 +49,7 @@ static void stream_close_views(struct outflow *stream)
     sections_end(&stream->sections);
 }
 
-/* Resets the stream; only the slot for the next one remains. */
+/* Resets the stream, so that the next stream can start. */
 static void stream_clear(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -75,7 +75,7 @@ void service_stream_freed(struct leader_request *request)
     stream_clear(service);
 }
 
-/* wire.md 4.1: a failure during the stream is UNAVAILABLE, and a retry is safe. */
+/* Fails the stream. UNAVAILABLE means that a retry is safe (wire.md 4.1). */
 static void stream_fail(struct fleet_service *service, enum grpc_status status, const char *what)
 {
     struct leader_request *request = service->stream.request;
@@ -99,7 +99,7 @@ static void stream_finish(struct fleet_service *service)
 
 /* -- sending -- */
 
-/* The first frame says that the content is muster's archive, not a database of etcd. */
+/* Sends a frame. The first frame says that this is a backup of muster, not an etcd database. */
 static enum err stream_send_etcd(struct fleet_service *service, bool is_head,
                                  ProtobufCBinaryData frame)
 {
@@ -118,7 +118,7 @@ static enum err stream_send_etcd(struct fleet_service *service, bool is_head,
     return rpc_send(service->stream.request->call, &response.base);
 }
 
-/* A chunk of a backup has the same encoding as a chunk of a saved snapshot. */
+/* Sends a chunk. Backup and SnapshotSave encode their chunks in the same way. */
 static enum err stream_send_chunk(struct fleet_service *service, bool is_head,
                                   ProtobufCBinaryData frame)
 {
@@ -134,7 +134,7 @@ static enum err stream_send_chunk(struct fleet_service *service, bool is_head,
     return rpc_send(service->stream.request->call, &chunk.base);
 }
 
-/* ERR_FULL: the stream is now blocked. */
+/* Sends a frame. Returns ERR_FULL if the stream is now blocked. */
 static enum err stream_send_frame(struct fleet_service *service, bool is_head, struct str bytes)
 {
     ProtobufCBinaryData frame = {.len = bytes.len, .data = (uint8_t *)bytes.at};
@@ -145,7 +145,7 @@ static enum err stream_send_frame(struct fleet_service *service, bool is_head, s
     return err;
 }
 
-/* Sends full chunks, or everything at the end. */
+/* Sends the full chunks of the buffer, and at the end of the stream its last bytes. */
 static enum err stream_flush(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -162,7 +162,7 @@ static enum err stream_flush(struct fleet_service *service)
     return err;
 }
 
-/* -- encoding: each step starts the next stage when it is done -- */
+/* -- encoding: the last call of each step starts the next stage -- */
 
 static enum err stream_measure(struct fleet_service *service)
 {
@@ -211,7 +211,7 @@ static enum err stream_send_head(struct fleet_service *service)
     return err;
 }
 
-/* Encodes one slice, and the end after the last slice. */
+/* Encodes the next slice of a backup. After the last slice, encodes the end. */
 static enum err backup_slice(struct outflow *stream)
 {
     struct str rest;
@@ -292,7 +292,7 @@ static enum err backup_open_views(struct fleet_service *service)
     return err;
 }
 
-/* Opens the views. While other snapshots use them, a timer retries. */
+/* Opens the views. If other snapshots use the views, a timer repeats the attempt. */
 static enum err stream_open_views(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -327,7 +327,7 @@ static void stream_step(struct fleet_service *service)
     if (stream->is_blocked)
         timer_start_in(&service->stream_timer, service->options.limits.stall_ms);
     else if (err == ERR_NOT_READY || err == ERR_CLOSED)
-        return; /* the timer is set; or the caller is gone, and service_stream_freed follows */
+        return; /* a timer retries, or service_stream_freed will follow */
     else if (err == ERR_NOT_FOUND)
         stream_fail(service, GRPC_NOT_FOUND, "nothing was ever applied");
     else if (err)
@@ -336,7 +336,7 @@ static void stream_step(struct fleet_service *service)
         stream_finish(service);
     else
         timer_start_in(&service->stream_timer,
-                       0); /* in the next turn, so that other work can run */
+                       0); /* in the next turn, so that other tasks can run */
 }
 
 static void stream_on_timer(struct timer *timer)
@@ -375,7 +375,7 @@ static bool stream_admit(struct leader_request *request)
     bool etcd = service_method_of(request)->stream == STREAM_ETCD;
     struct note note;
 
-    /* a snapshot contains more than the store */
+    /* a backup contains more than the etcd keys, so only administrators may read it */
     if (etcd && rpc_access_check((struct rpc_access){ACCESS_ADMIN},
                                  rpc_call_identity(request->call), &note))
         request_fail(request, GRPC_PERMISSION_DENIED, "etcdserver: permission denied");

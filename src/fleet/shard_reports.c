@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores reports and instructions within bytes_max. Runs on the loop's thread. */
+/* Stores shards' reports and instructions, within bytes_max. Runs on the event loop's thread. */
 #include "fleet/shard_reports.h"
 
 #include <stdlib.h>
@@ -114,7 +114,7 @@ void reports_begin(struct shard_reports *reports, uint64_t term)
 
 /* -- shards -- */
 
-/* Frees the old bytes only after the new bytes fit. */
+/* Returns ERR_FULL if the new bytes do not fit in place of the old bytes, which are freed later. */
 static enum err reports_make_room(const struct shard_reports *reports, size_t comes, size_t goes)
 {
     assert(goes <= reports->bytes);
@@ -165,9 +165,9 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 
 /* -- reports -- */
 
-/* Whether the report is older than the kept one. A shard that lost its disk starts with a lower
- * epoch. Its reports count as new when the process with the higher epoch has been silent for
- * silent_after_ms; otherwise they would be late for as long as that process ran. */
+/* Returns true if the report is older than the kept report. A shard that lost its disk starts with
+ * a lower epoch. Its reports are late until the process with the higher epoch has been silent for
+ * silent_after_ms. */
 static bool report_is_late(const struct shard_reports *reports, const struct reported_shard *shard,
                            const struct shard_report *report)
 {
@@ -188,7 +188,7 @@ static enum err copy_bytes(struct str bytes, struct str *ret_own)
     return ERR_OK;
 }
 
-/* Replaces the held texts, all or none. */
+/* Replaces either all of the kept texts or none. */
 static enum err swap_texts(struct shard_reports *reports, struct str *const *held,
                            const struct str *from, size_t count)
 {
@@ -208,7 +208,7 @@ static enum err swap_texts(struct shard_reports *reports, struct str *const *hel
     return err;
 }
 
-/* All operations that can fail come before the first change. */
+/* Replaces the kept texts of the shard. Allocates everything before the first change. */
 static enum err reports_keep_texts(struct shard_reports *reports, struct reported_shard *shard,
                                    const struct shard_report *report)
 {
@@ -229,10 +229,10 @@ static enum err reports_keep_texts(struct shard_reports *reports, struct reporte
     return ERR_OK;
 }
 
-/* -- processes with one shard id -- */
+/* -- several processes with the same shard id -- */
 
-/* The process that sent the report. If several have its id, epoch and address, the one with the
- * highest cycle below the report's. NULL: a new process. */
+/* Returns the process that sent the report, or NULL for a new process. If several processes have
+ * the same id, epoch and address, returns the one with the highest cycle below the report's. */
 static struct shard_process *sender_of(struct reported_shard *shard,
                                        const struct shard_report *report)
 {
@@ -249,7 +249,7 @@ static struct shard_process *sender_of(struct reported_shard *shard,
     return best;
 }
 
-/* Drops silent processes, which have ended or cannot reach the leader. */
+/* Drops silent processes, because they have ended or cannot reach the leader. */
 static size_t drop_silent_processes(struct shard_reports *reports, struct reported_shard *shard)
 {
     struct shard_process *last = NULL;
@@ -270,7 +270,7 @@ static size_t drop_silent_processes(struct shard_reports *reports, struct report
     return left;
 }
 
-/* Uses a free slot, or the slot of the process heard longest ago. */
+/* Adds a process in a free slot, or else in the slot of the longest silent process. */
 static struct shard_process *add_process(struct shard_reports *reports,
                                          struct reported_shard *shard,
                                          const struct shard_report *report)
@@ -278,7 +278,7 @@ static struct shard_process *add_process(struct shard_reports *reports,
     struct shard_process *oldest = &shard->processes[0];
     struct str address;
 
-    /* An address has one process at a time, so a later start replaces the earlier process. */
+    /* A new process at an address replaces the old one, because an address has one process. */
     for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
         struct shard_process *process = &shard->processes[i];
         if (process->used && report->address.len && process->epoch < report->epoch &&
@@ -303,7 +303,7 @@ static struct shard_process *add_process(struct shard_reports *reports,
     return oldest;
 }
 
-/* True: a conflict begins. Without memory or room, the report is not attributed to a process. */
+/* Returns true if a conflict begins. Without memory or room for the process, returns false. */
 static bool process_reported(struct shard_reports *reports, struct reported_shard *shard,
                              const struct shard_report *report)
 {
@@ -419,7 +419,7 @@ static bool is_before(const struct instruction *a, const struct instruction *b)
     return a->term != b->term ? a->term < b->term : a->sequence < b->sequence;
 }
 
-/* Searches from the end, because the place is nearly always the last. */
+/* Inserts the instruction in order. Searches from the end, where nearly all instructions belong. */
 static void put_in_order(struct reported_shard *shard, struct instruction *it)
 {
     struct list *after = shard->queue.prev;
@@ -429,7 +429,7 @@ static void put_in_order(struct reported_shard *shard, struct instruction *it)
     list_prepend(after, &it->link);
 }
 
-/* Indexes both keys; if the second fails, the first is undone. */
+/* Indexes the instruction by id and topic, or on an error by neither. */
 static enum err index_instruction(struct reported_shard *shard, struct instruction *it)
 {
     enum err err = map_put(&shard->by_id, it->id, it);
@@ -440,7 +440,7 @@ static enum err index_instruction(struct reported_shard *shard, struct instructi
     return err;
 }
 
-/* Checks everything except the room in bytes. */
+/* Checks everything except the limit of bytes. */
 static enum err instruction_may_queue(const struct shard_reports *reports,
                                       const struct reported_shard *shard,
                                       const struct instruction *from)
@@ -467,7 +467,7 @@ enum err reports_may_queue(struct shard_reports *reports, const struct str *shar
 
         *ret_at = i;
         err = instruction_may_queue(reports, shard, from);
-        /* a repeated shard replaces the first */
+        /* if a shard is named twice, the second instruction replaces the first */
         if (err || shard->asked == reports->asked) continue;
         shard->asked = reports->asked;
         comes += held_bytes(from);
@@ -492,7 +492,7 @@ enum err reports_queue(struct shard_reports *reports, struct reported_shard *sha
     if (err) return err;
     it = copy_instruction(from);
     if (!it) return ERR_NOMEM;
-    /* Dropping entries frees index slots, so only a first entry can fail below. */
+    /* Dropping the old instructions frees slots of both indexes, so indexing rarely fails. */
     if (same_id) drop_instruction(reports, shard, same_id);
     if (same_topic) drop_instruction(reports, shard, same_topic);
     err = index_instruction(shard, it);
@@ -524,7 +524,7 @@ void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
     drop_instruction(reports, shard, own_instruction);
 }
 
-/* Without memory or room the previous reason is kept. */
+/* If there is no memory or room for the reason, the previous reason is kept. */
 bool reports_refused(struct shard_reports *reports, struct instruction *it, struct str reason)
 {
     bool first = !it->refused;

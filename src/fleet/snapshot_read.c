@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads meta.json and state from a directory or a tar into the fleet's tables. Blocking. The two
- * must come in this order, each once, and must match. */
+/* Reads the files meta.json and state, from a directory or a tar, into the fleet's tables. Both
+ * files are required, in this order, and must match. Calls block. */
 #include "fleet/snapshot_read.h"
 
 #include <inttypes.h>
@@ -31,7 +31,7 @@ static enum err wrong(const char *what, struct note *note)
     return note_fail(note, ERR_PARSE, "archive: %s", what);
 }
 
-/* -- reading the open file -- */
+/* -- reading the archive's open file -- */
 
 static enum err file_open(struct snapshot_reader *reader, const char *path, struct note *note)
 {
@@ -146,7 +146,7 @@ static enum err tar_entries(struct snapshot_reader *reader, struct note *note)
 {
     struct tar_entry entry = {.names_next = false};
     uint64_t offset = 0;
-    unsigned zeros = 0; /* consecutive zero blocks; two end the tar */
+    unsigned zeros = 0; /* zero blocks in a row; two of them end the tar */
     enum err err = ERR_OK;
 
     while (!err && zeros < 2 && offset < reader->size) {

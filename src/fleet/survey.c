@@ -12,7 +12,7 @@
 enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20 };
 static_assert((int)RESOLVE_MAX <= (int)SURVEY_ADDRESSES_MAX, "every address of a name is asked");
 
-struct question { /* a query to one address, or to the leader */
+struct question { /* a query to one join address, or to the leader */
     struct survey *survey;
     struct rpc_channel *channel;
     bool closing;
@@ -22,7 +22,7 @@ struct survey {
     char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* as configured */
     size_t address_count;
     char host[SURVEY_ADDRESS_CAP]; /* the name that is resolved */
-    struct loop_worker *worker;    /* resolves the name; NULL: nothing is resolved */
+    struct loop_worker *worker;    /* resolves the join address; NULL: no resolution */
     struct job job;
     struct resolved resolved; /* used by the job while it runs */
     struct task task;         /* begins a round without resolution */
@@ -101,7 +101,7 @@ static void survey_ask(struct survey *s, const char *const *addresses, const cha
     *question = (struct question){.survey = s};
     if (s->options.asked) s->options.asked(s->options.owner, s->count, addresses[0]);
     s->count++;
-    if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* counts as silent */
+    if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* no answer */
     s->open++;
     if (rpc_unary(question->channel, &call, buf_peek(&s->request), survey_on_answer, question,
                   NULL))
@@ -110,7 +110,7 @@ static void survey_ask(struct survey *s, const char *const *addresses, const cha
 
 /* -- rounds -- */
 
-/* tls_name: the name to verify; NULL: each address's own. */
+/* Sends the query to each address. TLS verifies the name tls_name, or if NULL the address. */
 static void survey_ask_all(struct survey *s, const char *const *list, size_t count,
                            const char *tls_name)
 {
@@ -136,7 +136,7 @@ static void survey_look_up(struct job *job)
     struct survey *s = CONTAINER_OF(job, struct survey, job);
 
     s->resolved.count = 0;
-    /* no addresses: the next round resolves again */
+    /* if no address was found, the next round resolves the name again */
     (void)address_resolve(s->addresses[0], &s->resolved, NULL);
 }
 
@@ -225,7 +225,7 @@ void survey_close(struct survey *survey, void (*closed)(void *owner), void *owne
     survey->closed = closed;
     survey->closed_owner = owner;
     task_cancel(&survey->task);
-    worker_close(survey->worker); /* the result of a running resolution is discarded */
+    worker_close(survey->worker); /* discards the result of a running job */
     for (size_t i = 0; i < survey->count; i++) question_close(&survey->questions[i]);
     survey_free(survey);
 }

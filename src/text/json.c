@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON documents read by jansson. A struct json is a json_t; only in() and out() cast. */
+/* JSON documents, read by the library jansson. struct json is json_t; in() and out() cast. */
 #include "text/json.h"
 
 #include <jansson.h>
@@ -11,11 +11,11 @@ static_assert(JSON_DEPTH_MAX < JSON_PARSER_MAX_DEPTH,
 
 /* ---- jansson's memory ----
  *
- * jansson reports some failures of malloc() as an invalid token. One failure it does not report:
- * if the buffer of the present token cannot grow, it drops a byte and continues. Therefore
- * jansson allocates through these functions, which set a flag on failure; a document read with
- * the flag set is rejected. They are linked statically, so tests that make the k-th allocation
- * fail cover them. */
+ * jansson reports some failures of malloc() as an invalid token. It does not report one failure: if
+ * the buffer of a token cannot grow, jansson drops a byte and continues. Therefore jansson
+ * allocates through these functions, which set a flag on failure. A document is rejected if the
+ * flag was set while it was read. The functions are linked statically, so tests that make the k-th
+ * allocation fail cover them. */
 static _Thread_local bool out_of_memory;
 static pthread_once_t memory_once = PTHREAD_ONCE_INIT;
 
@@ -44,8 +44,8 @@ static const struct json *out(const json_t *json)
 
 /* ---- reading ---- */
 
-/* Measures the nesting first, because jansson allows much more. Counts brackets outside strings. If
- * the text is not JSON, the count is meaningless, but then jansson rejects the text. */
+/* Returns true if the nesting exceeds JSON_DEPTH_MAX, because jansson allows much more. Counts the
+ * brackets outside of strings. If the text is not JSON, jansson rejects it later. */
 static bool too_deep(struct str text, struct note *note)
 {
     size_t depth = 0, line = 1;
@@ -131,7 +131,7 @@ bool json_same(const struct json *a, const struct json *b)
 
 const struct json *json_member(const struct json *object, struct str key)
 {
-    /* NULL for values that are not objects */
+    /* jansson returns NULL if `object` is not an object */
     return out(json_object_getn(in(object), key.at, key.len));
 }
 
@@ -143,7 +143,7 @@ size_t json_count(const struct json *container)
 
 const struct json *json_item(const struct json *array, size_t index)
 {
-    return out(json_array_get(in(array), index)); /* NULL past the end, or not an array */
+    return out(json_array_get(in(array), index)); /* NULL past the end, or if `array` is no array */
 }
 
 const struct json *json_find(const struct json *json, const char *path)
@@ -164,7 +164,7 @@ const struct json *json_find(const struct json *json, const char *path)
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,
                const struct json **ret_value)
 {
-    json_t *json = (json_t *)in(object); /* jansson's parameter is not const, but it only reads */
+    json_t *json = (json_t *)in(object); /* jansson only reads `object` */
 
     *cursor = *cursor ? json_object_iter_next(json, *cursor) : json_object_iter(json);
     if (!*cursor) return false;
@@ -258,7 +258,7 @@ enum err json_get_array(const struct json *json, const char *path, const struct 
 
 /* ---- writing ---- */
 
-/* The recursion is bounded by JSON_DEPTH_MAX, which json_open() checked. */
+/* Writes a value with its children. json_open() has limited the recursion to JSON_DEPTH_MAX. */
 static void write_value(struct ndjson *w, struct str key, const struct json *value)
 {
     const json_t *json = in(value);

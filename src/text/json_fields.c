@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an object by a table of fields. A list becomes an array in the arena; its address and count
- * are stored in the two members that the field names. */
+/* Reads an object by a table of fields. A list becomes an array in the arena. A field of a list has
+ * two struct members, for the array's address and its number of items. */
 #include "text/json_fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 60 }; /* bytes of an unknown key shown in a note */
+enum { SHOWN = 60 }; /* bytes of an unknown key in an error message */
 
 enum err json_wrong(struct note *note, const char *what)
 {
@@ -50,7 +50,7 @@ static enum err read_number(const struct json *value, const struct json_field *f
     return ERR_OK;
 }
 
-/* Writes a note such as "must be In or NotIn". */
+/* Writes a note that lists the allowed words, such as "must be In or NotIn". */
 static enum err no_such_word(const char *const *words, struct note *note)
 {
     size_t len = 0;

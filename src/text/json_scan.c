@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scanner. One state (`expect`) is what may come next, another (`word`) is the kind of token
- * under way. A token is read to its end before it is interpreted. If it is in one piece, it is
- * interpreted in place. */
+/* The scanner. `expect` is the state of the grammar: what may follow. `word` is the kind of the
+ * token being read. A token is read to its end before it is interpreted. A token that is in one
+ * piece of the input is interpreted in place. */
 #include "text/json_scan.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/hex.h"
 #include "text/utf8.h"
 
-/* The value 0 is the state at the start. */
+/* The grammar's states; 0 is the initial state. */
 enum expect {
     EXPECT_VALUE,
     EXPECT_ITEM_OR_END, /* after [ */
@@ -20,7 +20,7 @@ enum expect {
     EXPECT_NOTHING, /* the document is complete */
 };
 enum word { WORD_NONE, WORD_KEY, WORD_STRING, WORD_NUMBER, WORD_NAME };
-enum { ESCAPED_MAX = 6 }; /* the longest escape of one character: \u0041 */
+enum { ESCAPED_MAX = 6 }; /* bytes of the longest escape sequence: \u0041 */
 
 void json_scan_init(struct json_scan *scan, size_t text_max)
 {
@@ -47,7 +47,7 @@ static enum err wrong(const struct json_scan *scan, enum err err, const char *wh
 }
 
 /* -- texts -- */
-/* Returns the value of the four hexadecimal digits at `at`; -1 if they are not digits. */
+/* Returns the value of the four hexadecimal digits at `at`, or -1 for other characters. */
 static int32_t hex_unit(struct str raw, size_t at)
 {
     int32_t unit = 0;
@@ -61,7 +61,7 @@ static int32_t hex_unit(struct str raw, size_t at)
     return unit;
 }
 
-/* Reads \uXXXX at raw[*at], or a pair of surrogates as one character. False: not hexadecimal. */
+/* Reads \uXXXX at raw[*at], or a pair of surrogates as one character. Returns false on errors. */
 static bool unescape_unit(struct str raw, size_t *at, uint32_t *ret_scalar)
 {
     int32_t unit = hex_unit(raw, *at + 2), low = -1;
@@ -79,7 +79,7 @@ static bool unescape_unit(struct str raw, size_t *at, uint32_t *ret_scalar)
     return true;
 }
 
-/* Reads one escape at raw[*at] and writes up to four bytes. Returns their number; 0: no escape. */
+/* Decodes the escape sequence at raw[*at] into `out`. Returns the bytes written, 0 if invalid. */
 static size_t unescape(struct str raw, size_t *at, char out[UTF8_LEN_MAX])
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
@@ -129,7 +129,7 @@ static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str 
     return err;
 }
 
-/* Finds how far the text extends in `bytes`. If *ret_end, its closing quote is at [*ret_len]. */
+/* Finds how far the text extends in `bytes`. If *ret_end, the closing quote is at *ret_len. */
 static enum err text_run(struct json_scan *scan, struct str bytes, size_t *ret_len, bool *ret_end,
                          struct note *note)
 {
@@ -255,7 +255,7 @@ static void take(struct json_scan *scan, struct str *bytes, size_t len)
     scan->offset += len;
 }
 
-/* Continues the token under way. TOKEN_NEED: the token continues in the next piece. */
+/* Continues the current token. Returns TOKEN_NEED if the token continues in the next piece. */
 static enum err word_go_on(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                            struct str *ret_text, struct note *note)
 {
@@ -291,7 +291,7 @@ static void word_begin(struct json_scan *scan, enum word word, struct str *bytes
     take(scan, bytes, skip);
 }
 
-/* Starts a value at bytes->at[0]. TOKEN_NEED: a token was started and must be read now. */
+/* Starts a value at bytes->at[0]. TOKEN_NEED: a token was started, and the caller must read it. */
 static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                             struct note *note)
 {
@@ -316,7 +316,7 @@ static enum err value_begin(struct json_scan *scan, struct str *bytes, enum json
     return ERR_OK;
 }
 
-/* True if the bracket closes the innermost level. */
+/* Returns true if the bracket may close the innermost open object or array. */
 static bool level_may_close(const struct json_scan *scan, char c)
 {
     return (scan->expect == EXPECT_ITEM_OR_END || scan->expect == EXPECT_KEY_OR_END ||
@@ -324,7 +324,7 @@ static bool level_may_close(const struct json_scan *scan, char c)
            c == (json_scan_in_array(scan) ? ']' : '}');
 }
 
-/* Processes one byte that is not blank, outside of tokens. TOKEN_NEED: no token yet. */
+/* Processes one byte that is neither a blank nor inside a token. TOKEN_NEED: no token yet. */
 static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
                                enum json_token *ret_token, struct note *note)
 {

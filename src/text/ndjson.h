@@ -20,32 +20,32 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-enum { NDJSON_DEPTH_MAX = 128 }; /* open objects and arrays; ERR_TOO_LARGE above it */
+enum { NDJSON_DEPTH_MAX = 128 }; /* open objects and arrays; more are ERR_TOO_LARGE */
 
 enum ndjson_style {
     NDJSON_LINE,   /* no blanks */
-    NDJSON_PRETTY, /* two spaces per level, one field per line, for people */
+    NDJSON_PRETTY, /* for people: two spaces per level, one field per line */
 };
 
-/* Used instead of a key, in an array or for a single value. */
+/* The key of an array's item, or of a record that is a single value. */
 #define NDJSON_ITEM ((struct str){NULL, 0})
 
-/* Storage of the caller; use only through the functions below. Not needed after ndjson_end(). */
+/* A writer in the caller's storage; use only the functions below. Not needed after ndjson_end(). */
 struct ndjson {
     struct buf *out;
-    size_t start;                  /* length of `out` before the line; restored after a failure */
-    bool arrays[NDJSON_DEPTH_MAX]; /* per open level: true for an array, false for an object */
+    size_t start;                  /* length of `out` before the record; restored after a failure */
+    bool arrays[NDJSON_DEPTH_MAX]; /* per open level; false: an object */
     uint32_t depth;
     enum err err; /* the first failure */
     bool pretty, root_object;
-    bool comma; /* a value precedes the next one on this level */
+    bool comma; /* a comma must precede the level's next value */
 };
 
 /* Starts a record that is an object. `out` must not change until ndjson_end(). */
 void ndjson_begin(struct ndjson *w, struct buf *out, enum ndjson_style style);
-/* Starts a record that is a single value of any kind, written with NDJSON_ITEM as its key. */
+/* Starts a record that is a single value of any kind. Its key is NDJSON_ITEM. */
 void ndjson_begin_value(struct ndjson *w, struct buf *out, enum ndjson_style style);
-/* Closes the object and ends the line ('\n'). ERR_FULL at the buffer's limit, ERR_NOMEM,
+/* Closes the record's object and ends the line ('\n'). ERR_FULL at the buffer's limit, ERR_NOMEM,
  * ERR_TOO_LARGE above NDJSON_DEPTH_MAX, ERR_INVALID for a bad raw value. */
 enum err ndjson_end(struct ndjson *w);
 
@@ -53,15 +53,15 @@ void ndjson_string(struct ndjson *w, struct str key, struct str value);
 /* NULL is written as null */
 void ndjson_c_string(struct ndjson *w, struct str key, const char *value);
 void ndjson_u64(struct ndjson *w, struct str key, uint64_t value);
-/* Writes 16 hexadecimal digits as a string, for ids and hashes, because other readers convert
- * numbers above 53 bits to double. */
+/* Writes 16 hexadecimal digits as a string, for ids and hashes, because many readers convert
+ * numbers to double, which has 53 bits. */
 void ndjson_hex(struct ndjson *w, struct str key, uint64_t value);
 void ndjson_i64(struct ndjson *w, struct str key, int64_t value);
 void ndjson_double(struct ndjson *w, struct str key, double value);
 void ndjson_bool(struct ndjson *w, struct str key, bool value);
 void ndjson_null(struct ndjson *w, struct str key);
-/* Writes JSON text unchanged; the caller guarantees that it is valid. ERR_INVALID if the text is
- * empty or contains a line break. */
+/* Writes JSON text unchanged. The caller must ensure that the text is valid. ERR_INVALID if the
+ * text is empty or contains a line break. */
 void ndjson_raw(struct ndjson *w, struct str key, struct str json);
 void ndjson_open_object(struct ndjson *w, struct str key);
 void ndjson_close_object(struct ndjson *w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converts doubles and text in the locale "C", independent of the locale of the process. */
+/* Converts doubles and text by the rules of the locale "C", whatever the process's locale is. */
 #include "text/real.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If n and 10^k are exact doubles, the quotient n / 10^k is correctly rounded. So it equals the
- * double that the decimal text of n with k places is read as. Most logged numbers (counts,
+/* If n and 10^k are exact doubles, the quotient n / 10^k is correctly rounded. It then equals the
+ * double that is read from the decimal text of n with k places. Most logged numbers (counts,
  * milliseconds with three places) are printed this way, ten times faster than with printf(). */
-/* powers of ten; index: places - 1 */
+/* powers of ten; the index is the number of decimal places - 1 */
 static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
 #define EXACT_MAX 9007199254740992.0 /* 2^53 */
 
@@ -63,7 +63,7 @@ size_t real_print(double value, char text[REAL_TEXT_CAP])
     len = print_short_decimal(value, text);
     if (len > 0) return len;
     before = uselocale(c_locale());
-    for (int digits = 15; digits <= 17; digits++) { /* 17 digits always read back the same */
+    for (int digits = 15; digits <= 17; digits++) { /* 17 digits always identify a double */
         len = (size_t)snprintf(tried, sizeof tried, "%.*g", digits, value);
         if (strtod(tried, NULL) == value) break;
     }

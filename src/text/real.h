@@ -11,7 +11,7 @@ enum { REAL_TEXT_CAP = 32 }; /* the longest is -1.2345678901234567e-308 */
 
 /* Writes a finite double without a closing NUL, and returns the length. */
 size_t real_print(double value, char text[REAL_TEXT_CAP]);
-/* Reads the whole NUL-terminated text as a decimal number, correctly rounded. ERR_TOO_LARGE above
- * the range of a double (numbers that are too small become 0), ERR_PARSE. */
+/* Reads the whole NUL-terminated text as a decimal number, correctly rounded. Numbers too small for
+ * a double become 0. ERR_TOO_LARGE: too large for a double. ERR_PARSE. */
 enum err real_read(const char *text, double *ret_value);
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One calendar for all timestamps that are read or written.
+/* The calendar for all timestamps that are read or written.
  *
- * Its years begin on the first of March, so that the leap day is the last day of a year and all
- * other months have a fixed length: 31 30 31 30 31 | 31 30 31 30 31 | 31 and the rest. Five months
- * have 153 days; 400 years have 146097. Days count from 0000-03-01. */
+ * Its years begin on the first of March, so that the leap day is the last day of a year. All other
+ * months then have a fixed length: 31 30 31 30 31 | 31 30 31 30 31 | 31 and February. Five months
+ * have 153 days; 400 years have 146097 days. Days are counted from 0000-03-01. */
 #include "text/rfc3339.h"
 
 enum {
@@ -16,10 +16,10 @@ enum {
 
 static int64_t days_of(const struct rfc3339_fields *f)
 {
-    bool early = f->month <= 2; /* belongs to the year that began last March */
+    bool early = f->month <= 2; /* in the calendar year that began last March */
     int64_t year = f->year - early, month = f->month + (early ? 9 : -3);
 
-    assert(f->year > 0); /* January and February of year 0 would belong to year -1 */
+    assert(f->year > 0); /* otherwise the calendar year could be -1 */
     return 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + f->day - 1;
 }
 
@@ -162,7 +162,7 @@ static char *put_digits(char *at, uint64_t value, int digits, char after)
     return at + digits + 1;
 }
 
-/* Writes digits directly, because snprintf() would cost more than the rest of a log line. */
+/* Writes the digits directly, because snprintf() would cost more than the rest of a log line. */
 void rfc3339_text(int64_t unix_s, uint32_t nanos, unsigned digits, char text[RFC3339_CAP])
 {
     struct rfc3339_fields f;
@@ -191,7 +191,7 @@ void rfc3339_text(int64_t unix_s, uint32_t nanos, unsigned digits, char text[RFC
 
 void wall_text(wall_time time, char text[RFC3339_CAP])
 {
-    /* The cast is safe: 64 bits of milliseconds are fewer seconds than 63 bits can hold. */
+    /* The cast is safe: 64 bits of milliseconds give fewer seconds than 63 bits can hold. */
     rfc3339_text((int64_t)(time.ms / MS_PER_SECOND),
                  (uint32_t)(time.ms % MS_PER_SECOND * NS_PER_MS), 3, text);
 }

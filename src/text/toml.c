@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finished TOML documents: opening, closing, look-up, walks and typed getters. Documents are
+/* Opened TOML documents: opening, closing, look-up, walks and typed getters. Documents are
  * read-only after toml_open(), so any thread may read them. */
 #include "text/toml.h"
 
@@ -76,7 +76,7 @@ void toml_close(struct toml *document)
     struct arena arena;
 
     if (!document) return;
-    arena = document->arena; /* copied first, because the arena contains the document itself */
+    arena = document->arena; /* a copy, because `document` is itself in the arena */
     arena_deinit(&arena);
 }
 
@@ -217,7 +217,7 @@ enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *re
     return ERR_OK;
 }
 
-/* Returns the value at `path`, for the getters below; NULL with a note if it is absent. */
+/* Returns the value at `path` for the getters below, or NULL with a note if there is none. */
 static const struct toml_value *required(const struct toml_value *table, const char *path,
                                          struct note *note)
 {

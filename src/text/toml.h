@@ -3,11 +3,11 @@
  *
  * The reader knows the language, not the meaning of keys. Every value has its line and column, so
  * that a configuration error can refer to the file. Lines and columns start at 1. A column counts
- * code points; a tab counts as one, a byte order mark at the start is not counted. A line break in
- * a multi-line string is always "\n" in the value, whatever the file contains.
+ * code points. A tab counts as one, and a byte order mark at the start is not counted. A line break
+ * in a multi-line string is always "\n" in the value, whatever the file contains.
  *
- * A document owns all its memory, one bounded arena. Values and strings are borrowed from it and
- * valid until toml_close(). The input may be freed after toml_open(). Strings are UTF-8 and may
+ * A document owns all its memory, one bounded arena. Values and strings belong to the document and
+ * are valid until toml_close(). The input may be freed after toml_open(). Strings are UTF-8 and may
  * contain NUL (written \u0000). */
 #ifndef TEXT_TOML_H
 #define TEXT_TOML_H
@@ -16,13 +16,13 @@
 #include "text/rfc3339.h"
 
 enum {
-    /* Maximum nesting of values, however it is written (brackets, braces, dotted keys, headers).
-     * ERR_TOO_LARGE above it, so that a walk over the tree may recurse. */
+    /* The most nested levels of values, in any notation (brackets, braces, dotted keys, headers).
+     * The limit makes recursive walks over the tree safe. More levels are ERR_TOO_LARGE. */
     TOML_DEPTH_MAX = 128,
     TOML_PATH_CAP = 128,
 };
 
-struct toml;       /* a document; one owner, readable by any thread */
+struct toml;       /* a document; has one owner, and any thread may read it */
 struct toml_value; /* a value of a document; the root is a table */
 
 struct toml_position {
@@ -45,45 +45,45 @@ enum toml_type {
 
 /* Reads a whole document. `memory_max` limits the input and, separately, the memory of the
  * document: about 120 bytes per value plus the text. ERR_PARSE: not TOML, or a number that does not
- * fit into 64 bits or a double. ERR_TOO_LARGE: above memory_max or TOML_DEPTH_MAX. ERR_NOMEM. After
- * an error `where` and `note` (each may be NULL) describe it: "line 3, column 7: key 'a' is defined
- * twice (first at line 1)". */
+ * fit into 64 bits or a double. ERR_TOO_LARGE: above memory_max or TOML_DEPTH_MAX. ERR_NOMEM.
+ * `where` and `note` may be NULL. Otherwise they describe an error: "line 3, column 7: key 'a' is
+ * defined twice (first at line 1)". */
 enum err toml_open(struct str input, size_t memory_max, struct toml **ret_document,
                    struct toml_position *where, struct note *note);
 void toml_close(struct toml *document); /* NULL is allowed */
 const struct toml_value *toml_root(const struct toml *document);
 
-/* Returns the value under one key. NULL if it is absent or `table` is not a table. */
+/* Returns the value under a key, or NULL if the key is missing or `table` is not a table. */
 const struct toml_value *toml_get(const struct toml_value *table, struct str key);
-/* Returns the value under a path of plain keys, "server.tls.cert", or NULL. */
+/* Returns the value under a path of plain keys, such as "server.tls.cert", or NULL. */
 const struct toml_value *toml_find(const struct toml_value *table, const char *path);
 
-/* Walk a table or array in file order; a key's place is where it was first mentioned. NULL at the
- * end, and for values without children. */
+/* Walk a table or an array in file order. A key's place is its first appearance in the file. Return
+ * NULL at the end, and for values without children. */
 const struct toml_value *toml_first(const struct toml_value *container);
 const struct toml_value *toml_next(const struct toml_value *value);
 size_t toml_count(const struct toml_value *container);
 
 enum toml_type toml_type(const struct toml_value *value);
 const char *toml_type_article_name(enum toml_type type); /* for example "an integer" */
-struct str toml_key(const struct toml_value *value);     /* empty in an array and for the root */
+struct str toml_key(const struct toml_value *value);     /* empty for the root and in an array */
 struct toml_position toml_position(const struct toml_value *value); /* where the value starts */
 struct toml_position toml_key_position(
-    const struct toml_value *value); /* of the key, if it has one; else of the value */
-/* Writes the path from the root, "servers[1].tls.cert", NUL-terminated. A path that is too long is
- * cut and ends in "...". */
+    const struct toml_value *value); /* of the key; without a key, of the value */
+/* Writes the path from the root, such as "servers[1].tls.cert". A path that does not fit is
+ * truncated and ends in "...". */
 void toml_path(const struct toml_value *value, char path[TOML_PATH_CAP]);
 
-/* Return the value if it has this type. ERR_INVALID for another type, with the position in the
+/* Return the value if it has this type. For another type, ERR_INVALID with the position in the
  * note: "line 4, column 8: 'server.port' must be an integer, not a string". Types are not
- * converted, but a float may be written as an integer (exact up to 2^53). */
+ * converted, except that toml_double() accepts an integer (exact up to 2^53). */
 enum err toml_string(const struct toml_value *value, struct str *ret_text, struct note *note);
 enum err toml_i64(const struct toml_value *value, int64_t *ret_number, struct note *note);
 enum err toml_double(const struct toml_value *value, double *ret_number, struct note *note);
 enum err toml_bool(const struct toml_value *value, bool *ret_truth, struct note *note);
 enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *ret_time,
                        struct note *note);
-/* The same for a path in a table. ERR_NOT_FOUND with "'server.port' is missing". */
+/* Return the value at a path in a table. ERR_NOT_FOUND with the note "'server.port' is missing". */
 enum err toml_find_string(const struct toml_value *table, const char *path, struct str *ret_text,
                           struct note *note);
 enum err toml_find_i64(const struct toml_value *table, const char *path, int64_t *ret_number,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TOML dates and times, based on rfc3339.h. */
+/* TOML dates and times, read by the functions of rfc3339.h. */
 #include "text/toml_impl.h"
 
-/* TOML allows RFC 3339 timestamps and their parts: a date, a time, a date with a time, and all
- * three with an offset. Seconds are required; 60 is accepted for leap seconds. */
+/* TOML allows RFC 3339 timestamps and parts of them: a date, a time, and a date with a time, with
+ * or without an offset. Seconds are required; 60 is accepted for leap seconds. */
 
 bool toml_looks_like_date(struct str token)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a TOML document as JSON and reports the first value that JSON cannot represent. */
+/* Writes a TOML document as JSON, and reports the first value that JSON cannot represent. */
 #include "text/toml_json.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TOML integers and floats. The functions get the whole token; errors say what TOML allows. */
+/* TOML integers and floats. The functions get a whole token. Errors say what TOML allows. */
 #include "text/toml_impl.h"
 
 #include <math.h>
@@ -15,8 +15,8 @@ static bool toml_number_is_digit(char c, int base)
     return c >= '0' && c < '0' + (base < 10 ? base : 10);
 }
 
-/* Returns the length of the digits at the start of `s`, with single underscores between digits; 0
- * if `s` does not start with a digit. */
+/* Returns the length of the digits at the beginning of `s`. Single underscores between digits
+ * count, too. Returns 0 if `s` does not start with a digit. */
 static size_t digits_span(struct str s, int base)
 {
     size_t len = 0;
@@ -34,7 +34,7 @@ static enum err refuse(struct toml_parser *p, struct toml_position at, struct st
     return toml_fail(p, at, ERR_PARSE, "'%s' is not a number%s", toml_quote(token).text, why);
 }
 
-/* Computes an integer. Negative numbers are summed downwards, so that INT64_MIN fits. */
+/* Computes an integer. Negative numbers are computed by subtraction, so that INT64_MIN fits. */
 static enum err sum_digits(struct toml_parser *p, struct str token, struct toml_position at,
                            struct str digits, int base, bool negative, int64_t *ret_number)
 {
@@ -95,7 +95,7 @@ static enum err convert_float(struct toml_parser *p, struct str token, struct to
     err = real_read(text, &value->real);
     if (err == ERR_TOO_LARGE)
         return toml_fail(p, at, ERR_PARSE, "float %s is too large", toml_quote(token).text);
-    assert(!err); /* this grammar is stricter than strtod() */
+    assert(!err); /* the checks above are stricter than strtod() */
     value->type = TOML_FLOAT;
     return ERR_OK;
 }
@@ -111,7 +111,7 @@ static bool parse_special(struct str unsigned_token, bool negative, struct toml_
     return true;
 }
 
-/* Checks the rest after the integer part: ".digits", "e+digits", both, or nothing. */
+/* Checks the text after the integer part of a float: ".digits", "e+digits", both, or nothing. */
 static bool rest_is_float(struct str rest)
 {
     size_t len;

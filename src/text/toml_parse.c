@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The TOML grammar, by recursive descent. toml_add() limits the depth. */
+/* The TOML parser, by recursive descent. toml_add() limits the depth of the recursion. */
 #include "text/toml_impl.h"
 
 #include <string.h>
 
-/* A section is the table of the last header; a line "a.b = 1" adds to the section. enter_*() and
- * define_*() contain the rules about what may add to a table, as listed above enum toml_form. */
+/* A section is the table of the last header. A line "a.b = 1" adds to the section. The rules about
+ * what may add to a table are in enter_*() and define_*(); enum toml_form lists them. */
 
 static enum err parse_value(struct toml_parser *p, struct toml_value *parent, const struct str *key,
                             struct toml_position key_at);
@@ -21,7 +21,7 @@ static void skip_comment(struct toml_parser *p)
     while (p->at < p->end && toml_line_break(p) == 0) p->at++;
 }
 
-/* Skips blanks, comments and line breaks, which are allowed between all parts of an array. */
+/* Skips blanks, comments and line breaks, which may appear between all parts of an array. */
 static void skip_lines(struct toml_parser *p)
 {
     for (;;) {
@@ -32,7 +32,7 @@ static void skip_lines(struct toml_parser *p)
     }
 }
 
-/* Names the character at the present position, for "expected x, found y". */
+/* Names the character at the current position, for "expected x, found y". */
 static struct toml_quote found(const struct toml_parser *p)
 {
     size_t len = 1;
@@ -79,7 +79,7 @@ static enum err parse_key(struct toml_parser *p, struct str *ret_key, struct tom
     return ERR_OK;
 }
 
-/* Skips the dot after a part of a dotted key; false if this part was the last. */
+/* Skips the dot after a part of a dotted key. Returns false after the last part. */
 static bool skip_dot(struct toml_parser *p)
 {
     skip_blanks(p);
@@ -114,8 +114,8 @@ static enum err refuse_again(struct toml_parser *p, const struct toml_value *old
                      toml_quote(old->key).text, old->key_at.line);
 }
 
-/* Finds or creates the table "a" of the dotted key a.b (form DOTTED) or of the header [a.b]
- * (IMPLICIT) in `table`. A header may enter every table that is not INLINE. */
+/* Finds or creates the table "a" for the dotted key a.b (form DOTTED) or for the header [a.b] (form
+ * IMPLICIT). A header may enter every table except INLINE tables. */
 static enum err enter_table(struct toml_parser *p, struct toml_value *table, enum toml_form form,
                             struct str key, struct toml_position at, struct toml_value **ret_child)
 {
@@ -132,7 +132,7 @@ static enum err enter_table(struct toml_parser *p, struct toml_value *table, enu
     return ERR_OK;
 }
 
-/* Defines the table of the last part of a header [a.b]. */
+/* Defines the table of a header [a.b], after its parent "a" was entered. */
 static enum err define_table(struct toml_parser *p, struct toml_value *table, struct str key,
                              struct toml_position at, struct toml_value **ret_section)
 {
@@ -143,12 +143,12 @@ static enum err define_table(struct toml_parser *p, struct toml_value *table, st
                         ret_section);
     if (old->type != TOML_TABLE || old->form != TOML_IMPLICIT) return refuse_again(p, old, at);
     old->form = TOML_HEADER;
-    old->at = old->key_at = at; /* the header is where a reader of the file looks for the table */
+    old->at = old->key_at = at; /* users look for the table at its header */
     *ret_section = old;
     return ERR_OK;
 }
 
-/* Defines a new element for the last part of a header [[a.b]]. */
+/* Adds an element to the array of a header [[a.b]], after its parent "a" was entered. */
 static enum err define_element(struct toml_parser *p, struct toml_value *table, struct str key,
                                struct toml_position at, struct toml_value **ret_section)
 {
@@ -193,7 +193,7 @@ static enum err parse_header(struct toml_parser *p, struct toml_value **ret_sect
                    : define_table(p, table, key, at, ret_section);
 }
 
-/* Parses key = value, in a section or in an inline table. */
+/* Parses `key = value`, in a section or in an inline table. */
 static enum err parse_pair(struct toml_parser *p, struct toml_value *table)
 {
     const struct toml_value *old;
@@ -274,7 +274,7 @@ static bool is_token(char c)
     return is_bare_key(c) || c == '+' || c == '.' || c == ':';
 }
 
-/* Returns the characters of a number, a boolean or a date, including the time after a space. */
+/* Returns the characters of a number, a boolean or a date, which may include a time. */
 static struct str take_token(struct toml_parser *p)
 {
     struct str token = {p->at, 0};
@@ -324,7 +324,7 @@ static enum err parse_value(struct toml_parser *p, struct toml_value *parent, co
     enum err err = toml_add(p, parent, key, options, &value);
 
     if (err) return err;
-    if (c == '[') return parse_array(p, value); /* toml_add() limits the depth to TOML_DEPTH_MAX */
+    if (c == '[') return parse_array(p, value); /* toml_add() limits the recursion */
     if (c == '{') return parse_inline_table(p, value);
     if (c == '"' || c == '\'') return toml_parse_string(p, false, &value->string);
     return parse_token(p, value);

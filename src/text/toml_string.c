@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The four kinds of TOML strings. The end is found first; then the content is copied and unescaped
- * into memory of that size. */
+/* The four kinds of TOML strings. The end of a string is found first. Its content is then unescaped
+ * into memory of the size of the source text. */
 #include "text/toml_impl.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/hex.h"
 #include "text/utf8.h"
 
-/* One string literal: the position of its content and how to read it. */
+/* One string literal: where its content is, and how to read it. */
 struct literal {
     bool escapes;    /* written with " */
     bool multi_line; /* written with three quotes */
@@ -20,8 +20,8 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Finds the closing quotes. In a multi-line string up to two quotes may precede the closing three:
- * of five quotes, two belong to the text and three close it. */
+/* Finds the closing quotes. One or two quotes may precede the closing three of a multi-line string.
+ * Of five quotes, the first two then belong to the text. */
 static bool find_end(const struct toml_parser *p, struct literal *literal)
 {
     char quote = literal->escapes ? '"' : '\'';
@@ -29,7 +29,7 @@ static bool find_end(const struct toml_parser *p, struct literal *literal)
 
     while (c < p->end) {
         if (literal->escapes && *c == '\\' && c + 1 < p->end && c[1] != '\n') {
-            c += 2; /* an escaped character never closes the string */
+            c += 2; /* an escaped quote does not close the string */
             continue;
         }
         if (*c == '\n' && !literal->multi_line) return false;
@@ -57,7 +57,7 @@ static enum err fail_here(struct toml_parser *p, const char *at, const char *pro
     return toml_fail(p, toml_here(p), ERR_PARSE, "%s", problem);
 }
 
-/* Reads \uXXXX and \UXXXXXXXX. *at is at the first digit and is moved past the last. */
+/* Reads \uXXXX and \UXXXXXXXX. *at points to the first digit, and is moved after the last digit. */
 static enum err read_code_point(struct toml_parser *p, const char **at, int digits, char **out)
 {
     const char *escape = *at - 2;
@@ -79,8 +79,8 @@ static enum err read_code_point(struct toml_parser *p, const char **at, int digi
     return ERR_OK;
 }
 
-/* A backslash at the end of a line skips all blanks and line breaks up to the next other character.
- * *at is after the backslash. False: another character follows on the line. */
+/* Handles a backslash at the end of a line, which skips all following blanks and line breaks. *at
+ * is after the backslash. Returns false if another character follows the backslash on the line. */
 static bool skip_line_end(struct toml_parser *p, const char **at, const char *content_end)
 {
     const char *c = *at;
@@ -107,7 +107,7 @@ static enum err read_escape(struct toml_parser *p, const struct literal *literal
 
     *at += 1;
     if (literal->multi_line && skip_line_end(p, at, literal->content_end)) return ERR_OK;
-    c = *(*at)++; /* find_end() ensured that a character follows */
+    c = *(*at)++; /* find_end() has ensured that a character follows */
     if (c == 'u') return read_code_point(p, at, 4, out);
     if (c == 'U') return read_code_point(p, at, 8, out);
     name = memchr(names, c, sizeof names - 1);
@@ -119,7 +119,7 @@ static enum err read_escape(struct toml_parser *p, const struct literal *literal
     return ERR_OK;
 }
 
-/* Writes the value, which is never longer than its source text. */
+/* Writes the string's value, which is never longer than its source text. */
 static enum err read_content(struct toml_parser *p, const struct literal *literal, char *out,
                              size_t *ret_len)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads a plugin's shared object, checks its interface, and calls it. A library is never unloaded.
- * Loading runs on the loop's thread, calls on the processing thread. */
+/* Loads a plugin's shared object, checks its interface, and calls its functions. A library is never
+ * unloaded. Loading runs on the event loop's thread, calls run on the processing thread. */
 #include "worker/cdylib.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ enum err cdylib_load(const char *path, const char *symbol, const struct muster_p
     }
     found = dlsym(library, symbol);
     if (!found) return note_fail(note, ERR_NOT_FOUND, "%s has no symbol '%s'", path, symbol);
-    memcpy(&factory, &found, sizeof factory); /* ISO C cannot cast to function pointers */
+    memcpy(&factory, &found, sizeof factory); /* ISO C cannot cast void * to a function */
     plugin = factory();
     if (!plugin) return note_fail(note, ERR_INVALID, "%s: '%s' returned no plugin", path, symbol);
     if (plugin->abi_version != MUSTER_PLUGIN_ABI)

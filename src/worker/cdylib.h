@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin in a shared object (include/muster/plugin.h). Loaded once, never unloaded. */
+/* A plugin in a shared object (include/muster/plugin.h), loaded once and never unloaded. */
 #ifndef WORKER_CDYLIB_H
 #define WORKER_CDYLIB_H
 #include "base/buf.h"
 #include "base/note.h"
 
 struct muster_plugin;
-/* ERR_NOT_FOUND (no such file or symbol), ERR_VERSION (different ABI; the note has both numbers),
- * ERR_INVALID (the factory returned no plugin, or an incomplete one), with a note. */
+/* Loads a plugin. Errors have a note: ERR_NOT_FOUND (no such file or symbol), ERR_VERSION (another
+ * ABI version), ERR_INVALID (the factory returned no plugin, or an incomplete one). */
 enum err cdylib_load(const char *path, const char *symbol, const struct muster_plugin **ret_plugin,
                      struct note *note);
-/* Appends the answer. ERR_INVALID: the plugin failed, and the note has its error number. ERR_FULL,
- * ERR_NOMEM. On any thread, but one call at a time. */
+/* Calls the plugin and appends its answer. Runs on any thread, but one call at a time. ERR_INVALID:
+ * the plugin failed, and the note has its error number. ERR_FULL, ERR_NOMEM. */
 enum err cdylib_call(const struct muster_plugin *plugin, struct str method, struct str payload,
                      struct buf *answer, struct note *note);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Claims and commits for any store: records with a checksum, the token that fences older owners,
- * and reading back after a conflict or a lost answer. Processing thread. */
+/* Claims and commits of checkpoints, for any store. Records have a checksum and the token that
+ * fences older owners. After a conflict or a lost answer, a record is read back. */
 #include "worker/checkpoint.h"
 
 #include <inttypes.h>
@@ -13,8 +13,8 @@
 
 enum {
     TRIES_MAX = 8,
-    CLAIMS_MAX = 64,   /* a bound on retries against an owner that writes all the time */
-    CHECKSUM_LINE = 9, /* eight digits and the line end */
+    CLAIMS_MAX = 64,   /* bounds the retries while another owner keeps writing */
+    CHECKSUM_LINE = 9, /* eight digits and the end of the line */
 };
 
 enum err checkpoint_store_open(struct fs *fs, const char *url, struct checkpoint_store **ret_store,
@@ -120,7 +120,7 @@ static enum err read_record(struct str content, struct checkpoint *checkpoint,
     return !err || err == ERR_NOMEM ? err : ERR_CORRUPT;
 }
 
-/* Reads the current record. ERR_OK with an empty version: there is none. */
+/* Reads the partition's record. If there is none, returns ERR_OK and an empty version. */
 static enum err checkpoint_look(struct checkpoint_store *store, uint32_t partition,
                                 struct buf *content, struct checkpoint *ret_now,
                                 struct partition_tally *tally, struct note *note)
@@ -174,7 +174,7 @@ enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, ui
     enum err err = ERR_CONFLICT;
 
     buf_init(&content, CHECKPOINT_BYTES_MAX + 1);
-    /* Claiming twice is harmless, so an unknown outcome is resolved by claiming again. */
+    /* After a conflict or an unknown outcome, claims again, because a second claim is harmless. */
     for (int i = 0; i < CLAIMS_MAX && (err == ERR_CONFLICT || err == ERR_UNKNOWN); i++)
         err = checkpoint_claim_once(store, partition, token, worker, now, tally, ret_checkpoint,
                                     &content, note);
@@ -183,8 +183,8 @@ enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, ui
     return err;
 }
 
-/* Resolves a conflict or an unknown outcome. ERR_OK: the record was written. ERR_CONFLICT: it was
- * not written; try again. */
+/* Reads the record back after a conflict or an unknown outcome. ERR_OK: the record was written.
+ * ERR_CONFLICT: it was not written, and the caller must retry. */
 static enum err checkpoint_settle(struct checkpoint_store *store, struct checkpoint *next,
                                   struct buf *seen, struct str written, struct note *note)
 {

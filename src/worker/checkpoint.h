@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of partitions: one current record per partition, replaced atomically and guarded by
- * the grant epoch, the token.
+/* Checkpoints of partitions. Each partition has one current record, which is replaced atomically
+ * and guarded by the owner's token (the grant epoch).
  *
  * A store only knows bytes and versions. It reads the content of a partition, and replaces the
  * content only if its version is still the one that the writer saw last. The protocol on top: a
  * worker that is granted a partition first CLAIMS it, by writing its token next to the newest
- * checkpoint. From then on a write of an older owner finds an unexpected version, reads the record,
- * sees the higher token and is refused, however late that owner resumes. Therefore a new owner that
- * has loaded a checkpoint knows that nobody else adds to it.
+ * checkpoint. A later write of an older owner then meets an unexpected version, reads the record,
+ * finds the higher token and fails, however late. A new owner that has loaded a checkpoint can thus
+ * rely on being the only writer.
  *
- * A write can succeed, fail or have an unknown outcome. If the answer was lost, the record is read
- * back to find out.
+ * A write can succeed, fail or have an unknown outcome. If the store's answer was lost, the record
+ * is read back to determine the outcome.
  *
- * Calls block. Processing thread only. */
+ * Calls block and run on the processing thread only. */
 #ifndef WORKER_CHECKPOINT_H
 #define WORKER_CHECKPOINT_H
 #include "base/buf.h"
@@ -28,66 +28,66 @@ enum {
     CHECKPOINT_VERSION_CAP = 128,
 };
 
-/* -- the interface of a store -- */
+/* -- the interface that every store implements -- */
 struct checkpoint_version {
     char text[CHECKPOINT_VERSION_CAP]; /* empty: there is no content */
 };
 struct checkpoint_store;
 struct checkpoint_store_ops {
-    /* Reads the newest complete content. ERR_NOT_FOUND: there is none, and *ret_version is the
-     * version of no content. */
+    /* Reads the newest complete content. ERR_NOT_FOUND: the partition has no content, and
+     * *ret_version is the version to expect in the first write. */
     enum err (*read)(struct checkpoint_store *store, uint32_t partition, struct buf *into,
                      struct checkpoint_version *ret_version, struct note *note);
-    /* Replaces the content of version `expected`. ERR_CONFLICT: the store has a different version.
-     * ERR_UNKNOWN: the write may have been applied. */
+    /* Replaces the content, if its version is still `expected`; otherwise ERR_CONFLICT.
+     * ERR_UNKNOWN: the content may have been replaced. */
     enum err (*write)(struct checkpoint_store *store, uint32_t partition,
                       const struct checkpoint_version *expected, struct str content,
                       struct checkpoint_version *ret_version, struct note *note);
     void (*close)(struct checkpoint_store *store);
 };
-struct checkpoint_store { /* must be the first field of every store's struct */
+struct checkpoint_store { /* the first field in the struct of every store */
     const struct checkpoint_store_ops *ops;
     char url[CHECKPOINT_REFERENCE_CAP];
 };
 
-/* Opens a store by its URL: "file:///dir" or "s3://bucket/prefix" (keys and endpoint from the
- * environment, see docs/workers.md). Does not access the store yet. ERR_INVALID with a note that
- * says what would be valid. */
+/* Opens a store by its URL: "file:///dir" or "s3://bucket/prefix", with keys and endpoint from the
+ * environment (docs/workers.md). Does not access the store yet. ERR_INVALID: the note says what
+ * would be valid. */
 enum err checkpoint_store_open(struct fs *fs, const char *url, struct checkpoint_store **ret_store,
                                struct note *note);
 void checkpoint_store_close(struct checkpoint_store *store); /* NULL is fine */
 
-/* -- a partition, as its owner sees it -- */
+/* -- the checkpoint of a partition, for its owner -- */
 struct checkpoint {
     uint32_t partition;
-    uint64_t token;             /* token of the owner; never decreases */
-    uint64_t number;            /* checkpoints written for the partition so far, by all owners */
+    uint64_t token;             /* the owner's token; never decreases */
+    uint64_t number;            /* number of checkpoints of the partition, by all owners */
     char id[CHECKPOINT_ID_CAP]; /* "ckpt-<worker>-<n>"; empty: no checkpoint yet */
     struct checkpoint_version version;
 };
-/* Claims the partition under `token` and loads the newest checkpoint into `tally` (empty if there
- * is none). ERR_FENCED: the partition is claimed under a higher token. ERR_CORRUPT: the record is
- * unreadable. Other errors come from the store. */
+/* Claims the partition under `token` and loads the newest checkpoint, if any, into `tally`.
+ * ERR_FENCED: the partition is claimed under a higher token. ERR_CORRUPT: the record is unreadable.
+ * Other errors come from the store. */
 enum err checkpoint_claim(struct checkpoint_store *store, uint32_t partition, uint64_t token,
                           const char *worker, wall_time now, struct partition_tally *tally,
                           struct checkpoint *ret_checkpoint, struct note *note);
-/* Called just before sending, and before each retry. False aborts the write with ERR_FENCED. */
+/* Called before each attempt to send a write. False aborts the write with ERR_FENCED. */
 typedef bool checkpoint_may_fn(void *owner);
 /* Writes the next checkpoint. ERR_FENCED: another worker has the partition, or may() returned
- * false; nothing was written, or the write does not count. ERR_UNKNOWN: the outcome could not be
- * read back; claim the partition again. */
+ * false; the write has no effect. ERR_UNKNOWN: the outcome could not be read back, so the caller
+ * must claim the partition again. */
 enum err checkpoint_commit(struct checkpoint_store *store, struct checkpoint *checkpoint,
                            const char *worker, wall_time now, const struct partition_tally *tally,
                            checkpoint_may_fn *may, void *owner, struct note *note);
-/* The reference sent to the service: "file:///dir/00000007#ckpt-<worker>-<n>". */
+/* Formats the reference for the coordinator: "file:///dir/00000007#ckpt-<worker>-<n>". */
 void checkpoint_reference(const struct checkpoint_store *store, const struct checkpoint *checkpoint,
                           char text[CHECKPOINT_REFERENCE_CAP]);
 
-/* -- for the implementations of stores -- */
+/* -- constructors of the two kinds of store -- */
 enum err checkpoint_file_open(struct fs *fs, const char *dir, struct checkpoint_store **ret_store,
                               struct note *note);
 enum err checkpoint_s3_open(struct str bucket_and_prefix, struct checkpoint_store **ret_store,
                             struct note *note);
-/* Checks a record and its checksum, two lines. False: cut off or damaged. */
+/* Returns true if the content is a complete record of two lines, the second with its checksum. */
 bool checkpoint_complete(struct str content);
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints in a directory shared by all workers: DIR/<8 digits>/<20 digits>.ckpt, one file per
- * version of a partition. The highest number is the current version.
+ * version of a partition. The file with the highest number is the current version.
  *
  * A version is written to a temporary file, synced, and then named by link(2), which fails if the
- * name exists. Of two writers that saw the same version one wins, and neither waits for the other.
- * A lock would also work, but a worker stopped while holding it would block its successor. The two
- * versions before the newest are kept. A damaged newest version is skipped, and the next version
- * still gets a higher number. A temporary file (".*.tmp") left by a killed worker is never read. */
+ * name exists. If two writers saw the same version, one succeeds, and neither waits for the other.
+ * A lock would block the next owner if a worker stopped while holding it. The two versions before
+ * the newest are kept. A damaged newest version is skipped, and the next version still gets a
+ * higher number. A temporary file (".*.tmp") of a killed worker is never read. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static void version_path(const struct file_store *s, uint32_t partition, uint64_
 /* -- the existing versions -- */
 
 struct versions {
-    uint64_t newest[KEEP + 1]; /* descending; one more than is kept, which is removed */
+    uint64_t newest[KEEP + 1]; /* descending; the last one, beyond KEEP, is removed */
     size_t count;
 };
 
@@ -93,7 +93,7 @@ static enum err file_read(struct checkpoint_store *store, uint32_t partition, st
         version_path(s, partition, v.newest[i], path);
         err = fs_read_whole(s->fs, path, CHECKPOINT_BYTES_MAX, into);
         if (!err && checkpoint_complete(buf_peek(into))) return ERR_OK;
-        if (err && err != ERR_NOT_FOUND) break; /* another worker removed the file */
+        if (err && err != ERR_NOT_FOUND) break; /* not found: removed by another worker */
         note_set(note, "%s is damaged", path);
     }
     if (!err && v.count) return ERR_CORRUPT; /* all versions are damaged */
@@ -156,8 +156,8 @@ static enum err file_write(struct checkpoint_store *store, uint32_t partition,
     number = seen + 1;
     err = publish(s, partition, number, content, note);
     if (err && err != ERR_UNKNOWN) return err;
-    /* The name may be free only because an old version was removed. The highest number counts, so
-     * check which version has it. */
+    /* The name may be free only because an old version was removed. So the highest number is read
+     * again: it must be this version. */
     if (list_versions(s, partition, &v)) return ERR_UNKNOWN;
     if (v.count == 0 || v.newest[0] != number) {
         version_path(s, partition, number, path);
@@ -167,7 +167,7 @@ static enum err file_write(struct checkpoint_store *store, uint32_t partition,
     if (!err) set_version(ret_version, number);
     if (!err && v.count > KEEP) {
         version_path(s, partition, v.newest[KEEP], path);
-        (void)fs_remove(s->fs, path); /* on failure the next write retries the removal */
+        (void)fs_remove(s->fs, path); /* if the removal fails, the next write repeats it */
     }
     return err;
 }

@@ -2,9 +2,9 @@
 /* Checkpoints in an S3 object store: one object per partition, s3://BUCKET/PREFIX/<8 digits>.ckpt,
  * replaced by conditional PUTs (If-Match, If-None-Match).
  *
- * Without conditions two owners could overwrite each other unnoticed. So before the first write the
- * store is tested with a request that it must refuse: creating an object that exists. A store that
- * accepts the request is not used.
+ * In a store that ignores conditions, two owners could overwrite each other unnoticed. Before the
+ * first write, the store is therefore tested with a request that it must refuse: creating an object
+ * that exists. A store that accepts the request is not used.
  *
  * Credentials and endpoint come from the environment, under the names that all S3 tools use:
  * AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3 or
@@ -35,7 +35,7 @@ enum {
 struct s3_store {
     struct checkpoint_store base;
     CURL *curl;
-    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without trailing '/' */
+    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path has no final '/' */
     char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
     char access_key[CHECKPOINT_S3_KEY_CAP], secret_key[CHECKPOINT_S3_KEY_CAP], token[TOKEN_CAP];
     bool probed;
@@ -98,11 +98,11 @@ struct s3_call {
     const char *method;
     struct str path; /* encoded, including the endpoint's path */
     struct str body;
-    const char *condition, *condition_value; /* header of the condition ("if-match"); NULL: none */
+    const char *condition, *condition_value; /* a header such as "if-match", or NULL; its value */
 };
 
-/* The headers that libcurl signs in addition to host and date. A header without a value ("expect:")
- * would be signed but not sent, so none is used. */
+/* Returns the headers that libcurl signs in addition to host and date. No header is empty, because
+ * libcurl would sign an empty header ("expect:") but not send it. */
 static enum err headers_of(const struct s3_store *s, const struct s3_call *call,
                            struct curl_slist **ret_list)
 {
@@ -128,7 +128,7 @@ static bool never_sent(CURLcode code)
            code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION;
 }
 
-/* ERR_OK: an answer arrived, with any status. */
+/* Makes one HTTP call. ERR_OK means that an answer arrived, with any status. */
 static enum err perform(struct s3_store *s, const struct s3_call *call, struct curl_slist *headers,
                         struct answer *answer, struct note *note)
 {
@@ -149,7 +149,7 @@ static enum err perform(struct s3_store *s, const struct s3_call *call, struct c
     bad |= curl_easy_setopt(curl, CURLOPT_PASSWORD, s->secret_key);
     bad |= curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
     bad |= curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    /* do not wait for "100 Continue" */
+    /* send the body without waiting for "100 Continue" */
     bad |= curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L);
     bad |= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     bad |= curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
@@ -173,7 +173,7 @@ static enum err perform(struct s3_store *s, const struct s3_call *call, struct c
     return never_sent(code) ? ERR_UNAVAILABLE : ERR_UNKNOWN;
 }
 
-/* Converts a status other than 200 to an error. */
+/* Converts an HTTP status other than 200 to an error. */
 static enum err refused(const struct s3_call *call, const struct answer *answer, bool writes,
                         struct note *note)
 {
@@ -183,7 +183,7 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
     case 404: return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match on a missing object */
     case 409:
     case 412: return ERR_CONFLICT;    /* the condition does not hold */
-    case 503: return ERR_UNAVAILABLE; /* the store asks to slow down */
+    case 503: return ERR_UNAVAILABLE; /* the store asks clients to slow down */
     default: break;
     }
     if (answer->status >= 500) return writes ? ERR_UNKNOWN : ERR_UNAVAILABLE;
@@ -192,7 +192,7 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
 
 /* -- the two calls -- */
 
-/* The path of an object. All bytes except A-Z a-z 0-9 - . _ ~ and '/' are encoded as %XX. */
+/* Appends the path of an object. Bytes other than A-Z a-z 0-9 - . _ ~ and '/' become %XX. */
 static enum err path_of(const struct s3_store *s, const char *name, struct buf *into)
 {
     const char *const parts[] = {s->path, "/", s->bucket, "/", s->prefix, s->prefix[0] ? "/" : "",
@@ -204,7 +204,7 @@ static enum err path_of(const struct s3_store *s, const char *name, struct buf *
     return err;
 }
 
-/* Makes one call about an object. A status other than 200 is an error. */
+/* Makes one call about an object. Every HTTP status except 200 is an error. */
 static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *name,
                         struct answer *answer, struct note *note)
 {
@@ -242,7 +242,7 @@ static enum err probe(struct s3_store *s, struct note *note)
         struct answer answer = {0};
         err = put(s, "conditional-writes", "if-none-match", "*", STR("{}"), &answer, note);
     }
-    if (err == ERR_CONFLICT) { /* the store refused the request as required */
+    if (err == ERR_CONFLICT) { /* the store honours conditions */
         s->probed = true;
         return ERR_OK;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends heartbeats and registers, handles the answers, and implements the fence and draining.
+/* Sends heartbeats, registers, handles the answers, and implements the fence and the drain.
  *
- * Every event first checks the fence. Loop's thread. */
+ * Every event first checks the fence. Runs on the event loop's thread. */
 #include "worker/host.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 enum {
     BEAT_TIMEOUT_MAX_MS = 1000,
-    FENCE_LOOK_MS = 1, /* delay of the check after the last valid moment */
+    FENCE_LOOK_MS = 1, /* delay of the fence check after the last valid moment */
     REFUSALS_USUAL = 2,
     JOBS_MAX = 2,
     BEHIND_MAX = 4,
@@ -37,7 +37,7 @@ static void host_new_instance(struct worker_host *h)
     snprintf(h->self.instance, sizeof h->self.instance, "%016" PRIx64 "%016" PRIx64, high, low);
 }
 
-/* Drops everything that was held under the previous registration. */
+/* Drops all partitions and acknowledgements of the previous registration. */
 static void host_drop_all(struct worker_host *h)
 {
     parts_drop_all(h);
@@ -75,7 +75,7 @@ static void host_schedule(struct worker_host *h)
     uint64_t now = host_now(h).ms, next = h->life.next_beat.ms;
     uint64_t good_until = life_good_until(&h->life).ms;
 
-    if (h->beating) next = UINT64_MAX; /* the answer or its timeout comes first */
+    if (h->beating) next = UINT64_MAX; /* the next event is the heartbeat's answer or timeout */
     if (good_until) next = min_u64(next, good_until + FENCE_LOOK_MS);
     if (next == UINT64_MAX) next = now + BEAT_TIMEOUT_MAX_MS;
     timer_start_in(&h->tick, next > now ? next - now : 0);
@@ -98,7 +98,7 @@ static double host_load(struct worker_host *h)
 
 static void host_beat(struct worker_host *h)
 {
-    /* Several heartbeats must fit into the current fence. */
+    /* The timeout is short, so that several heartbeats fit into the fence time. */
     uint64_t timeout_ms = min_u64(BEAT_TIMEOUT_MAX_MS, max_u64(h->life.fence_ms / 4, 1));
 
     if (h->beating) return;
@@ -119,8 +119,8 @@ static void host_on_tick(struct timer *timer)
     host_schedule(h);
 }
 
-/* A broken stream reopens by itself. If a stream stays behind the epoch in the heartbeat answers,
- * its coordinator receives no updates, so the stream is opened at another coordinator. */
+/* A broken stream reopens by itself. A stream that repeatedly has an older assignment than the
+ * heartbeat answers is opened at another coordinator, because its coordinator gets no updates. */
 static void host_check_stream(struct worker_host *h, const struct beat_answer *a)
 {
     if (h->legacy || !h->life.registered || !h->self.incarnation) return;
@@ -143,15 +143,15 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
                  log_u64("coord_epoch", a->coord_epoch), log_u64("seen", h->life.coord_epoch));
         return;
     }
-    if (a->reset && h->life.registered) { /* otherwise there is nothing to drop */
+    if (a->reset && h->life.registered) { /* otherwise the worker holds nothing to drop */
         LOG_WARN(h->options.log, "the service ordered a reset: all partitions are dropped, and "
                                  "this worker registers again");
         bool admitted = a->incarnation > h->self.incarnation;
 
         life_reset(&h->life);
         host_drop_all(h);
-        /* If the service admitted the instance that we sent, keep it. A new instance would count as
-         * a second process. */
+        /* If the coordinator has admitted the instance, keep the instance. The coordinator would
+         * take a new instance for a second process. */
         if (!admitted) host_new_instance(h);
         verdict = h->drain ? LIFE_KEPT : LIFE_REGISTER;
     }
@@ -169,10 +169,10 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
     if (a->drain) worker_host_drain(h);
 }
 
-/* Another process has our id: stop work on everything we hold, and register less often. */
+/* Another process has this worker id: drops all partitions, and registers less often. */
 static void host_id_in_use(struct worker_host *h, struct str why)
 {
-    /* After a restart some refusals are normal: the previous process was active a moment ago. */
+    /* A few refusals are normal after a restart, because the previous process was just active. */
     bool usual = h->life.refusals < REFUSALS_USUAL;
     uint64_t pause_ms = life_refused(&h->life);
 
@@ -195,7 +195,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
         LOG_WARN(h->options.log, "heartbeat was not acknowledged",
                  log_i64("status", answer->status), log_str("why", answer->text));
         h->counts.beats_failed++;
-        if (answer->reset) host_forget(h); /* refused because of our registration */
+        if (answer->reset) host_forget(h); /* refused because of this registration */
     } else {
         host_take_answer(h, answer);
     }
@@ -208,7 +208,7 @@ void host_beat_answered(struct worker_host *h, const struct beat_answer *answer)
     if (!h->closing) host_schedule(h);
 }
 
-/* Refuses terms that the worker cannot keep, and logs which settings contradict each other. */
+/* Returns true if the worker can keep the terms. Otherwise logs which settings conflict. */
 static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms)
 {
     const struct worker_host_options *o = &h->options;
@@ -232,8 +232,8 @@ static bool host_terms_fit(struct worker_host *h, const struct life_terms *terms
     return true;
 }
 
-/* The service believes that we are registered, so leave, unless work of an earlier registration may
- * still be running. Then stay silent under the old instance until its fence time has passed. */
+/* Refuses a registration's terms. Sends Leave, because the coordinator has registered the worker.
+ * If a job of an old registration may still run, stays silent until the old fence time ends. */
 static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
 {
     bool worked = h->life.registered || h->job_runs;
@@ -244,7 +244,7 @@ static void host_refuse_terms(struct worker_host *h, uint64_t incarnation)
     host_schedule(h);
 }
 
-/* A coordinator without our interface sends no terms. Workers use their own and only heartbeat. */
+/* Handles the answer to Register. If the coordinator sends no terms, the worker uses its own. */
 void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
                      const Muster__V1__RegisterResponse *response)
 {
@@ -265,7 +265,7 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
     if (!response && !foreign) {
         LOG_WARN(h->options.log, "registration failed: retrying",
                  log_i64("status", outcome->status), log_str("why", outcome->text));
-        return; /* the next heartbeat answer asks to register again */
+        return; /* the next heartbeat's answer demands a registration again */
     }
     if (!foreign && a->coord_epoch < h->life.coord_epoch) return;
     if (!host_terms_fit(h, &terms)) {
@@ -326,11 +326,11 @@ void host_answered(struct worker_host *h, enum host_call call, enum err err)
     if (call == CALL_LEAVE && h->drain == DRAIN_LEAVE) host_drained(h, true);
     if (call == CALL_ACK_CHECKPOINT) rounds_acked(h, err);
     if (call != CALL_ACK_REVOKE) return;
-    /* Partitions that the service refused came too late, and count as acknowledged. While draining,
-     * a lost AckRevoke is not repeated, because Leave has the same effect. */
+    /* An acknowledgement that the coordinator refused is too late, and counts as sent. While
+     * draining, a lost AckRevoke is not repeated, because Leave has the same effect. */
     if (h->drain == DRAIN_ACK) err = ERR_OK;
     tenures_acked(&h->tenures, !err);
-    if (!err) acks_send(h); /* after an error the next heartbeat sends them */
+    if (!err) acks_send(h); /* after an error, the next heartbeat repeats the acknowledgements */
     host_drain_step(h);
 }
 
@@ -344,7 +344,7 @@ void host_drain_step(struct worker_host *h)
     if (h->closing || h->drain == DRAIN_NO || h->drain == DRAIN_DONE) return;
     if (h->drain == DRAIN_WORK) {
         if (!h->drain_beat_over || tenures_held(&h->tenures) || h->job_runs) return;
-        if (!h->drain_beat_ok || !h->self.incarnation) { /* no answer or no registration to leave */
+        if (!h->drain_beat_ok || !h->self.incarnation) { /* no answer, or not registered */
             host_drained(h, true);
             return;
         }
@@ -441,7 +441,7 @@ enum err worker_host_open(const struct worker_host_options *options, struct work
         host_free(h);
         return err;
     }
-    host_schedule(h); /* sends the first heartbeat at once */
+    host_schedule(h); /* sends the first heartbeat immediately */
     *ret_host = h;
     return ERR_OK;
 }
@@ -459,7 +459,7 @@ void worker_host_close(struct worker_host *h, void (*done)(void *owner), void *o
     timer_stop(&h->idle);
     timer_stop(&h->drain_timer);
     timer_stop(&h->watch_again);
-    worker_close(h->thread); /* waits for the job, whose end frees its data */
+    worker_close(h->thread); /* waits for a running job; the job's end frees its data */
     parts_drop_all(h);
     rpc_channel_close(h->channel, host_free, h);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker: connects the core, the calls to the service, the plugins, the checkpoints and the
- * input.
+/* A worker: connects its state machines, calls to the coordinator, plugins, checkpoints and input.
  *
- * The loop sends heartbeats, registers, receives assignments and submits one job at a time to one
- * processing thread. That thread reads input, calls plugins and writes checkpoints. A job knows
- * until when it may write (life.h), and checks the boot-time clock just before writing. Therefore
- * neither a slow plugin nor a slow disk delays a heartbeat, and a process that was stopped writes
- * nothing when it resumes. */
+ * The event loop sends heartbeats, registers, receives assignments, and submits one job at a time
+ * to one processing thread. That thread reads input, calls plugins and writes checkpoints. A job
+ * has a time until which it may write (life.h), and checks the boot-time clock just before writing.
+ * Therefore neither a slow plugin nor a slow disk delays a heartbeat, and a process that was
+ * stopped writes nothing when it resumes. */
 #ifndef WORKER_HOST_H
 #define WORKER_HOST_H
 #include "io/io.h"
@@ -29,24 +28,24 @@ struct worker_host_options {
     const char *const *coordinators; /* ends with NULL */
     const char *worker_id, *run_id;
     uint64_t heartbeat_interval_ms, self_fence_timeout_ms, drain_deadline_ms;
-    struct checkpoint_store *store; /* borrowed; NULL: partitions start at their beginning */
-    const char *input;              /* the input directory; NULL: partitions are held and idle */
-    bool use_plugin;                /* call the first plugin for each record */
-    uint64_t rate;                  /* maximal records per second; 0: no limit */
+    struct checkpoint_store *store; /* borrowed; NULL: partitions start without a checkpoint */
+    const char *input;              /* NULL: the worker holds partitions, but reads nothing */
+    bool use_plugin;                /* call the first plugin for every record */
+    uint64_t rate;                  /* the most records per second; 0: no limit */
     struct plugins *plugins;        /* borrowed; may be NULL */
-    /* The worker was fenced and has stopped working. */
+    /* Called when the worker was fenced and has stopped working. */
     void (*on_fenced)(void *owner);
-    /* Follows worker_host_drain. `in_time`: everything was given back before the deadline. */
+    /* Called after worker_host_drain. `in_time`: all partitions were returned in time. */
     void (*on_drained)(void *owner, bool in_time);
     void *owner;
 };
-/* Sends the first heartbeat at once. ERR_NOMEM, ERR_INVALID (addresses), ERR_UNAVAILABLE (no
- * thread), with a note. */
+/* Opens the worker and sends its first heartbeat. Errors have a note: ERR_NOMEM, ERR_INVALID
+ * (addresses), ERR_UNAVAILABLE (no thread). */
 enum err worker_host_open(const struct worker_host_options *options, struct worker_host **ret_host,
                           struct note *note);
-/* Takes no new work, writes work in progress, returns all partitions, leaves, calls on_drained. */
+/* Starts no new work, writes finished work, returns all partitions, leaves, calls on_drained. */
 void worker_host_drain(struct worker_host *host);
 void worker_host_plugins_changed(struct worker_host *host); /* if plugins_ready may have changed */
-/* Waits for the running job, then calls done(). No other callback follows. NULL is fine. */
+/* Waits for the running job, then calls done(), and no other callback. NULL is fine. */
 void worker_host_close(struct worker_host *host, void (*done)(void *owner), void *owner);
 #endif

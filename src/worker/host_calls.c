@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's calls to the service: heartbeats, registration, assignments, acknowledgements. One
- * channel, which keeps a spare connection to another coordinator.
+/* The worker's calls to its coordinator: heartbeats, registration, assignments, acknowledgements.
+ * All use one channel, which keeps a spare connection to another coordinator.
  *
- * This file encodes and decodes messages only. Every call has a timeout. A heartbeat without an
- * answer in time counts as lost, and the next one goes to another coordinator. Any coordinator
- * forwards to the leader. Loop's thread. */
+ * This file only encodes and decodes messages. Every call has a timeout. A heartbeat that is not
+ * answered in time counts as lost, and the next heartbeat goes to another coordinator. Every
+ * coordinator forwards to the leader. Runs on the event loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +19,15 @@
 
 enum {
     BACKOFF_FIRST_MS = 50,
-    BACKOFF_MAX_MS = 1000, /* a longer pause could fence the worker needlessly */
+    BACKOFF_MAX_MS = 1000, /* a longer pause might fence the worker without need */
     DIAL_TIMEOUT_MS = 2000,
-    PING_AFTER_MS = 10000, /* silence on the spare connection; the other one is in use */
+    PING_AFTER_MS = 10000, /* silence on the spare connection before a ping */
     PING_TIMEOUT_MS = 5000,
     HOST_CALLS_CALL_TIMEOUT_MS = 5000,
     LEAVE_TIMEOUT_MS = 1000,
-    WATCH_AGAIN_FIRST_MS = 500, /* not urgent: heartbeats bring the same assignments later */
+    WATCH_AGAIN_FIRST_MS = 500, /* not urgent: heartbeat answers contain the same assignments */
     WATCH_AGAIN_MAX_MS = 4000,
-    SILENCE_TIMEOUTS = 2, /* heartbeat timeouts until a connection without an answer is closed */
+    SILENCE_TIMEOUTS = 2, /* a silent connection is closed after this many heartbeat timeouts */
     ANSWER_ARENA_MAX = 64 << 20,
     REQUEST_MAX = 64 << 20,
     RESPONSE_MAX = 32 << 20,
@@ -41,7 +41,7 @@ static bool beat_text(const struct rpc_client_call *call, struct str name, struc
     return rpc_call_trailer(call, name, ret_text) || rpc_call_header(call, name, ret_text);
 }
 
-/* False and *ret_number 0: the field is missing. */
+/* Reads a number from the trailers. Without the number, returns false and sets *ret_number to 0. */
 static bool beat_number(const struct rpc_client_call *call, struct str name, uint64_t *ret_number)
 {
     struct str text;
@@ -50,7 +50,7 @@ static bool beat_number(const struct rpc_client_call *call, struct str name, uin
     return beat_text(call, name, &text) && !str_to_u64(text, ret_number);
 }
 
-/* Decodes the answer into the arena. NULL: unreadable. */
+/* Decodes the answer into the arena. Returns NULL if the answer is malformed. */
 static const void *answer_read(struct arena *arena, const ProtobufCMessageDescriptor *descriptor,
                                struct str bytes)
 {
@@ -94,8 +94,8 @@ static void beat_on_answer(void *owner, const struct rpc_client_call *call,
 
     h->beating = false;
     if (h->closing) return;
-    /* A coordinator that does not answer may be busy, stopped or cut off, so the next heartbeat
-     * uses the spare connection. (The channel itself replaces a broken connection.) */
+    /* The coordinator may be busy, stopped or cut off, so the next heartbeat uses the spare
+     * connection. (The channel itself replaces a broken connection.) */
     if (!outcome->answered && outcome->status == GRPC_DEADLINE_EXCEEDED)
         rpc_channel_answer_late(h->channel, SILENCE_TIMEOUTS * h->beat_timeout_ms);
     answer.has_epoch = beat_number(call, STR("x-coord-epoch"), &answer.coord_epoch);
@@ -123,8 +123,8 @@ bool beat_send(struct worker_host *h, enum life_phase phase, uint64_t timeout_ms
         {.name = STR("x-worker-load"), .value = STR_EMPTY},
         {.name = STR("x-worker-incarnation"), .value = STR_EMPTY},
     };
-    /* One attempt, because the next heartbeat is the retry. More attempts would multiply the load
-     * of a fleet exactly when its coordinators are too busy to answer. */
+    /* One attempt, because the next heartbeat is the retry. More attempts would multiply a fleet's
+     * load when its coordinators are already too busy to answer. */
     struct rpc_call_options call = {.path = "/rollout.transport.v1.Heartbeat/Beat",
                                     .timeout_ms = timeout_ms,
                                     .attempts_max = 1,
@@ -155,7 +155,7 @@ bool beat_send(struct worker_host *h, enum life_phase phase, uint64_t timeout_ms
     return true;
 }
 
-/* -- registration, and calls whose answer is empty -- */
+/* -- registration, and the calls whose answer is empty -- */
 
 static void call_read_registration(struct worker_host *h, const struct rpc_outcome *outcome,
                                    struct str bytes)
@@ -246,14 +246,14 @@ bool call_leave(struct worker_host *h, uint64_t incarnation, const char *reason)
     return call_send(h, CALL_LEAVE, &request);
 }
 
-/* -- the stream of assignments -- */
+/* -- the stream of this worker's assignments -- */
 
 static void watch_take(struct worker_host *h, const Muster__V1__AssignmentResponse *response)
 {
     size_t count = response->n_granted + response->n_revoking;
     struct grant *grants = calloc(count + 1, sizeof *grants), *next = grants;
 
-    if (!grants) return; /* the next heartbeats bring the assignment too */
+    if (!grants) return; /* the next heartbeats' answers contain the assignment, too */
     for (size_t i = 0; i < response->n_granted; i++)
         *next++ = (struct grant){response->granted[i]->partition, response->granted[i]->grant_epoch,
                                  false};
@@ -270,7 +270,7 @@ static void watch_on_message(void *owner, struct rpc_client_call *call, struct s
     const Muster__V1__AssignmentResponse *response;
     struct arena arena;
 
-    if (h->closing || call != h->watch) return; /* an answer of a stream that was closed */
+    if (h->closing || call != h->watch) return; /* from a stream that was closed */
     response = answer_read(&arena, &muster__v1__assignment_response__descriptor, bytes);
     if (response) {
         h->watch_failures = 0;
@@ -307,8 +307,8 @@ static void watch_open(struct worker_host *h)
 
     if (h->watch || h->closing || !h->watch_wanted) return;
     request = host_call_begin(h, h->self.incarnation);
-    /* known_epoch (field 3) is not set: grants may change within an epoch, so the stream must begin
-     * with all of them. */
+    /* Field 3, known_epoch, is not set: grants may change within an epoch, so the stream must begin
+     * with all grants. */
     pack_u64(&request, 4, h->life.coord_epoch);
     err = request.err;
     if (!err) err = rpc_call_start(h->channel, &call, &events, h, &h->watch);

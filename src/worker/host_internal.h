@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals shared by the files of the worker's host.
+/* Internals that the files of the worker's host share.
  *
  *   host.c         heartbeats, registration, the fence, draining, open and close
  *   host_calls.c   the calls to the service, as messages
- *   host_parts.c   partitions: claim, work, write, give back; the job; acknowledgements of
+ *   host_parts.c   partitions: claim, work, write, return; the job; acknowledgements of
  *                  revocations and of checkpoint rounds */
 #ifndef WORKER_HOST_INTERNAL_H
 #define WORKER_HOST_INTERNAL_H
@@ -14,7 +14,7 @@
 #include "worker/host.h"
 #include "worker/intake.h"
 
-/* A partition that this worker holds. While `busy`, only the processing thread uses it. */
+/* A partition that this worker holds. While `busy`, only the processing thread may use it. */
 struct held_partition {
     uint32_t partition;
     uint64_t token;
@@ -22,28 +22,28 @@ struct held_partition {
     struct checkpoint checkpoint;
     bool dirty;   /* the tally is newer than the checkpoint */
     bool busy;    /* a job uses the partition */
-    bool dropped; /* the partition was dropped while busy; the end of the job frees it */
+    bool dropped; /* dropped while busy; freed when the job ends */
     uint32_t failures;
-    mono_time again; /* earliest time of the next try */
+    mono_time again; /* earliest time of the next attempt */
 };
 
 struct part_job {
     struct job job;
     struct worker_host *host;
     struct held_partition *part;
-    enum tenure_state state; /* state of the row: CLAIM, WORK or LEAVE */
-    boot_time good_until;    /* as of the creation of the job; the current value is never earlier */
+    enum tenure_state state; /* what the job does: CLAIM, WORK or LEAVE */
+    boot_time good_until;    /* value at the job's creation; the current one is not earlier */
     size_t records_max;      /* 0: read nothing */
     bool write;
-    /* -- results of the job -- */
+    /* -- results of the processing thread -- */
     enum err err;
     struct note note;
     size_t lines;
     bool wrote;
-    bool late; /* good_until was over before the write */
+    bool late; /* good_until passed before the job could write */
 };
 
-struct host_counts { /* counters, copied to the metrics at every tick */
+struct host_counts { /* copied to the metrics at every tick */
     uint64_t records, checkpoints, checkpoints_failed, fences, beats, beats_failed, claims;
     uint64_t partitions; /* partitions held */
 };
@@ -52,11 +52,11 @@ struct beat_answer {
     enum err err; /* ERR_OK: the heartbeat was acknowledged */
     enum grpc_status status;
     struct str text;
-    bool has_epoch; /* coordinators of the original send none */
+    bool has_epoch; /* false for coordinators of the original */
     uint64_t coord_epoch, incarnation, assignment_epoch, next_beat_ms;
-    uint64_t fence_ms; /* the leader's worker_self_fence_timeout; 0: not sent */
+    uint64_t fence_ms; /* the leader's worker_self_fence_timeout; 0: none sent */
     bool reset;
-    bool in_use; /* refused, because another process has this worker id */
+    bool in_use; /* refused: another process has this worker id */
     /* Fields of pending_control. */
     bool drain;
     uint64_t checkpoint_round; /* 0: none */
@@ -69,7 +69,7 @@ enum drain { DRAIN_NO, DRAIN_WORK, DRAIN_ACK, DRAIN_LEAVE, DRAIN_DONE };
 struct worker_host {
     struct worker_host_options options;
     struct host_counts counts;
-    struct metric_fields *metrics; /* NULL if there is no registry */
+    struct metric_fields *metrics; /* NULL without a registry of metrics */
     struct worker_life life;
     struct tenures tenures;
     struct host_self {               /* identity fields of requests */
@@ -78,53 +78,53 @@ struct worker_host {
         uint64_t assignment_epoch;
     } self;
     struct timer tick; /* for heartbeats and the fence */
-    struct timer idle; /* for looking at the input again */
+    struct timer idle; /* fires when the input should be read again */
     struct task pump;
     struct loop_worker *thread;
     struct part_job job;
     bool job_runs;
     mono_time job_began, load_since;
-    uint64_t busy_ms; /* busy time of the thread since load_since */
+    uint64_t busy_ms; /* how long the thread has been busy since load_since */
     mono_time rate_next;
-    /* -- calls to the service -- */
+    /* -- calls to the coordinator service -- */
     struct rpc_channel *channel;
     struct buf request, row; /* temporary buffers of one call */
     bool beating;
-    boot_time beat_sent; /* beat_*: data of the heartbeat that is under way */
+    boot_time beat_sent; /* beat_*: the heartbeat that has no answer yet */
     uint64_t beat_lease_ms, beat_timeout_ms;
     enum life_phase beat_phase;
-    struct call_slot { /* at most one call of each kind at a time */
+    struct call_slot { /* at most one call of each kind runs */
         struct worker_host *host;
         bool running;
     } calls[HOST_CALLS];
-    uint64_t register_interval_ms; /* interval sent with the registration that is under way */
+    uint64_t register_interval_ms; /* sent with the running registration */
     struct rpc_client_call *watch; /* the stream of assignments */
     struct timer watch_again;
     uint32_t watch_failures;
     bool watch_wanted;
     /* -- checkpoint rounds -- */
     uint64_t round, round_acked;
-    uint64_t round_sent; /* the round whose acknowledgement is under way; 0: none */
+    uint64_t round_sent; /* the round being acknowledged; 0: none */
     char round_error[NOTE_CAP];
     /* -- draining -- */
     enum drain drain;
     struct timer drain_timer;
     bool drain_beat_over, drain_beat_ok;
-    uint32_t beats_behind; /* answers in a row that named a newer assignment than ours */
-    bool legacy;           /* the coordinator lacks our interface, so only heartbeats are sent */
+    uint32_t beats_behind; /* consecutive answers with a newer assignment than the worker's */
+    bool legacy;           /* the coordinator is the original program: only heartbeats */
     bool closing;
     void (*done)(void *owner);
     void *done_owner;
 };
 
 boot_time host_now(const struct worker_host *host);
-/* Call first in every event. False: the worker was fenced just now. */
+/* Must be called first in every event. Returns false if this call fenced the worker. */
 bool host_check_fence(struct worker_host *host);
 void host_pump_soon(struct worker_host *host);
-void host_drain_step(struct worker_host *host); /* performs the next step if its time has come */
-/* Answers of the service. Never called from inside a function of host_calls.c. */
+void host_drain_step(struct worker_host *host); /* takes the next step of draining, if it is due */
+/* Called with the coordinator's answers, in a later turn of the event loop than the calls. */
 void host_beat_answered(struct worker_host *host, const struct beat_answer *answer);
-/* `response` NULL: `outcome` has the reason. */
+/* Handles the answer to Register. If `response` is NULL, `outcome` contains the reason. */
 void host_registered(struct worker_host *host, const struct rpc_outcome *outcome,
                      const Muster__V1__RegisterResponse *response);
 void host_assigned(struct worker_host *host, const Muster__V1__AssignmentResponse *response,
@@ -133,19 +133,19 @@ void host_answered(struct worker_host *host, enum host_call call, enum err err);
 
 /* -- host_calls.c -- */
 enum err calls_open(struct worker_host *host, struct note *note); /* errors as rpc_channel_open */
-/* At most one heartbeat is under way. False: nothing was sent. */
+/* Sends a heartbeat, unless one has no answer yet. Returns false if nothing was sent. */
 bool beat_send(struct worker_host *host, enum life_phase phase, uint64_t timeout_ms, double load);
 void call_register(struct worker_host *host, uint64_t interval_ms);
 bool call_leave(struct worker_host *host, uint64_t incarnation, const char *reason);
-/* Starts a request in host->request with the fields common to requests about a registration. */
+/* Starts a request in host->request, with the fields that identify a registration. */
 struct pack host_call_begin(struct worker_host *host, uint64_t incarnation);
-/* Packs a RevokedPartition or CheckpointedPartition; `reference` may be empty. */
+/* Packs a RevokedPartition or CheckpointedPartition. `reference` may be empty. */
 void call_pack_checkpoint(struct worker_host *host, struct pack *request, uint32_t field,
                           const struct tenure *row, const char *reference);
-/* False: nothing was sent, because a call of this kind is under way or packing failed. */
+/* Sends the request. Returns false if a call of this kind is running or packing failed. */
 bool call_send(struct worker_host *host, enum host_call which, const struct pack *request);
-/* Opens the stream of assignments if needed, and keeps it open. After a new registration the stream
- * begins with the current assignment. */
+/* Opens the stream of assignments, unless it is open, and keeps it open. After a new registration
+ * the stream begins with the current assignment. */
 void watch_keep(struct worker_host *host);
 void watch_end(struct worker_host *host);
 
@@ -156,7 +156,7 @@ void parts_assign(struct worker_host *host, uint64_t assignment_epoch, struct gr
 void parts_pump(struct task *task);
 void parts_idle_over(struct timer *timer);
 void rounds_begin(struct worker_host *host, uint64_t round);
-void rounds_check(struct worker_host *host); /* acknowledges the round if it is finished */
+void rounds_check(struct worker_host *host); /* acknowledges a finished checkpoint round */
 void rounds_acked(struct worker_host *host, enum err err);
 void acks_send(struct worker_host *host);
 #endif

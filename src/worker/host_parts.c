@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The partitions that a worker holds, the acknowledgements to the service (partitions given back,
+/* The partitions that a worker holds, the acknowledgements to the coordinator (partitions returned,
  * and checkpoint rounds), and the job. One job runs at a time, for one partition.
  *
- * A job runs on the processing thread and owns its partition meanwhile. All else is on the loop. */
+ * A job runs on the processing thread and alone uses its partition. Other code runs on the loop. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "worker/host_internal.h"
 
 enum {
-    IDLE_MS = 500, /* pause until an input without new data is read again */
+    IDLE_MS = 500, /* pause after input without new data */
     AGAIN_FIRST_MS = 100,
     AGAIN_MAX_MS = 5000,
     RATE_SLICES = 10, /* slices per second */
@@ -30,7 +30,7 @@ static void part_release(struct held_partition *part)
 {
     if (!part) return;
     if (part->busy)
-        part->dropped = true; /* the end of the job frees it */
+        part->dropped = true; /* freed when its job ends */
     else
         part_free(part);
 }
@@ -74,9 +74,9 @@ void parts_assign(struct worker_host *h, uint64_t assignment_epoch, struct grant
     host_pump_soon(h);
 }
 
-/* -- acknowledgements: repeated until answered; the service recognises repeats -- */
+/* -- acknowledgements: sent until answered, because the coordinator recognises repeats -- */
 
-/* The reference of the checkpoint under the row's own token. Empty: none was written or read. */
+/* Formats the reference of the checkpoint under the row's own token, or "" if there is none. */
 static void row_reference(const struct worker_host *h, const struct tenure *row,
                           char text[CHECKPOINT_REFERENCE_CAP])
 {
@@ -113,7 +113,7 @@ void rounds_begin(struct worker_host *h, uint64_t round)
 {
     if (round == 0 || round <= h->round_acked) return;
     if (round == h->round) {
-        rounds_check(h); /* ordered again, so our acknowledgement was lost */
+        rounds_check(h); /* ordered again, because the acknowledgement was lost */
         return;
     }
     h->round = round;
@@ -155,10 +155,10 @@ void rounds_acked(struct worker_host *h, enum err err)
 {
     if (!err) h->round_acked = max_u64(h->round_acked, h->round_sent);
     h->round_sent = 0;
-    if (!err) rounds_check(h); /* another round was ordered in the meantime */
+    if (!err) rounds_check(h); /* meanwhile the coordinator may have ordered another round */
 }
 
-/* -- on the processing thread -- */
+/* -- called on the processing thread -- */
 
 static bool job_may_write(void *owner)
 {
@@ -217,7 +217,7 @@ static void job_run(struct job *base)
     if (job->wrote) job->part->dirty = false;
 }
 
-/* -- back on the loop -- */
+/* -- called on the event loop's thread again -- */
 
 static void part_back_off(struct worker_host *h, struct held_partition *part)
 {
@@ -228,7 +228,7 @@ static void part_back_off(struct worker_host *h, struct held_partition *part)
         mono_after(loop_now(h->options.io->loop), backoff_bound_ms(backoff, part->failures));
 }
 
-/* If our state of the partition may be wrong, it is claimed again from the store. */
+/* Handles a failed job. If the partition's state in memory may be wrong, it is claimed again. */
 static void job_failed(struct worker_host *h, struct tenure *row, const struct part_job *job)
 {
     struct held_partition *part = job->part;
@@ -239,14 +239,14 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
     h->counts.checkpoints_failed += job->write;
     if (job->write && !job->late) rounds_failed(h, &job->note);
     part_back_off(h, part);
-    if (job->late) return; /* the job took too long, but the worker itself may be healthy */
+    if (job->late) return; /* the job was slow, but the worker may be healthy */
     row->want_write = false;
     if (job->err == ERR_FENCED && row->token == part->token) {
-        row->state = TENURE_GONE; /* the next assignment shows which worker has the partition */
+        row->state = TENURE_GONE; /* the next assignment settles who owns the partition */
         return;
     }
     if (job->err != ERR_UNKNOWN && job->err != ERR_NOMEM && job->err != ERR_FULL)
-        return; /* nothing changed: retry the same job later */
+        return; /* the state is unchanged: repeat the job later */
     if (row->state == TENURE_WORK) row->state = TENURE_CLAIM;
     row->begun = false;
 }
@@ -288,11 +288,10 @@ static void job_done(struct job *base, enum err err)
     h->job_runs = false;
     h->busy_ms += mono_elapsed_ms(h->job_began, now);
     if (h->options.plugins) plugins_busy(h->options.plugins, false);
-    if (!h->closing)
-        (void)host_check_fence(h); /* before using the result; the partition is still the job's */
+    if (!h->closing) (void)host_check_fence(h); /* before the job's result is used */
     part->busy = false;
     if (h->closing || err) {
-        if (part->dropped) part_free(part); /* otherwise the row keeps the partition */
+        if (part->dropped) part_free(part); /* otherwise its row owns the partition */
         return;
     }
     row = part->dropped ? NULL : tenures_find(&h->tenures, part->partition);
@@ -309,7 +308,7 @@ static void job_done(struct job *base, enum err err)
     host_pump_soon(h);
 }
 
-/* -- choosing the next job -- */
+/* -- choosing the next job to run -- */
 
 static bool parts_may_read(const struct worker_host *h, mono_time now)
 {
@@ -319,7 +318,7 @@ static bool parts_may_read(const struct worker_host *h, mono_time now)
            (!o->use_plugin || (o->plugins && plugins_ready(o->plugins)));
 }
 
-/* True if a row that is not GONE has work to do now. */
+/* Returns true if the row, which is not GONE, needs a job now. */
 static bool parts_has_work(const struct worker_host *h, const struct tenure *row, mono_time now)
 {
     const struct held_partition *part = row->data;
@@ -366,7 +365,7 @@ static void parts_submit(struct worker_host *h, struct tenure *row, mono_time no
                                .state = row->state,
                                .good_until = life_good_until(&h->life),
                                .write = row->state == TENURE_LEAVE || (work && row->want_write)};
-    /* Reading may take long, so a write without reading gets the whole time. */
+    /* Reading may take long, so a job that must write does not read. */
     if (work && !row->want_write) h->job.records_max = records_max(h, now);
     job_init(&h->job.job, job_run, job_done);
     if (worker_submit(h->thread, &h->job.job)) return; /* fails only when closing */
@@ -376,7 +375,7 @@ static void parts_submit(struct worker_host *h, struct tenure *row, mono_time no
     if (h->options.plugins) plugins_busy(h->options.plugins, true);
 }
 
-/* A row that was never claimed under its token has nothing to write. */
+/* Leaves without a job if the partition was never claimed under its token: nothing to write. */
 static bool part_leave_at_once(struct tenure *row)
 {
     const struct held_partition *part = row->data;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads one batch of a partition's input: files in order, lines in chunks, one file per batch, so
- * that records and offset change together. Processing thread. */
+/* Reads one batch of a partition's input: files in order, lines in chunks. A batch reads one file,
+ * so that its records and the file's offset change together. Runs on the processing thread. */
 #include "worker/intake.h"
 
 #include <inttypes.h>
@@ -88,8 +88,8 @@ static enum err take_line(struct batch *b, struct str line, struct note *note)
     return ERR_OK;
 }
 
-/* Handles a line at `offset` that does not end within INTAKE_LINE_MAX bytes. *ret_end is `offset`
- * if the line end is not in the file yet. */
+/* Skips a line at `offset` that is longer than INTAKE_LINE_MAX bytes. *ret_end is the offset after
+ * the line, or `offset` if the file does not contain the line's end yet. */
 static enum err skip_line(struct batch *b, struct fs_file *file, uint64_t offset, uint64_t *ret_end)
 {
     uint64_t at = offset;
@@ -126,7 +126,7 @@ static enum err intake_read_chunk(struct batch *b, struct fs_file *file, uint64_
             *offset = end;
             return err; /* the chunk's buffer was overwritten */
         }
-        if (at + len == got) break; /* the line end is not in this chunk */
+        if (at + len == got) break; /* the line continues after this chunk */
         err = take_line(b, str_of(b->chunk + at, len), note);
         if (!err) at += len + 1;
     }
@@ -185,7 +185,7 @@ enum err intake_batch(const struct intake_options *options, uint32_t partition,
     buf_init(&b.mapped, INTAKE_LINE_MAX);
     buf_init(&sources.names, TALLY_SOURCES_MAX * (FS_NAME_MAX + 1));
     err = b.records && b.chunk ? find_sources(options, partition, &sources, note) : ERR_NOMEM;
-    /* One file per batch: the records read from it and its offset change together. */
+    /* Stops after the first file with lines, because its records and its offset change together. */
     for (size_t i = 0; !err && b.lines == 0 && i < sources.count; i++) {
         uint64_t before = tally_offset(tally, str_from(sources.each[i])), after = before;
         err = intake_read_file(&b, sources.each[i], &after, note);

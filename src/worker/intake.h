@@ -3,8 +3,8 @@
  *
  * The inputs of partition 7 are the regular files of the input directory whose names begin with
  * "00000007." or "00000007-", in the order of their names. Records are lines. A last line without a
- * line end is not read yet, because files may grow. A batch is added as a whole or not at all,
- * together with the offsets of its end. Processing thread only. */
+ * line end is not read yet, because files may grow. A batch is added completely or not at all,
+ * together with the new offsets. Runs on the processing thread only. */
 #ifndef WORKER_INTAKE_H
 #define WORKER_INTAKE_H
 #include "base/note.h"
@@ -18,7 +18,7 @@ enum {
 };
 /* Converts a line to a record in the format of tally.h and appends it to `out`. Appending nothing
  * skips the line. ERR_INVALID, ERR_PARSE: the record is rejected. Any other error ends the batch,
- * and intake_batch returns it. */
+ * and intake_batch returns the error. */
 typedef enum err intake_map_fn(void *owner, struct str line, struct buf *out, struct note *note);
 struct intake_options {
     struct fs *fs;
@@ -26,9 +26,9 @@ struct intake_options {
     intake_map_fn *map; /* NULL: lines are records */
     void *owner;
 };
-/* Reads up to `records_max` lines. *ret_lines 0: no more input now. ERR_CORRUPT: a file is shorter
- * than the part already read. After ERR_NOMEM and ERR_FULL the tally may be partly changed: load it
- * again. File errors have a note. */
+/* Reads up to `records_max` lines. *ret_lines 0: there is no new input. ERR_CORRUPT: a file is
+ * shorter than the part already read. After ERR_NOMEM and ERR_FULL the tally may be partly changed,
+ * and must be loaded again. File errors have a note. */
 enum err intake_batch(const struct intake_options *options, uint32_t partition,
                       struct partition_tally *tally, size_t records_max, size_t *ret_lines,
                       struct note *note);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads plugins by their manifests, watches their files, reloads them between jobs, and stops them
- * when the worker is fenced. Loop's thread, except plugins_call. */
+/* Loads plugins by their manifests, watches their files, reloads plugins between jobs, and stops
+ * them when the worker is fenced. Runs on the event loop's thread, except plugins_call. */
 #include "worker/plugins.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ enum {
 
 struct watched_file {
     const char *path;    /* borrowed from the plugin */
-    struct fs_info seen; /* all 0: the file does not exist */
+    struct fs_info seen; /* all 0 if the file does not exist */
 };
 struct plugin {
     struct plugins *set;
@@ -37,8 +37,8 @@ struct plugin {
     struct sidecar_line line;            /* used by the processing thread */
     struct watched_file files[FILES_MAX];
     size_t file_count;
-    mono_time changed; /* time of the last change; MONO_NEVER: nothing to reload */
-    bool waits;        /* the reload waits for the end of a job */
+    mono_time changed; /* last change of a file; MONO_NEVER: nothing to reload */
+    bool waits;        /* the reload waits until a job ends */
 };
 struct plugins {
     struct plugins_options options;
@@ -52,7 +52,7 @@ struct plugins {
 
 /* -- paths -- */
 
-/* The template with the plugin's name and our process id filled in. */
+/* Fills the plugin's name and this process's id into the template of the socket's path. */
 static enum err socket_path(const struct plugin *p, char **ret_path)
 {
     const struct str name = p->facts->socket_template;
@@ -78,7 +78,7 @@ static enum err socket_path(const struct plugin *p, char **ret_path)
     return err;
 }
 
-/* The path of a shared object is relative to its manifest's directory. */
+/* Sets the path of a shared object, which is relative to the directory of its manifest. */
 static void plugin_name_library(struct plugin *p)
 {
     const char *slash = strrchr(p->path, '/'), *library = p->facts->library.at;
@@ -204,7 +204,7 @@ static void plugin_watch(struct plugin *p, const char *path)
         (struct watched_file){path, file_look(p->set->options.io->fs, path)};
 }
 
-/* Watches the manifest and plugin files: the library, or each file among the command's words. */
+/* Watches the manifest and the plugin's files: its library, or each file in its command line. */
 static void plugin_watch_files(struct plugin *p)
 {
     struct fs *fs = p->set->options.io->fs;
@@ -246,7 +246,7 @@ static void look_at_plugin(struct plugin *p, mono_time now)
         struct fs_info now_seen = file_look(p->set->options.io->fs, p->files[i].path);
         if (fs_same(&now_seen, &p->files[i].seen)) continue;
         p->files[i].seen = now_seen;
-        p->changed = now; /* reload after the files have been quiet for a while */
+        p->changed = now; /* reload when the files have not changed for a while */
     }
     if (p->changed.ms != MONO_NEVER.ms && mono_elapsed_ms(p->changed, now) >= PLUGINS_QUIET_MS)
         plugin_reload(p);
@@ -371,7 +371,7 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     set->done = done;
     set->done_owner = owner;
     timer_stop(&set->look);
-    set->closing = set->count + 1; /* one more, so that the set is not freed inside the loop */
+    set->closing = set->count + 1; /* the extra one keeps the set alive during this loop */
     for (size_t i = 0, count = set->count; i < count; i++) {
         struct sidecar *sidecar = set->each[i].sidecar;
         set->each[i].sidecar = NULL;
@@ -380,7 +380,7 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     plugins_one_closed(set);
 }
 
-/* -- on the processing thread -- */
+/* -- called on the processing thread -- */
 
 enum err plugins_call(struct plugins *set, struct str method, struct str payload,
                       struct buf *answer, struct note *note)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process of a sidecar: start, check of its socket, restart with growing pauses, stop. `halted`
- * and `closing` forbid a start, whatever the event. Loop's thread. */
+/* The process of a sidecar: its start, the test of its socket, restarts with growing pauses, and
+ * its stop. No event starts the process while `halted` or `closing`. Event loop's thread. */
 #include "worker/sidecar.h"
 
 #include <stdio.h>
@@ -12,11 +12,11 @@
 #include "worker/sidecar_call.h"
 
 struct sidecar {
-    struct sidecar_options options; /* name, command, socket_path: replaced by the copies below */
+    struct sidecar_options options; /* the copies below replace its name, command and socket_path */
     char name[128], path[108], address[128];
     const char *words[SIDECAR_WORDS_MAX + 2];
     struct process *process;
-    struct stream *look; /* a connection that checks the socket, or sends Shutdown */
+    struct stream *look; /* a connection that tests the socket or sends Shutdown */
     struct timer timer;
     mono_time started, give_up;
     uint32_t failures;
@@ -108,7 +108,7 @@ static enum err sidecar_spawn(struct sidecar *s, struct note *note)
         .argv = s->words, .die_with_parent = true, .on_exit = on_exit_of, .owner = s};
     enum err err;
 
-    remove_socket(s); /* the socket of a process that was killed */
+    remove_socket(s); /* left by a killed process */
     err = process_start(s->options.io->loop, &options, &s->process, note);
     if (err) return err;
     s->started = loop_now(s->options.io->loop);
@@ -128,7 +128,7 @@ static void sidecar_start(struct sidecar *s)
     sidecar_start_later(s);
 }
 
-/* -- check of the socket -- */
+/* -- testing the socket of a process that is starting -- */
 
 static void on_look_open(void *owner)
 {
@@ -163,7 +163,7 @@ static void sidecar_look(struct sidecar *s)
         timer_start_in(&s->timer, SIDECAR_LOOK_MS);
 }
 
-/* The process runs, but nothing accepts connections on its socket. */
+/* Handles a process that runs, but never accepted a connection on its socket. */
 static void sidecar_never_bound(struct sidecar *s)
 {
     struct note note;
@@ -270,7 +270,7 @@ void sidecar_resume(struct sidecar *s)
     if (!s->halted || s->closing) return;
     s->halted = s->reloading = false;
     s->failures = 0;
-    timer_start_in(&s->timer, 0); /* a killed process that still exists is replaced at its end */
+    timer_start_in(&s->timer, 0); /* a process that is still being killed is replaced at its end */
 }
 
 static void sidecar_send_shutdown(struct sidecar *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames over a blocking connection. Every wait has a deadline. Processing thread. */
+/* Frames over a blocking connection, with a deadline for every wait. Processing thread. */
 #include "worker/sidecar_call.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ enum err sidecar_frame(struct str method, const struct str *payload, struct buf 
     return ERR_OK;
 }
 
-/* -- transfer with a deadline -- */
+/* -- transfer of bytes with a deadline -- */
 
 static uint64_t line_now_ms(void)
 {
@@ -77,7 +77,7 @@ static enum err line_wait(int fd, short what, uint64_t deadline)
     return ready == 0 ? ERR_TIMEOUT : ERR_OK;
 }
 
-/* Transfers all of `len` bytes in one direction. */
+/* Sends or receives exactly `len` bytes, before the deadline. */
 static enum err line_move(int fd, bool sends, char *at, size_t len, uint64_t deadline)
 {
     enum err err = ERR_OK;
@@ -132,7 +132,7 @@ static enum err line_call_once(struct sidecar_line *line, uint64_t deadline, str
 
     if (!err) err = line_move(line->fd, true, line->work.data, line->work.len, deadline);
     if (!err) err = line_receive_frame(line->fd, deadline, reply);
-    if (err) line_hang_up(line); /* close: a late answer must not be taken for a later one */
+    if (err) line_hang_up(line); /* closes, so that the next call cannot read this call's answer */
     return err;
 }
 

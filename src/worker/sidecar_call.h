@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls to a sidecar over its Unix socket. They block with a timeout; processing thread only.
+/* Calls to a sidecar over its Unix socket. Calls block with a timeout, on the processing thread.
  *
  * A frame is a length of four bytes, big-endian, followed by JSON: {"method":...,"payload":...}.
- * The connection is kept between calls. If it broke, a call reconnects once, so a restarted sidecar
- * is found again. So a record may be mapped twice, which plugins must tolerate anyway. */
+ * The connection is kept. If it broke, a call reconnects once, because the sidecar may have
+ * restarted. A record may thus be mapped twice, which plugins must tolerate anyway. */
 #ifndef WORKER_SIDECAR_CALL_H
 #define WORKER_SIDECAR_CALL_H
 #include "base/buf.h"
@@ -18,13 +18,13 @@ struct sidecar_line {
 };
 void sidecar_line_init(struct sidecar_line *line, const char *path);
 void sidecar_line_deinit(struct sidecar_line *line);
-/* Returns the body of the reply unchanged. ERR_UNAVAILABLE (no sidecar, or the connection broke),
- * ERR_TIMEOUT, ERR_TOO_LARGE, ERR_NOMEM, with a note. */
+/* Makes a call and returns the reply's body unchanged. Errors have a note: ERR_UNAVAILABLE (no
+ * sidecar, or the connection broke), ERR_TIMEOUT, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err sidecar_call(struct sidecar_line *line, struct str method, struct str payload,
                       uint64_t timeout_ms, struct buf *reply, struct note *note);
-/* Appends the "payload" of a reply as text (JSON if the value is not a string). ERR_INVALID: the
- * reply has an "error", which goes into the note. ERR_PARSE. */
+/* Appends the "payload" of a reply: a string's text, or any other value as JSON. ERR_INVALID: the
+ * reply has an "error", which the note repeats. ERR_PARSE. */
 enum err sidecar_reply_payload(struct str reply, struct buf *into, struct note *note);
-/* Encodes a frame. `payload` NULL: JSON null. */
+/* Encodes a frame. A NULL `payload` becomes JSON null. */
 enum err sidecar_frame(struct str method, const struct str *payload, struct buf *into);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Totals by key and offsets by source, in maps of the same type. Processing thread. */
+/* Totals by key and offsets by source, in two maps of the same type. Processing thread. */
 #include "worker/tally.h"
 
 #include <stdlib.h>
@@ -95,7 +95,7 @@ enum err tally_set_offset(struct partition_tally *tally, struct str name, uint64
     return err;
 }
 
-/* -- to and from a record -- */
+/* -- writing and reading a record -- */
 
 static int by_key(const void *left, const void *right)
 {
@@ -103,7 +103,7 @@ static int by_key(const void *left, const void *right)
     return str_compare(a->key, b->key);
 }
 
-/* The entries sorted by key; the caller frees the array. NULL: out of memory. */
+/* Returns the entries sorted by key, or NULL if memory runs out. The caller frees the array. */
 static struct map_entry *sorted(const struct map *map)
 {
     struct map_entry *list = calloc(map_count(map) + 1, sizeof *list), *entry;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applies commands: the rules of the specification's section 5, in its order of checks, and those
- * of design.md section 6 for leaving domains. */
+/* Applies commands: the rules of the specification's section 5, in its order of checks, and the
+ * rules of design.md section 6 for leaving domains. */
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-/* Limits of a table: the number of rows, and the texts of a new row. A text without a name is the
- * id of an existing shard. */
+/* The largest number of rows in a table, and the texts of a new row. A text without a name here
+ * must be the id of an existing shard. */
 static const struct {
     const char *name;
     uint32_t rows_max;
@@ -52,14 +52,14 @@ enum err fleet_open(struct fleet **ret_fleet)
     return ERR_OK;
 }
 
-/* Removes the row from its table's accounting; it remains in the table's order. */
+/* Subtracts the row's hash and hands the row to open views. The row stays in its table's order. */
 static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
 {
     fleet->sum -= row_hash(table, row);
     views_keep(fleet, table, row);
 }
 
-/* Rows that refer to a shard or a name are freed first; shards, the first table, are freed last. */
+/* Frees all rows. Shards, the first table, are freed last, because other rows refer to them. */
 void fleet_clear(struct fleet *fleet)
 {
     views_cancel(fleet);
@@ -82,7 +82,7 @@ void fleet_close(struct fleet *fleet)
     if (!fleet) return;
     for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++) assert(!fleet->views[i]);
     fleet_clear(fleet);
-    /* everything that was counted has been freed */
+    /* every allocation that was counted has been freed */
     assert(fleet->bytes == memory_cost(sizeof *fleet));
     free(fleet);
 }
@@ -123,7 +123,7 @@ static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
 {
     uint32_t rows = fleet->tables[table].count;
 
-    /* An assigned domain may become leaving, which must not exceed the limit. */
+    /* Leaving domains count, too, because every assigned domain may become leaving. */
     if (table == FLEET_DOMAINS) rows += fleet->tables[FLEET_LEAVING].count;
     return rows < limits[table].rows_max ||
            result_refuse_field(result, FLEET_FULL, limits[table].name, limits[table].rows_max);
@@ -152,7 +152,7 @@ static void row_enter(struct fleet *fleet, enum fleet_table table, void *row,
     result->changed = true;
 }
 
-/* Adds the row to its table and to its owner. `shard`: for rows that point to a shard. */
+/* Adds the row to its table and to its owner's rows. Rows without a shard have a NULL `shard`. */
 static void row_add(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard,
                     struct fleet_result *result)
 {
@@ -170,7 +170,7 @@ static void row_add(struct fleet *fleet, const struct fleet_row *from, struct sh
     result->status = FLEET_NO_MEMORY;
 }
 
-/* Replaces `old` by the row; if `old` is NULL, adds the row if there is room. */
+/* Replaces `old` by the row. If `old` is NULL, adds the row, provided that the table has room. */
 static void row_add_or_replace(struct fleet *fleet, const struct fleet_row *from, void *old,
                                struct fleet_result *result)
 {
@@ -245,13 +245,13 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     char room[LEAVING_TEXT_MAX];
     struct str text;
 
-    if (fleet->tables[FLEET_LEAVING].count == 0) return NULL; /* nearly always */
+    if (fleet->tables[FLEET_LEAVING].count == 0) return NULL; /* the usual case */
     if (!leaving_text(key, value, room, &text)) return NULL;
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
 }
 
-/* Whether a leaving domain may be assigned: only to the shard it is leaving, unless forced.
- * `has_own`: one of its leaving rows is for that shard. */
+/* Returns true if a domain may be assigned that shards have not given up yet: to one of these
+ * shards, or by force. `has_own`: the new owner is one of these shards. */
 static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain *domain, bool force,
                            bool has_own, struct fleet_result *result)
 {
@@ -325,7 +325,7 @@ static void upsert_provider(struct fleet *fleet, const struct fleet_row *row,
 }
 
 /* -- removing -- */
-/* Removes all rows in `owned` from the table. The cost is proportional to their number. */
+/* Removes all rows in `owned` from the table. The cost is proportional to the number of rows. */
 static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct order *owned)
 {
     struct order_place place = order_begin(owned);
@@ -350,7 +350,7 @@ static void domain_leaves(struct fleet *fleet, const struct domain_row *row,
     row_add(fleet, &leaving, NULL, result);
 }
 
-/* Makes all domains of the shard leaving, or none: without memory the added rows are removed. */
+/* Makes all domains of the shard leaving. If memory runs out, removes the added rows again. */
 static void owned_leave(struct fleet *fleet, const struct shard_row *shard,
                         struct fleet_entry entry, struct fleet_result *result)
 {
@@ -436,7 +436,7 @@ struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row)
 
     if (row->table != FLEET_LEAVING) {
         command = fleet_row_command(row);
-        command.force = true; /* a domain may have an owner and still be leaving another shard */
+        command.force = true; /* a domain may be assigned and still be leaving another shard */
         return fleet_apply(fleet, &command);
     }
     if (leaving->shard.len == 0) {
@@ -485,7 +485,7 @@ struct fleet_counts fleet_counts(const struct fleet *fleet)
 
 uint64_t fleet_hash(const struct fleet *fleet)
 {
-    /* Without leaving domains the hash equals that of older releases. */
+    /* Without leaving domains, the hash must equal the hash of older releases. */
     size_t tables = fleet->tables[FLEET_LEAVING].count > 0 ? FLEET_TABLES : FLEET_LEAVING;
     char bytes[8 * (FLEET_TABLES + 1)];
 

@@ -1,56 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fleet's replicated state: six tables, the eight commands that change them, and who owns what.
+/* The fleet's replicated state: six tables, the eight commands that change the tables, and the
+ * owner of each row.
  *
- * This module decides only what a command does to the tables; machines, reports and instructions
- * belong to the service. Pure: no clock, no randomness, no I/O, no globals. Times are set by the
- * proposer and are part of the command; an unset registration time stays unset. The same commands
- * in the same order produce the same tables and the same hash everywhere.
+ * This module decides only what a command does to the tables. Machines, reports and instructions
+ * belong to the service. The code is pure: it has no clock, randomness, I/O or globals. The
+ * proposer sets the times in a command; a registration time that is not set stays unset. The same
+ * commands in the same order produce the same tables and the same hash on every replica.
  *
- * A row never changes: a command adds a row, removes one, or replaces one by a new row. Views rely
- * on that. A row that is removed before a view has reached it is handed to the view instead of
- * being freed. A snapshot therefore shows one moment without copies and without blocking commands.
+ * A row never changes. A command adds a row, removes one, or replaces one by a new row, and views
+ * rely on this rule. If a row is removed before a view has reached it, the view gets the row, and
+ * frees it later. A snapshot therefore shows one moment, copies nothing, and blocks no commands.
  *
  * A domain that was taken from a shard stays in the table of leaving domains until the shard
- * acknowledges it (design.md section 6). Until then the domain can be assigned only to that shard,
- * unless the command is forced. The shard need not be registered: the domains of a removed shard
- * keep leaving it.
+ * acknowledges (design.md section 6). Until then only a forced command assigns the domain to
+ * another shard. The shard need not be registered: the domains of a removed shard keep leaving it.
  *
- * The surprising rule: the last heartbeat of a shard is stored here for readers, but is not
- * replicated state. It is in no hash and no command, and each replica has its own. The leader sets
- * heartbeats, and clears them when it becomes leader.
+ * The last heartbeat of a shard is stored here for readers, but is not replicated state. Heartbeats
+ * are in no hash and no command, and each replica has its own. The leader sets the heartbeats, and
+ * clears them when it becomes leader.
  *
- * One owner, one thread. Texts in commands are copied. Texts in rows and results are borrowed, and
- * valid until the next call that changes the fleet. */
+ * One owner and one thread use a fleet. Texts in commands are copied. Texts in rows and results
+ * belong to the fleet, and are valid until the next call that changes the fleet. */
 #ifndef FLEET_CORE_FLEET_H
 #define FLEET_CORE_FLEET_H
 #include "base/buf.h"
 #include "base/note.h"
 #include "base/order.h"
 
-/* Longer texts are refused (FLEET_TOO_LONG). The limits are generous: a Kubernetes label has a key
- * of at most 317 bytes and a value of 63, a host name 253. */
+/* The longest allowed texts; longer texts are refused (FLEET_TOO_LONG). For comparison, a
+ * Kubernetes label has a key of at most 317 bytes and a value of 63, and a host name 253 bytes. */
 enum {
-    FLEET_ID_MAX = 253,      /* id of a shard, cluster, provider or region */
+    FLEET_ID_MAX = 253,      /* of a shard, cluster, provider or region */
     FLEET_ADDRESS_MAX = 512, /* an address may be empty */
     FLEET_LABEL_KEY_MAX = 512,
     FLEET_LABEL_VALUE_MAX = 512,
     FLEET_SLICES_MAX = 16384, /* shards in a quota row */
 };
-/* Most rows per table. Every replica refuses a command that would add another row (FLEET_FULL). */
+/* The most rows per table. Every replica refuses a command that would add more (FLEET_FULL). */
 enum {
     FLEET_SHARDS_MAX = 65536,
     FLEET_CLUSTERS_MAX = 4 << 20,
     FLEET_DOMAINS_MAX = 16 << 20, /* assigned and leaving domains together */
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
-    FLEET_LEAVERS_MAX = 16, /* shards that a domain may be leaving at the same time */
-    /* Views that may be open together: the log's snapshot, an export, a stream (two while it
-     * measures), and a list of each of two tables. */
+    FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
+    /* The most views open at once: the log's snapshot, an export, a stream (two views while it
+     * measures the state), and two lists of table rows. */
     FLEET_VIEWS_MAX = 6,
 };
 
 /* -- time -- */
-/* UTC since 0001-01-01T00:00:00Z, so that zero is the specification's unset time. */
+/* A time in UTC since 0001-01-01T00:00:00Z, so that zero is the specification's unset time. */
 struct fleet_time {
     int64_t seconds; /* 0 to the end of the year 9999 */
     uint32_t nanos;  /* below 1e9 */
@@ -58,8 +58,8 @@ struct fleet_time {
 #define FLEET_TIME_UNIX        62135596800LL  /* seconds at 1970-01-01 */
 #define FLEET_TIME_SECONDS_MAX 315537897599LL /* 9999-12-31T23:59:59Z */
 bool fleet_time_is_set(struct fleet_time time);
-/* Converts from and to nanoseconds since 1970. 0 means unset in both directions (wire.md 4.4).
- * Times out of range become the nearest time in range. */
+/* Convert from and to nanoseconds since 1970. In both directions, 0 means unset (wire.md 4.4). A
+ * time out of range becomes the nearest time in range. */
 struct fleet_time fleet_time_from_unix_ns(int64_t ns);
 int64_t fleet_time_to_unix_ns(struct fleet_time time);
 
@@ -67,8 +67,8 @@ int64_t fleet_time_to_unix_ns(struct fleet_time time);
 struct fleet_shard {
     struct str id, address;
     struct fleet_time registered_at;
-    struct fleet_time last_heartbeat; /* for readers: this replica's value; ignored in commands */
-    uint32_t clusters, domains;       /* for readers: number of owned rows; ignored in commands */
+    struct fleet_time last_heartbeat; /* this replica's value for readers; ignored in commands */
+    uint32_t clusters, domains;       /* numbers of owned rows for readers; ignored in commands */
 };
 struct fleet_cluster {
     struct str id, shard;
@@ -76,9 +76,9 @@ struct fleet_cluster {
 struct fleet_domain {
     struct str key, value, shard;
 };
-struct fleet_leaving { /* a domain that `shard` has not acknowledged to have given up */
+struct fleet_leaving { /* a domain that `shard` must still acknowledge to have given up */
     struct str key, value, shard;
-    uint64_t since; /* index of the log entry that took the domain from the shard */
+    uint64_t since; /* log index of the command that took the domain */
 };
 struct fleet_slice {
     struct str shard; /* need not be registered */
@@ -86,14 +86,14 @@ struct fleet_slice {
 };
 struct fleet_quota {
     struct str provider, region;
-    const struct fleet_slice *slices; /* for readers: ascending by shard; in commands: any order */
+    const struct fleet_slice *slices; /* sorted by shard for readers; in commands in any order */
     size_t slice_count;
 };
 struct fleet_provider {
     struct str name, address, region;
 };
 enum fleet_table {
-    FLEET_SHARDS, /* in the order of views and restores */
+    FLEET_SHARDS, /* views and restores use the order of this enum */
     FLEET_CLUSTERS,
     FLEET_DOMAINS,
     FLEET_QUOTAS,
@@ -102,10 +102,10 @@ enum fleet_table {
     FLEET_TABLES
 };
 enum { FLEET_TEXTS_MAX = 3 };
-/* How many texts the rows of a table begin with. */
+/* The number of texts at the beginning of a table's rows. */
 extern const uint8_t fleet_row_texts[FLEET_TABLES];
-/* All bytes of any row, for copying rows. Assigning another member would skip that member's
- * padding, where other members may have data. */
+/* The bytes of any row, for copying whole rows. Assigning one member of the union would not copy
+ * its padding, where other members may have data. */
 struct fleet_content {
     unsigned char bytes[sizeof(struct fleet_shard)];
 };
@@ -115,7 +115,7 @@ static_assert(sizeof(struct fleet_shard) >= sizeof(struct fleet_quota) &&
 struct fleet_row {
     enum fleet_table table;
     union {
-        struct str texts[FLEET_TEXTS_MAX]; /* the row's texts, in the order of its struct */
+        struct str texts[FLEET_TEXTS_MAX]; /* the texts at the beginning of each struct below */
         struct fleet_shard shard;
         struct fleet_cluster cluster;
         struct fleet_domain domain;
@@ -130,7 +130,7 @@ struct fleet_counts {
 };
 
 /* -- commands -- */
-/* the specification's numbers; part of the log's format */
+/* The command numbers of the specification, which are part of the log's format. */
 enum fleet_kind {
     FLEET_ADD_SHARD = 1,
     FLEET_REMOVE_SHARD,
@@ -139,14 +139,14 @@ enum fleet_kind {
     FLEET_UNASSIGN_DOMAIN,
     FLEET_SET_QUOTA,
     FLEET_UPSERT_PROVIDER,
-    FLEET_CLEAR_LEAVING, /* added by muster, from cluster level 4 */
+    FLEET_CLEAR_LEAVING, /* not in the original; from cluster level 4 */
     FLEET_KIND_LAST = FLEET_CLEAR_LEAVING
 };
-/* From this cluster level, UnassignDomain and RemoveShard make domains leaving. */
+/* From this cluster level on, domains taken by UnassignDomain or RemoveShard become leaving. */
 enum { FLEET_LEAVING_LEVEL = 4 };
 struct fleet_command {
     enum fleet_kind kind;
-    bool force; /* for AssignDomain: ignore missing acknowledgements of other shards */
+    bool force; /* for AssignDomain: do not wait for acknowledgements */
     union {
         struct str texts[FLEET_TEXTS_MAX]; /* same as in struct fleet_row */
         struct fleet_shard add_shard;
@@ -160,11 +160,11 @@ struct fleet_command {
         struct fleet_content content;       /* same as in struct fleet_row */
     };
 };
-const char *fleet_kind_name(enum fleet_kind kind); /* "AddShard"; "?" for another number */
-size_t fleet_kind_texts(enum fleet_kind kind);     /* how many texts its commands begin with */
-enum fleet_table fleet_kind_table(enum fleet_kind kind); /* the table that its commands change */
-/* The command that puts the row into its table. A leaving domain has no such command (fleet_put);
- * for it, the command that removes the row. */
+const char *fleet_kind_name(enum fleet_kind kind);       /* "AddShard"; "?" for another number */
+size_t fleet_kind_texts(enum fleet_kind kind);           /* number of texts in a command */
+enum fleet_table fleet_kind_table(enum fleet_kind kind); /* the table that the command changes */
+/* Returns the command that adds the row to its table. For a leaving domain it returns the command
+ * that removes the row, because no command adds one (see fleet_put). */
 struct fleet_command fleet_row_command(const struct fleet_row *row);
 
 /* -- results -- */
@@ -188,7 +188,7 @@ struct fleet_command fleet_row_command(const struct fleet_row *row);
     X(NO_MEMORY,          "out of memory",                            NOMEM)                     \
     X(DOMAIN_LEAVING,     "domain not given up yet",                  PRECONDITION)
 /* clang-format on */
-/* the numbers are part of the reply's format: append only */
+/* The numbers are part of the reply's format, so a new number is only appended. */
 enum fleet_status {
 #define X(name, text, err) FLEET_##name,
     FLEET_STATUS_MAP(X)
@@ -197,78 +197,78 @@ enum fleet_status {
 };
 struct fleet_result {
     enum fleet_status status;
-    bool changed; /* false: refused, or already in that state */
+    bool changed; /* false: the command was refused or had no effect */
     struct str
         holder; /* CLUSTER_BOUND, DOMAIN_ASSIGNED: the current shard. UnassignDomain: the former
                  * owner, or empty. DOMAIN_LEAVING: the shard that has not acknowledged */
-    const char *field; /* TOO_LONG, NOT_TEXT, FULL, BAD_TIME: the field; static text; else "" */
-    uint64_t number;   /* UNKNOWN_KIND: the number; TOO_LONG, FULL: the limit */
-    uint32_t clusters_freed, domains_freed; /* for RemoveShard: rows removed with the shard */
+    const char *field; /* name of the field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; else "" */
+    uint64_t number;   /* UNKNOWN_KIND: the unknown kind; TOO_LONG, FULL: the limit */
+    uint32_t clusters_freed, domains_freed; /* RemoveShard: rows removed with the shard */
 };
 const char *fleet_status_text(enum fleet_status status); /* "shard exists"; never NULL */
-/* the error that determines gRPC status and exit code */
+/* Returns the error code for the status, which determines gRPC status and exit code. */
 enum err fleet_status_err(enum fleet_status status);
 /* Describes the result for people: the request and what prevents it, for example "domain already
- * assigned: rack=r-1: current shard-a, requested shard-b". `command` may be NULL if it could not be
+ * assigned: rack=r-1: current shard-a, requested shard-b". `command` is NULL if it could not be
  * decoded. */
 void fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
                        struct note *ret_text);
 
-/* -- life cycle and writing -- */
+/* -- opening, closing and applying commands -- */
 struct fleet;
 enum err fleet_open(struct fleet **ret_fleet); /* empty; ERR_NOMEM */
 void fleet_close(struct fleet *fleet);         /* NULL is fine; no view may be open */
 void fleet_clear(struct fleet *fleet);         /* open views fail with ERR_CANCELLED */
-/* Apply follows section 5 of the specification. Unless DONE, the tables are unchanged. Only the
- * status NO_MEMORY does not follow from the commands, so a replica must stop on it. */
-struct fleet_entry { /* the log entry with the command */
+/* Commands are applied by section 5 of the specification. If the status is not DONE, the tables are
+ * unchanged. A replica must stop on NO_MEMORY, because it would differ from other replicas. */
+struct fleet_entry { /* the log entry of the command */
     uint64_t index;
-    uint32_t level; /* cluster level; below FLEET_LEAVING_LEVEL no domain becomes leaving */
+    uint32_t level; /* below FLEET_LEAVING_LEVEL no domain becomes leaving */
 };
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry);
-/* Applies by the rules of level 1. */
+/* Applies the command by the rules of cluster level 1. */
 struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command);
 /* Adds a row during a restore. */
 struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row);
 
-/* -- heartbeats: this replica's own -- */
+/* -- heartbeats: each replica has its own -- */
 bool fleet_heartbeat(struct fleet *fleet, struct str shard,
                      struct fleet_time now); /* false: no such shard */
 void fleet_heartbeats_clear(struct fleet *fleet);
 
 /* -- reading -- */
-/* Finds a row by the key of its table: id or name; key and value of a domain; provider and region
- * of a quota. False: not found; *ret_row is unchanged. O(log n). Leaving domains:
- * fleet_find_leaving. */
+/* Finds a row by its key: id or name, key and value of a domain, or provider and region of a quota.
+ * Returns false if there is no such row; *ret_row is then unchanged. O(log n). For leaving domains
+ * use fleet_find_leaving. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
-/* How many shards other than `except` the domain is leaving, and the first in byte order. */
+/* Returns the number of shards, except `except`, that the domain is leaving, and the first row. */
 uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
                             struct str except, struct fleet_leaving *ret_leaving);
-/* How many domains wait for this shard's acknowledgement. */
+/* Returns how many domains are leaving the shard, which must still acknowledge them. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
-uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated content; kept current */
-uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, including rows kept by views */
+uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated content; O(1) */
+uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, also by rows kept for views */
 
-/* A position in a walk: start with {0}. A change of the fleet invalidates it (asserted). */
+/* The position in a walk; {0} at the start. The fleet must not change during a walk (asserted). */
 struct fleet_walk {
     struct order_place place;
     const void *owner;
     uint64_t changes;
     bool begun;
 };
-/* The next row in byte order, false at the end. Shards, clusters and providers are ordered by name,
- * domains by key then value, quotas by provider then region; leaving domains by key and value
- * joined, then shard. */
+/* Returns the next row in byte order, or false at the end. Shards, clusters and providers are
+ * ordered by name, domains by key then value, quotas by provider then region, and leaving domains
+ * by key and value joined, then shard. */
 bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                 struct fleet_row *ret_row);
-/* Domains by shard, then key, then value (the order of ListDomainAssignments, wire.md 4.4). */
+/* Returns the next domain by shard, key, then value, as in ListDomainAssignments (wire.md 4.4). */
 bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
                            struct fleet_row *ret_row);
-/* The clusters or domains of one shard, none if it is not registered; or the domains that are
- * leaving a shard, registered or not. */
+/* Returns the next cluster or domain of the shard, or the next domain that is leaving the shard.
+ * Only leaving domains may belong to a shard that is not registered. */
 bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                    struct str shard, struct fleet_row *ret_row);
 
@@ -276,12 +276,12 @@ bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fle
 struct fleet_view;
 enum err fleet_view_open(struct fleet *fleet,
                          struct fleet_view **ret_view); /* ERR_FULL, ERR_NOMEM */
-/* Tables come in the order of enum fleet_table, rows in the order of their table. The same content
- * therefore gives the same rows in the same order on every replica. *ret_more false: no row is left
- * and *ret_row is unchanged. The row is valid until the next call for the fleet or the view.
- * ERR_NOMEM (a removed row could not be kept), ERR_CANCELLED (fleet_clear): final. */
+/* Returns the next row: tables in the order of enum fleet_table, rows in the order of their table.
+ * The same content thus gives the same rows in the same order on every replica. *ret_more false: no
+ * row is left, and *ret_row is unchanged. The row is valid until the next call for the fleet or the
+ * view. ERR_NOMEM (a removed row could not be kept) and ERR_CANCELLED (fleet_clear) are final. */
 enum err fleet_view_next(struct fleet_view *view, struct fleet_row *ret_row, bool *ret_more);
 struct fleet_counts fleet_view_counts(const struct fleet_view *view);
 uint64_t fleet_view_hash(const struct fleet_view *view); /* fleet_hash() at that moment */
-void fleet_view_close(struct fleet_view *view); /* call before fleet_close(); NULL is fine */
+void fleet_view_close(struct fleet_view *view);          /* before fleet_close(); NULL is fine */
 #endif

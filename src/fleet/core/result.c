@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times, names and the messages for results. Pure. */
+/* Times, names of values, and messages for results. Pure functions. */
 #include "fleet/core/internal.h"
 
 /* -- time -- */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: all rows at one moment, in order, while commands are applied.
  *
- * A view walks the live tables. Two rules keep its state fixed. A row created later has a higher
- * `born` and is skipped. A row that leaves its table before the walk has reached it is handed to
- * the view's own set `kept`, and merged back at its place. A view therefore holds only rows removed
- * since it was opened, without copies.
+ * A view walks the live tables. Two rules make the view show one moment. A row created after the
+ * view has a higher `born`, and is skipped. A row that leaves its table before the walk has reached
+ * it is added to the view's set `kept`, and returned at its place in the order. A view therefore
+ * keeps only rows that were removed after its opening, and copies nothing.
  *
- * The walk's position is a copy of the last key it emitted, because the row itself may be gone. */
+ * The walk's position is a copy of the last key it returned, because the row itself may be gone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,12 +20,12 @@ struct fleet_view {
     uint64_t hash;
     enum err failed;
     enum fleet_table table;          /* the current table */
-    struct order kept[FLEET_TABLES]; /* rows held by this view, all after the walk's position */
-    void *given;                     /* row from `kept`, held until the next call; NULL: none */
+    struct order kept[FLEET_TABLES]; /* removed rows that the view has not returned yet */
+    void *given;                     /* row from `kept`, freed by the next call; NULL: none */
     enum fleet_table given_table;
-    struct order_place place; /* in the table; valid while `changes` equals that of the fleet */
+    struct order_place place; /* in the table; valid while `changes` equals the fleet's `changes` */
     uint64_t changes;
-    bool begun; /* a row of this table was emitted, so `last` is set */
+    bool begun; /* a row of this table was returned, so `last` is set */
     size_t first_len, second_len;
     char last[LEAVING_TEXT_MAX + FLEET_ID_MAX];
 };
@@ -40,7 +40,7 @@ enum err fleet_view_open(struct fleet *fleet, struct fleet_view **ret_view)
     if (slot == FLEET_VIEWS_MAX) return ERR_FULL;
     view = memory_take(&fleet->bytes, sizeof *view);
     if (!view) return ERR_NOMEM;
-    assert(fleet->view_number < UINT32_MAX); /* one view per second for a century */
+    assert(fleet->view_number < UINT32_MAX); /* enough for one view per second for a century */
     *view = (struct fleet_view){.fleet = fleet,
                                 .number = ++fleet->view_number,
                                 .counts = fleet_counts(fleet),
@@ -103,13 +103,13 @@ void views_keep(struct fleet *fleet, enum fleet_table table, struct table_row *r
         row->holders++;
         if (order_insert(&view->kept[table], row)) {
             row->holders--;
-            kept_clear(view); /* the view has failed, so the rows are not needed */
+            kept_clear(view); /* the view has failed and needs no rows */
             view->failed = ERR_NOMEM;
         }
     }
 }
 
-/* The table's next row that belongs to the view, without advancing; NULL: none is left. */
+/* Returns the table's next row that belongs to the view, or NULL. Does not advance the walk. */
 static struct table_row *table_peek(struct fleet_view *view)
 {
     struct fleet *fleet = view->fleet;
@@ -136,7 +136,7 @@ static void view_remember(struct fleet_view *view, struct order_key key)
     if (key.second.len > 0) memcpy(view->last + key.first.len, key.second.at, key.second.len);
 }
 
-/* The smaller of the next table row and the next kept row; NULL at the table's end. */
+/* Returns the next row from the table or from `kept`, whichever comes first in order, or NULL. */
 static void *view_give_next(struct fleet_view *view)
 {
     struct order *kept = &view->kept[view->table];

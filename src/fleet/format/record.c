@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads objects of a shape, token by token. Pure. */
+/* Reads JSON objects of a known shape, token by token. Pure functions. */
 #include "fleet/format/record.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ static const struct shape_field *field_of(const struct record_shape *shape, stru
 static enum err level_enter(struct format_record *record, const struct record_shape *shape,
                             uint8_t payload, bool list)
 {
-    assert(record->depth < RECORD_DEPTH); /* shapes are constants with small depth */
+    assert(record->depth < RECORD_DEPTH); /* every shape is a constant of small depth */
     record->levels[record->depth].shape = shape;
     record->levels[record->depth].field = NULL;
     record->levels[record->depth].payload = payload;
@@ -63,7 +63,7 @@ static enum err level_enter(struct format_record *record, const struct record_sh
     return ERR_OK;
 }
 
-/* The field whose value is open: a list, a map or an object. */
+/* Returns the field whose value is being read: a list, a map or an object. */
 static const struct shape_field *field_open(const struct format_record *record)
 {
     return record->depth > 1 ? record->levels[record->depth - 2].field : NULL;
@@ -107,7 +107,7 @@ static enum err map_token(struct format_record *record, enum json_token token, s
     return record->row(record->owner, field->slot, note);
 }
 
-/* Handles the end of the innermost object. */
+/* Handles the closing bracket of the innermost object. */
 static enum err object_end(struct format_record *record, struct note *note)
 {
     const struct shape_field *field = field_open(record);
@@ -121,7 +121,7 @@ static enum err object_end(struct format_record *record, struct note *note)
     return row ? record->row(record->owner, field->slot, note) : ERR_OK;
 }
 
-/* -- the map of slices -- */
+/* -- the map of quota slices -- */
 static enum err slice_key(struct format_record *record, struct str text)
 {
     struct fleet_slice *slices = record->slices;
@@ -155,7 +155,7 @@ static enum err slice_value(struct format_record *record, enum json_token token,
 }
 
 /* -- fields -- */
-/* Handles null, which leaves a text or number unchanged. */
+/* Handles a null value, which leaves a text or number unchanged. */
 static enum err field_null(struct format_record *record, const struct shape_field *field,
                            struct note *note)
 {
@@ -198,7 +198,7 @@ static enum err field_value(struct format_record *record, const struct shape_fie
     return level_enter(record, field->shape, payload, false); /* the shape of a map is NULL */
 }
 
-/* Handles a token of the innermost open object or list. */
+/* Handles a token inside the innermost open object or list. */
 static enum err inner_token(struct format_record *record, enum json_token token, struct str text,
                             struct note *note)
 {

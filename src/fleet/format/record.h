@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads JSON objects of a known shape, token by token, with the rules of the original's reader.
- * Keys may have any case (ASCII), unknown keys are ignored, and null leaves a text or number
- * unchanged. The last duplicate counts; an object that appears twice is one object with the fields
- * of both.
+/* Reads JSON objects of a known shape, token by token, by the rules of the original's reader. Keys
+ * may be upper or lower case (ASCII), unknown keys are ignored, and null leaves a text or number
+ * unchanged. The last duplicate is used. An object that appears twice becomes one object with the
+ * fields of both.
  *
- * A shape is a table of fields, each with the slot for its value. A field may contain rows. Each
- * row is a record of its own, and `row` is called for it before the next row is read. Private to
- * fleet/format. */
+ * A shape is a table of fields; each field has the slot of its value. A field may contain rows.
+ * Each row is a separate record, and `row` is called for the row before the next row is read.
+ * Private to fleet/format. */
 #ifndef FLEET_FORMAT_RECORD_H
 #define FLEET_FORMAT_RECORD_H
 #include "base/arena.h"
@@ -21,15 +21,15 @@ enum { RECORD_PAYLOADS = FLEET_KIND_LAST + 1 };
 enum shape_kind {
     SHAPE_TEXT,    /* texts[payload][slot] */
     SHAPE_TIME,    /* texts[payload][slot], not parsed */
-    SHAPE_NUMBER,  /* numbers[slot]: a whole number that is not negative */
+    SHAPE_NUMBER,  /* numbers[slot]: an integer of at least 0 */
     SHAPE_FLAG,    /* numbers[slot]; 0 is not written */
     SHAPE_OBJECT,  /* an object with its own fields */
     SHAPE_PAYLOAD, /* an object whose texts belong to payload `slot`, so that an unexpected payload
                     * cannot overwrite others. Sets bit `slot` of `present`; null clears the bit */
-    SHAPE_SLICES,  /* a map from shard to number, read into `slices` */
-    SHAPE_ROW,     /* an object that is a row */
+    SHAPE_SLICES,  /* a map from shard id to number, read into `slices` */
+    SHAPE_ROW,     /* an object that is one row */
     SHAPE_ROWS,    /* a list of rows; at most once */
-    SHAPE_MAP,     /* a map from text to text, each a row of two texts; at most once */
+    SHAPE_MAP,     /* a map of texts; each pair is a row of two texts; at most once */
     SHAPE_IGNORED, /* any value */
 };
 struct record_shape;
@@ -53,44 +53,44 @@ struct record_shape {
     }
 
 struct format_record {
-    struct arena *arena; /* memory for copied texts and slices */
-    struct str stable;   /* texts inside these bytes are not copied */
+    struct arena *arena; /* memory of copied texts and of slices */
+    struct str stable;   /* texts within these bytes need no copy */
     bool strict;         /* unknown keys are refused */
-    /* Called when a row of the field with this slot is complete. An error ends the reading. */
+    /* Called at the end of a row, with the slot of its field. An error ends the reading. */
     enum err (*row)(void *owner, uint8_t slot, struct note *note);
     void *owner;
     /* the result */
-    /* payload 0: texts outside of payloads; NULL when unset */
+    /* payload 0 contains the texts outside of payloads; an unset text is NULL */
     struct str texts[RECORD_PAYLOADS][RECORD_TEXTS];
     uint64_t numbers[RECORD_NUMBERS];
-    uint32_t present; /* one bit per slot of PAYLOAD, ROWS and MAP */
+    uint32_t present; /* one bit per slot of PAYLOAD, ROWS and MAP fields */
     struct fleet_slice *slices;
     size_t slice_count, slice_cap;
     /* the parser's position */
     struct {
-        const struct record_shape *shape; /* shape of the object; NULL in SLICES or MAP */
+        const struct record_shape *shape; /* of the object; NULL in SLICES or MAP */
         const struct shape_field *field;  /* the field of the next value; NULL: unknown field */
         uint8_t payload;
         bool list; /* in ROWS, between two rows */
     } levels[RECORD_DEPTH];
-    uint32_t depth, skipped; /* open levels; open levels of an unknown value */
+    uint32_t depth, skipped; /* number of open levels; of levels inside an unknown value */
     uint64_t offset;         /* where record_parse stopped */
 };
 
-/* Clears the record, but keeps arena, stable and row. */
+/* Clears the record, except arena, stable and row. */
 void record_begin(struct format_record *record, const struct record_shape *shape);
-/* Takes one token of the value; *ret_done: the value is complete. A null instead of the record is
- * an empty record. ERR_PARSE with a note that names the field; ERR_NOMEM; errors of `row`. */
+/* Handles one token of the value; sets *ret_done after the last token. A null instead of the record
+ * is an empty record. ERR_PARSE with a note that names the field, ERR_NOMEM, errors of `row`. */
 enum err record_token(struct format_record *record, enum json_token token, struct str text,
                       bool *ret_done, struct note *note);
-/* Reads the text as one record; `text_max` limits texts. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. */
+/* Reads `bytes` as one record, with texts up to text_max. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err record_parse(struct format_record *record, struct str bytes, size_t text_max,
                       struct note *note);
 
-/* Appends a text with its quotes, escaped as the original does. ERR_INVALID: not UTF-8. */
+/* Appends a text in quotes, with the original's escapes. ERR_INVALID: not UTF-8. */
 enum err json_text_put(struct buf *into, struct str text);
-/* Appends `before`, the quoted name and a colon. */
+/* Appends the character `before`, the quoted name and a colon. */
 enum err json_name_put(struct buf *into, char before, struct str name);
-/* Appends {"a":1,"b":2}, or null if empty. Shards are ascending; the last duplicate counts. */
+/* Appends {"a":1,"b":2}, or null if empty. `slices` is sorted; the last duplicate is used. */
 enum err json_slices_put(struct buf *into, const struct fleet_slice *slices, size_t count);
 #endif

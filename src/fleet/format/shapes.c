@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes of commands and rows. A row's texts are its record's, by slot; a shard's times follow. */
+/* The JSON shapes of commands and rows. Text n of a row is in slot n; a shard's times follow. */
 #include "fleet/format/shapes.h"
 
 #include "text/rfc3339.h"
@@ -156,7 +156,7 @@ static enum err value_put(struct buf *into, const struct shape_field *field,
     case SHAPE_MAP:
     case SHAPE_IGNORED: break;
     }
-    return ERR_INTERNAL; /* no row has such a field */
+    return ERR_INTERNAL; /* not reached: no row has such a field */
 }
 
 enum err shape_put(struct buf *into, const struct record_shape *shape, const struct fleet_row *row,

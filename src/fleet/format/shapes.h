@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Describes commands and rows as JSON, for reading and writing. Private to fleet/format. */
+/* Describes the JSON of commands and rows, for reading and writing. Private to fleet/format. */
 #ifndef FLEET_FORMAT_SHAPES_H
 #define FLEET_FORMAT_SHAPES_H
 #include "fleet/format/record.h"
 
-extern const struct record_shape fleet_command_shape; /* field n is the payload of kind n */
+extern const struct record_shape fleet_command_shape; /* field n describes the payload of kind n */
 enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE };     /* slots of the shape's numbers */
-/* The members of a state: the rows of each table, then the seal. */
+/* The members of the state's JSON: the rows of each table, then the seal. */
 extern const struct shape_field fleet_members[FLEET_TABLES + 1];
 extern const struct record_shape fleet_state_shape;
-/* For --bootstrap-state: a quota's key may be outside of "key". Tables other than quotas and
- * providers are skipped. */
+/* For --bootstrap-state. The members of a quota's key may be outside of "key". Tables other than
+ * quotas and providers are skipped. */
 extern const struct record_shape fleet_seed_shape;
 
-/* Makes a row from the texts of `payload`. ERR_PARSE: an invalid time. */
+/* Makes a row from the texts of `payload`. ERR_PARSE: a time is invalid. */
 enum err record_row(const struct format_record *record, size_t payload, enum fleet_table table,
                     struct fleet_row *ret_row, struct note *note);
-/* Appends the row in the specification's order; `flag` is the value of the shape's FLAG.
- * ERR_INVALID: not UTF-8, or a time out of range. */
+/* Appends the row, with its members in the specification's order. `flag` is the value of the
+ * shape's FLAG. ERR_INVALID: not UTF-8, or a time out of range. */
 enum err shape_put(struct buf *into, const struct record_shape *shape, const struct fleet_row *row,
                    bool flag);
 #endif

@@ -9,7 +9,7 @@ struct fleet_state_writer {
     struct fleet_view *view;
     struct fleet_state_style style;
     enum fleet_table table; /* the current table */
-    bool begun, any, done;  /* anything, a row of this table, the last byte was written */
+    bool begun, any, done;  /* written so far: anything; a row of this table; the last byte */
 };
 
 enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,
@@ -47,7 +47,7 @@ static enum fleet_table tables_end(const struct fleet_state_writer *writer)
     return any_leaving(writer) ? FLEET_TABLES : FLEET_LEAVING;
 }
 
-/* Writes everything before the rows of `table`; the tables between are empty. */
+/* Writes the text before the rows of `table`. Earlier tables that are not written yet are empty. */
 static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table table,
                              struct buf *into)
 {

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's relation to the service: its phase, the time of its next heartbeat, and whether it may
- * still act. Has no clock and sends nothing.
+/* A worker's relation to the coordinators (the service): its phase, the time of its next
+ * heartbeat, and whether it may still act. This code has no clock and sends nothing.
  *
- * An acknowledged heartbeat is a promise: until a certain time the service gives our partitions to
- * no other worker. The service counts that time from receiving the heartbeat; we count from SENDING
- * it, which was earlier. So a worker that obeys life_may_act stops before it is replaced
- * (workers.md 8.2).
+ * An acknowledged heartbeat is a promise of the service: until a certain time it gives this
+ * worker's partitions to no other worker. The service counts that time from RECEIVING the
+ * heartbeat. The worker counts from SENDING it, which is earlier. So a worker that obeys
+ * life_may_act stops before it is replaced (workers.md 8.2).
  *
  * Invariants, asserted with every event and every answer (life.c):
- *   I1 A worker that holds partitions is registered, and a registered one was answered.
- *   I2 A promise counts from when the beat was sent, and is never longer than the fence in force.
- *   I3 The fence in force is at most the configured one. I4 The interval in force is
- *      at least the configured one.
+ *   I1 A worker that holds partitions is registered. A registered worker has got an answer.
+ *   I2 A promise starts when the beat was sent, and is never longer than the fence in force.
+ *   I3 The fence in force is not longer than the configured fence.
+ *   I4 The interval in force is not shorter than the configured interval.
  *   I5 The time and the epoch of the coordinators never go back.
  *
- * All times are of the boot-time clock, which continues while the process is stopped and while the
- * machine sleeps; timers do not run then. Therefore every call passes the time and the fence is
- * checked FIRST. A process that resumes after a long pause is fenced before it handles the event
- * that woke it, and an answer that was under way during the pause does not lift the fence. */
+ * All times are of the boot-time clock, which continues while the process is stopped or the machine
+ * sleeps. Timers do not run then. Every call therefore passes the time, and the fence is checked
+ * FIRST. A process that resumes after a long pause is fenced before it handles the event that woke
+ * it. An answer that arrived during the pause does not lift the fence. */
 #ifndef WORKER_CORE_LIFE_H
 #define WORKER_CORE_LIFE_H
 #include "base/base.h"
 #include "base/prng.h"
 
-/* Time since the machine started; never runs backwards, never stops. */
+/* Time since the machine started. The clock never runs backwards and never stops. */
 typedef struct {
     uint64_t ms;
 } boot_time;
 
-/* Values that a coordinator sent at Register; 0: not sent. */
+/* Values in a coordinator's answer to Register; 0 means that the value was not sent. */
 struct life_terms {
-    uint64_t fence_ms;    /* its worker_self_fence_timeout, which determines when partitions move */
-    uint64_t failure_ms;  /* its coordinator_failure_timeout */
-    uint64_t interval_ms; /* its configured heartbeat_interval, without advice */
+    uint64_t fence_ms;    /* worker_self_fence_timeout: determines when partitions move */
+    uint64_t failure_ms;  /* the coordinator's coordinator_failure_timeout */
+    uint64_t interval_ms; /* the coordinator's configured heartbeat_interval */
 };
 /* numbers as on the wire */
 enum life_phase {
@@ -51,63 +51,63 @@ struct worker_life {
     struct prng prng;
     boot_time seen; /* time of the last call */
     boot_time next_beat;
-    boot_time good_until; /* last moment at which the worker may act; 0 before the first answer */
-    boot_time good_sent;  /* when the heartbeat of good_until was sent, and its lease */
+    boot_time good_until; /* the worker may act until then; 0: not answered yet */
+    boot_time good_sent;  /* when the heartbeat that set good_until was sent; its lease */
     uint64_t good_lease_ms;
-    uint64_t fence_ms; /* in force: minimum of ours and the coordinator's, since registration */
-    uint64_t coordinator_fence_ms; /* last value from the coordinators; 0: never sent */
-    uint64_t base_ms;     /* interval that fence_ms belongs to; a longer lease extends the fence */
-    uint32_t refusals;    /* refusals in a row, because another process has our id */
-    uint64_t interval_ms; /* in force: the interval advised by the service, if longer */
-    uint64_t coord_epoch; /* highest epoch seen */
-    bool answered;        /* a coordinator with an acceptable epoch answered since the last fence */
+    uint64_t fence_ms;             /* in force: the shorter fence of worker and coordinator */
+    uint64_t coordinator_fence_ms; /* the last fence time that a coordinator sent; 0: none */
+    uint64_t base_ms;              /* half of the usual lease; a longer lease extends the fence */
+    uint32_t refusals;             /* refusals in a row: another process has this worker id */
+    uint64_t interval_ms;          /* in force: the longer interval, configured or advised */
+    uint64_t coord_epoch;          /* highest epoch seen */
+    bool answered;                 /* a valid answer arrived since the last fence */
     bool registered, holding, draining;
 };
 
 void life_init(struct worker_life *life, const struct life_options *options, boot_time now);
 enum life_phase life_phase(const struct worker_life *life);
 
-/* True once each time the worker is fenced: the caller must then drop every grant. Call with every
- * event, before handling the event; the functions below assert that. */
+/* Must be called first in every event, which the functions below assert. Returns true once each
+ * time the worker is fenced; the caller must then drop every grant. */
 bool life_fence_falls(struct worker_life *life, boot_time now);
-/* True if the worker may perform actions that others can see, under the grants it holds. */
+/* Returns true if the worker may act on its grants in ways that others can see. */
 bool life_may_act(const struct worker_life *life, boot_time now);
-boot_time life_good_until(const struct worker_life *life); /* 0 if the worker may not act at all */
+boot_time life_good_until(const struct worker_life *life); /* 0 if the worker may not act */
 
 /* -- heartbeats -- */
-/* A heartbeat was sent; the next follows after a jittered interval. Missed ones are skipped. */
+/* Schedules the next heartbeat, with jitter, after one was sent. Missed heartbeats are skipped. */
 void life_beat_sent(struct worker_life *life, boot_time now);
-void life_beat_now(struct worker_life *life); /* makes the next heartbeat due at once */
-/* The lease that the sender promises: the next heartbeat follows within this time. */
+void life_beat_now(struct worker_life *life); /* makes the next heartbeat due immediately */
+/* Returns the lease to send with a heartbeat: the next heartbeat follows within this time. */
 uint64_t life_lease_ms(const struct worker_life *life);
 enum life_answer {
-    LIFE_STALE,    /* the epoch is lower than one already seen: treated like no answer */
+    LIFE_STALE,    /* epoch lower than an earlier one: treated as no answer */
     LIFE_KEPT,     /* acknowledged */
-    LIFE_REGISTER, /* acknowledged, and the worker must register (again) */
+    LIFE_REGISTER, /* acknowledged, but the worker must register */
 };
-/* `sent` and `lease_ms` must be those of the acknowledged heartbeat. */
+/* Handles the answer to a heartbeat that was sent at `sent` with `lease_ms`. */
 enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_t lease_ms,
                                uint64_t coord_epoch, boot_time now);
-/* The service asks for heartbeats at this interval. A longer interval than the registered one takes
- * effect only after registering again. True: the worker must register again with the interval. */
+/* The coordinator asks for heartbeats at this interval. An interval longer than the registered one
+ * needs a new registration. Returns true if the worker must register again with the interval. */
 bool life_advised(struct worker_life *life, uint64_t interval_ms);
-/* The fence time that the coordinators use now, from the answer to a heartbeat. A shorter fence
- * takes effect at once. True: it differs from that at registration; the worker must re-register. */
+/* Handles the coordinators' fence time from a heartbeat's answer. A shorter fence takes effect at
+ * once. Returns true if the time has changed, so that the worker must register again. */
 bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
-/* Delays the next heartbeat by a growing pause (returned): another process has our worker id. */
+/* Another process has this worker id: delays the next heartbeat. Returns the pause, which grows. */
 uint64_t life_refused(struct worker_life *life);
 
 /* -- registration -- */
-/* The fence that results from these terms: the minimum of both sides. */
+/* Returns the fence time for these terms: the shorter of the worker's and the coordinator's. */
 uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms);
-/* True if the worker can keep the terms: send heartbeats, and stop, before it is declared dead. */
+/* Returns true if these terms let the worker send heartbeats, and stop before it counts as dead. */
 bool life_terms_fit(const struct worker_life *life, const struct life_terms *terms);
-/* `interval_ms` is the interval sent with the registration; the terms must fit. A shorter fence
- * also shortens the time granted by earlier answers. */
+/* The worker is registered under terms that fit. `interval_ms` was sent with the registration. A
+ * shorter fence also shortens the time that earlier answers allowed. */
 void life_registered(struct worker_life *life, uint64_t interval_ms,
                      const struct life_terms *terms);
-void life_reset(struct worker_life *life); /* drop all grants and register again */
+void life_reset(struct worker_life *life); /* drops all grants; the worker registers again */
 void life_set_holding(struct worker_life *life, bool holding); /* holding: RUNNING, else READY */
 void life_drain(struct worker_life *life);                     /* cannot be undone */
 #endif

@@ -2,9 +2,9 @@
 /* The partitions that a worker holds, their tokens, and the next step for each. No I/O, no clock.
  *
  * The service always sends the whole assignment: the granted partitions and the partitions being
- * revoked, each with its grant epoch, the token. A partition in neither list is no longer ours: its
+ * revoked, each with its token (the grant epoch). A partition in neither list has been lost: its
  * row is dropped without an acknowledgement and without a last write. Tokens only grow. A grant
- * with a lower token than ours is an old message and is ignored.
+ * with a lower token than the row's is an old message and is ignored.
  *
  *     (not held) --granted--> CLAIM --claimed--> WORK --revoking--> LEAVE --ack due--> GONE
  *                               |                  |  `--higher token--> CLAIM
@@ -29,45 +29,45 @@ enum tenure_ack { ACK_NONE, ACK_DUE, ACK_SENT };
 struct tenure {
     uint32_t partition;
     enum tenure_state state;
-    enum tenure_ack ack; /* GONE: state of the acknowledgement that the partition was given back */
+    enum tenure_ack ack; /* in GONE: progress of the acknowledgement to the coordinator */
     uint64_t token;      /* the grant epoch */
-    bool begun;          /* the partition was claimed, so there may be work to write when leaving */
+    bool begun;          /* was claimed, so LEAVE may have work to write */
     bool want_write;     /* a checkpoint was requested */
-    void *data;          /* the owner's data of the partition */
+    void *data;          /* data of the caller for this partition */
 };
 struct grant { /* one entry of an assignment */
     uint32_t partition;
     uint64_t token;
-    bool revoking; /* the partition must be given back */
+    bool revoking; /* the worker must return the partition */
 };
 
 enum { TENURES_MAX = 1 << 20 };
 struct tenures {
     struct tenure *rows; /* sorted by partition */
     size_t count;
-    size_t cursor;             /* index of the next row that gets a turn */
+    size_t cursor;             /* index of the next row for tenures_next */
     uint64_t assignment_epoch; /* the newest assignment applied */
 };
 void tenures_init(struct tenures *t);
-void tenures_deinit(struct tenures *t); /* the owner must have freed every `data` */
+void tenures_deinit(struct tenures *t); /* the caller frees every `data` first */
 
-/* Called for a row that is dropped. `data` is not used afterwards. */
+/* Called for each row that is dropped. Its `data` is not used afterwards. */
 typedef void tenure_drop_fn(void *owner, struct tenure *row);
-/* Applies an assignment; sorts `grants`. On errors nothing changes. ERR_CONFLICT: older than the
- * current assignment. ERR_INVALID: a partition occurs twice. ERR_FULL, ERR_NOMEM. */
+/* Applies an assignment, and sorts `grants`. On errors nothing changes. ERR_CONFLICT: older than
+ * the current assignment. ERR_INVALID: a partition appears twice. ERR_FULL, ERR_NOMEM. */
 enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct grant *grants,
                         size_t count, tenure_drop_fn *drop, void *owner);
 /* after a fence or reset */
 void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner);
-void tenures_leave_all(struct tenures *t); /* a drain: as if all partitions were revoked */
+void tenures_leave_all(struct tenures *t); /* for a drain: acts as if all partitions were revoked */
 
 struct tenure *tenures_find(struct tenures *t, uint32_t partition); /* NULL: not held */
-/* Returns the next row in turn that is in CLAIM, WORK or LEAVE. NULL: none. */
+/* Returns the next row in CLAIM, WORK or LEAVE, in turn, or NULL if no row is in these states. */
 struct tenure *tenures_next(struct tenures *t);
 void tenure_claimed(struct tenure *row);
 void tenure_left(struct tenure *row);
-size_t tenures_held(const struct tenures *t); /* rows in CLAIM, WORK and LEAVE */
+size_t tenures_held(const struct tenures *t); /* number of rows in CLAIM, WORK or LEAVE */
 bool tenures_unacked(const struct tenures *t);
-/* Acknowledgements in state ACK_SENT are now finished (`done`), or must be sent again. */
+/* Finishes the acknowledgements in state ACK_SENT if `done`; otherwise they are sent again. */
 void tenures_acked(struct tenures *t, bool done);
 #endif
