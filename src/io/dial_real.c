@@ -11,9 +11,9 @@
 
 enum { DIAL_REAL_HOST_CAP = 256, PORT_CAP = 8 };
 
-/* Exists until its stream is open or gone, or longer if a name lookup cannot be cancelled. */
+/* One attempt to open a stream. Freed when the stream is open or closed and no lookup runs. */
 struct dial {
-    struct real_stream *stream; /* NULL: the stream is gone, the lookup's result is not needed */
+    struct real_stream *stream; /* NULL if the stream was closed during the lookup */
     struct timer timer;
     mono_time deadline;
     uv_getaddrinfo_t lookup;
@@ -31,7 +31,7 @@ struct dial {
 void dial_stop(struct dial *dial)
 {
     timer_deinit(&dial->timer);
-    /* The lookup's callback runs in either case. */
+    /* The lookup's callback runs even after a cancel, and frees the dial. */
     if (dial->looking) uv_cancel((uv_req_t *)&dial->lookup);
 }
 
@@ -51,7 +51,7 @@ void dial_release(struct dial *dial)
 
 static void try_next(struct dial *dial);
 
-/* The handle of a failed address is closed, so the stream can use the next address. */
+/* Called when a failed address's handle is closed. The stream can then try the next address. */
 static void on_attempt_closed(uv_handle_t *handle)
 {
     struct real_stream *s = handle->data;
@@ -160,7 +160,7 @@ static void on_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *
 
     dial->looking = false;
     dial->found = found;
-    if (!dial->stream) { /* closed meanwhile, and on_closed was called */
+    if (!dial->stream) { /* the stream was closed during the lookup */
         dial_free(dial);
         return;
     }

@@ -66,7 +66,7 @@ static bool is_digits(struct str text)
     return text.len > 0;
 }
 
-/* True without control bytes except tabs, because some readers end text at NUL, CR or LF. */
+/* True if `text` has no control bytes other than tabs. Some programs end text at NUL, CR or LF. */
 static bool is_clean(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -76,7 +76,7 @@ static bool is_clean(struct str text)
     return true;
 }
 
-/* Takes the line up to CR LF, which *rest must contain. */
+/* Takes the first line off *rest, without its CR LF. *rest must contain CR LF. */
 static struct str head_take_line(struct str *rest)
 {
     const char *end = memmem(rest->at, rest->len, "\r\n", 2);

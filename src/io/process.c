@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes: fork and exec, a pidfd to detect the end, a pipe each for the lines of stdout
- * and stderr.
+/* Child processes: fork and exec, a pidfd to detect the end, and one pipe each for the lines of
+ * stdout and stderr.
  *
  * uv_spawn is not used: it offers no place between fork and exec for prctl(PR_SET_PDEATHSIG), and
  * it needs the process-wide SIGCHLD handler. A pidfd belongs to one child and is never reused.
  *
- * Guarantees of die_with_parent. The kernel sends the signal when the *thread* that forked ends.
- * Here that is the loop's thread, which outlives its children, because everything is closed before
- * the loop. The signal is also sent when this process is killed. It does not reach grandchildren,
- * and the kernel drops it when the started program gains privileges (set-user-id, file
- * capabilities).
+ * With die_with_parent, the kernel signals the child when the *thread* that forked ends. That is
+ * the loop's thread, which outlives the children, because processes are closed before the loop. The
+ * kernel also signals the child when this process is killed. The signal does not reach
+ * grandchildren. The kernel drops the signal when the started program gains privileges
+ * (set-user-id, file capabilities).
  *
  * fork is used, not vfork, so that the child shares no memory with a running loop. The cost is a
- * copy of the page tables, which is small in the programs that start others. Between fork and exec
+ * copy of the page tables, which is small in programs that start children. Between fork and exec
  * only calls that are safe in a copy of a multi-threaded process are made. */
 #include "io/process.h"
 
@@ -73,7 +73,6 @@ static void process_free(struct process *p)
     free(p);
 }
 
-/* Close callback of the watch or a pipe. */
 static void process_on_handle_closed(uv_handle_t *handle)
 {
     struct process *p = handle->data;
@@ -94,8 +93,8 @@ static void close_output(struct output *output)
     if (handle->data && !uv_is_closing(handle)) uv_close(handle, process_on_handle_closed);
 }
 
-/* Kills what an ended process left running. Only before the process is reaped: until then its pid,
- * which is also the group's id, cannot be reused. */
+/* Kills the processes that an ended process left in its group. Must run before the ended process is
+ * reaped, because until then its pid, which is also the group's id, cannot be reused. */
 static void kill_group(const struct process *p)
 {
     siginfo_t info = {0};
@@ -137,7 +136,7 @@ static void keep_part(struct output *output, struct str part)
         output->cut = true;
         part.len = room;
     }
-    /* Out of memory: the part that was kept is reported. */
+    /* Without memory for the whole line, the kept part is reported. */
     if (buf_append(&output->line, part)) output->cut = true;
     if (!output->cut) return;
     p->on_line(p->owner, output->number, buf_peek(&output->line));
@@ -229,7 +228,6 @@ struct launch {
     struct note *note;
     bool directory_failed; /* the error concerns options->directory */
 };
-/* The child's report when exec failed. */
 struct child_failure {
     int error;
     bool at_directory;
@@ -274,7 +272,7 @@ static void child_fail(int status_fd, bool at_directory)
     _exit(CHILD_EXIT_NO_PARENT);
 }
 
-/* Starts a new session, and waits until the pid is recorded. */
+/* Starts a new session, and waits until the parent has recorded the child's pid. */
 static void child_wait(const struct launch *launch)
 {
     char go;
@@ -303,7 +301,7 @@ static void child_main(const struct launch *launch)
     if (launch->detached) child_wait(launch);
     if (options->die_with_parent) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd, false);
-        /* The parent may have died before prctl. 0: the parent is outside of our pid namespace. */
+        /* The parent may have died before prctl. 0 means a parent outside our pid namespace. */
         if (getppid() != launch->parent && getppid() != 0) _exit(CHILD_EXIT_NO_PARENT);
     }
     if (options->own_group) setpgid(0, 0);
@@ -390,7 +388,7 @@ static void keep_exit_statuses(void)
     sigaction(SIGCHLD, &now, NULL);
 }
 
-/* Lets the child continue after its pid was recorded; the child exits if that failed. */
+/* Records the child's pid, and then lets the child continue. If that fails, the child exits. */
 static enum err let_go(struct launch *launch, pid_t pid)
 {
     const struct process_detached *detached = launch->detached;
@@ -424,7 +422,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     return error;
 }
 
-/* Moves the read ends to the outputs; on an error they are closed with the other descriptors. */
+/* Moves the read ends to the outputs. On an error, they are closed with the other descriptors. */
 static int watch_outputs(struct process *p, struct launch *launch)
 {
     for (int i = 0; i < OUTPUTS && p->on_line; i++) {
