@@ -4,7 +4,7 @@
  *
  * A load changes nothing before everything was read and found to match: a new SSL_CTX is built
  * separately and swapped in at the end. Connections hold a reference to the SSL_CTX they were made
- * with, so the old one exists as long as they do. */
+ * with, so the old SSL_CTX exists until its last connection is closed. */
 #include "io/tls_context.h"
 
 #include <stdlib.h>
@@ -44,8 +44,8 @@ static int on_verify(int good, X509_STORE_CTX *verify)
     }
 }
 
-/* Accepts an unverified certificate as if there were none. The peer has still proved that it has
- * the certificate's key. */
+/* Accepts a peer with an unverified certificate like a peer without a certificate. The peer has
+ * still proved that it has the certificate's key. */
 static int on_verify_any(int good, X509_STORE_CTX *verify)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(verify, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -61,7 +61,7 @@ static bool is_in_time(const X509 *certificate)
 }
 
 /* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would then
- * take the first root of that name and find the signature wrong. Here the signature decides. */
+ * take the first root of that name and reject the signature. Here the signature decides. */
 static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certificate)
 {
     STACK_OF(X509) *named = X509_STORE_CTX_get1_certs(verify, X509_get_issuer_name(certificate));
@@ -180,8 +180,8 @@ static bool trust_and_name_root(SSL_CTX *made, X509 *certificate, size_t index)
 }
 
 typedef bool use_certificate_fn(SSL_CTX *made, X509 *certificate, size_t index);
-/* Passes each certificate of a source to `use`: at most `max` in total, of which *count came from
- * earlier sources. */
+/* Passes each certificate of a source to `use`. All sources together may have at most `max`; *count
+ * is the number so far. */
 static enum err use_certificates(const struct tls_context *context, size_t which, SSL_CTX *made,
                                  use_certificate_fn *use, size_t max, size_t *count,
                                  struct note *note)
@@ -290,7 +290,7 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
     context->info.not_after = tls_wall_from_asn1(own ? X509_get0_notAfter(own) : NULL);
 }
 
-/* Reads the files, if there are any, and swaps the SSL_CTX. The stamps were taken before, so the
+/* Reads the files, if there are any, and swaps the SSL_CTX. The caller took `stamps` before, so the
  * next check notices a change during the load. */
 static enum err load(struct tls_context *context, const struct fs_info *stamps, struct note *note)
 {
@@ -300,7 +300,7 @@ static enum err load(struct tls_context *context, const struct fs_info *stamps, 
     if (!err) err = build(context, &made, note);
     for (size_t i = 0; i < SOURCES_MAX; i++) tls_wipe(&context->sources[i].pem);
     if (err) {
-        /* Bad content stays bad until a file changes; after a read error a retry may work. */
+        /* Bad content is not read again until a file changes; a read error is worth a retry. */
         context->refused_known = err == ERR_PARSE || err == ERR_CONFLICT || err == ERR_TOO_LARGE;
         memcpy(context->refused, stamps, sizeof context->refused);
         return err;

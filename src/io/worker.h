@@ -13,7 +13,7 @@ struct job;
 struct job {
     struct list link;
     void (*run)(struct job *job); /* runs on the worker's thread */
-    /* On the loop's thread, exactly once. ERR_OK: the job ran. ERR_CANCELLED: it did not run. */
+    /* Called once, on the loop's thread: ERR_OK if the job ran, ERR_CANCELLED if it did not. */
     void (*done)(struct job *job, enum err err);
 };
 struct worker_options {
@@ -23,13 +23,13 @@ struct worker_options {
 struct loop_worker;
 
 void job_init(struct job *job, void (*run)(struct job *), void (*done)(struct job *, enum err));
-/* ERR_INVALID, ERR_NOMEM, ERR_UNAVAILABLE (cannot start a thread). */
+/* Starts a worker. ERR_INVALID, ERR_NOMEM, ERR_UNAVAILABLE (cannot start a thread). */
 enum err worker_open(struct loop *loop, const struct worker_options *options,
                      struct loop_worker **ret_worker);
-/* Loop thread. ERR_FULL, ERR_CLOSED (in a done() during worker_close): the caller keeps the job. */
+/* Loop thread. The caller keeps the job on ERR_FULL and ERR_CLOSED (a done() in worker_close). */
 enum err worker_submit(struct loop_worker *worker, struct job *job);
-/* Waits for the running job, calls done() for all remaining jobs, and frees the worker. NULL is
- * fine. May be called from a done(). */
+/* Waits for the running job, calls done() for all remaining jobs, and frees the worker. `worker`
+ * may be NULL. A job's done() may call worker_close. */
 void worker_close(struct loop_worker *worker);
 
 /* -- for the two implementations only -- */

@@ -48,7 +48,7 @@ static void step_past(struct rpc_channel *c, const char *address)
 
 /* -- extra connections to the same server -- */
 
-/* Retires extras of another address than the active connection's. `idle_only`: without calls. */
+/* Retires extras: all, or with `idle_only` those without calls. */
 static void retire_extras(struct rpc_channel *c, bool idle_only)
 {
     if (c->extra_count == 0) return;
@@ -311,7 +311,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
     memcpy(address, leader.at, leader.len);
     address[leader.len] = '\0';
     if (strcmp(address, from->address) == 0) {
-        rpc_channel_next_address(c); /* the server calls itself leader and "not leader" */
+        rpc_channel_next_address(c); /* the server says "not leader" and names itself the leader */
         return;
     }
     channel_touch(c);
