@@ -115,7 +115,7 @@ static void client_on_goaway(void *owner, int32_t, uint32_t code)
 {
     struct client_connection *n = owner;
 
-    /* Once per connection, because a server that repeats the code would otherwise disable pings. */
+    /* Doubles once per connection, because a server that repeats the code could disable pings. */
     if (code == H2_ENHANCE_YOUR_CALM && !n->goaway && n->channel->options.ping_after_ms)
         n->channel->options.ping_after_ms =
             add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);
