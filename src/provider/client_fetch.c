@@ -2,7 +2,7 @@
 /* List: one long message, delivered in chunks.
  *
  * A fetch is freed when on_end was called and every chunk was returned. Chunks are reused, so a
- * List of any size needs only the memory of the chunks that are out at the same time. */
+ * List of any size needs only the memory of the chunks that the caller holds at once. */
 #include <stdlib.h>
 
 #include "provider/client_internal.h"

@@ -27,7 +27,7 @@ struct provider_list_events {
 };
 
 struct provider_list;
-/* Borrows the reader while the list is open. ERR_NOMEM. */
+/* Opens a list, which borrows the reader until it is closed. ERR_NOMEM. */
 enum err provider_list_open(struct machine_reader *reader,
                             const struct provider_list_events *events, void *context,
                             struct provider_list **ret_list);
@@ -41,8 +41,8 @@ struct provider_list_end {
     bool whole; /* every record had an id, so a machine missing from a full List is gone */
     bool more;  /* this was a page; request the next with next_page */
     struct str next_page;
-    /* For the since_revision of the next List. Empty: request everything, because the provider sent
-     * no revision or does not report removed machines. */
+    /* The since_revision of the next List. If empty, the next List must request everything, because
+     * the provider sent no revision or does not report removed machines. */
     struct str cursor;
     struct str revision; /* the revision as received */
     bool tombstones;     /* the provider reports removed machines */

@@ -8,7 +8,7 @@
  * connection.bodies lists the calls with an incomplete request, in the order of body_check, which
  * is set to now + body_timeout_ms. At its check a call must have received RPC_BODY_RATE_MIN bytes
  * for each second of the period. So a long request on a slow line continues, while a request that
- * almost stands still is ended. A period in which the server did not read does not count. */
+ * is far too slow is ended. A period in which the server did not read does not count. */
 #include "rpc/server_internal.h"
 
 static void enter(struct rpc_call *call, mono_time now)

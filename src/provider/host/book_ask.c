@@ -113,7 +113,7 @@ static bool request_is_fenced(const struct book_request *request, const struct s
     return true;
 }
 
-/* True: the request passes the fence, and its token is recorded. */
+/* Returns true if the request passes the fence. Its token is then recorded. */
 static bool book_pass_fence(struct book *book, const struct book_request *request,
                             struct book_answer *ret_answer, struct note *note)
 {
@@ -207,15 +207,15 @@ static enum err book_accept(struct book *book, const struct book_request *reques
     return err;
 }
 
-/* Checks the state. Delete also applies to a Failed machine, because a shard returns it that way;
- * the rest of its host is removed. */
+/* True if an operation may begin in `state`. Delete also applies to a Failed machine, because a
+ * shard returns such a machine by Delete, which then removes the remains of its host. */
 static bool operation_may_begin(enum operation_kind kind, enum machine_state state)
 {
     return state == operation_moves[kind].from ||
            (kind == OPERATION_DELETE && state == MACHINE_FAILED);
 }
 
-/* Decides about an existing machine after the token has passed. */
+/* Decides about an existing machine after the token has passed the fence. */
 static struct book_answer book_judge(struct book *book, const struct book_request *request,
                                      struct book_entry *e, struct backend *backend,
                                      struct note *note)
@@ -262,7 +262,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     snprintf(name, sizeof name, "op-%llu", (unsigned long long)said.operation.number);
     pack_text(&pack, ACK_OPERATION, str_from(name));
     if (!pack.err) pack.err = entry_write(book, e, ACK_MACHINE, into);
-    if (pack.err) { /* accepted, so the status must not mean "not applied" */
+    if (pack.err) { /* the request is accepted, so the status must not mean "not applied" */
         into->len = before;
         note_set(note, "%s", err_text(pack.err));
         said.status = GRPC_UNKNOWN;
@@ -272,7 +272,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 
 /* --- operations --- */
 
-/* Finds the machine of an operation; NULL: the operation is over. */
+/* Finds the machine of an operation, or returns NULL if the operation is over. */
 static struct book_entry *book_find_operation(const struct book *book,
                                               struct operation_ticket ticket)
 {
@@ -405,7 +405,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         const struct book_entry *e = at->value;
         struct backend_operation operation;
 
-        /* also skips strangers, whose state is lower */
+        /* Skips Speculative machines and also unknown ids, whose state is lower. */
         if (e->state <= MACHINE_SPECULATIVE) continue;
         arena_reset(&arena);
         err = entry_read(e, &arena, &operation);

@@ -53,7 +53,7 @@ struct book_entry {
     uint32_t slot;
     uint32_t wire_len; /* length in a List, including tag and length prefix */
     uint8_t id_len, state;
-    bool has_host; /* FAILED: whether there is a host; in other states the state decides */
+    bool has_host; /* only for FAILED; every other state shows if there is a host */
 };
 struct entry_order { /* a list of entries, linked by `newer` and `older` */
     struct book_entry *newest, *oldest;
@@ -85,7 +85,7 @@ struct book {
     size_t tombstone_count;
     struct buf changes;
     struct buf machine, host; /* book_wire.c: scratch for the machine being written */
-    uint64_t rewriting;       /* number of the newest compaction; items store their file */
+    uint64_t rewriting;       /* number of the newest compaction, see pool_item.written */
     bool loaded;
     struct list walks;
     struct {
@@ -136,7 +136,7 @@ void book_order_append(struct entry_order *order, struct book_entry *e);
 void book_order_remove(struct entry_order *order, struct book_entry *e);
 /* Finds a machine; NULL: no machine has this id. */
 struct book_entry *book_find(const struct book *book, struct str id);
-/* Removes the oldest strangers above BOOK_STRANGERS_MAX, or STRANGERS_MOST if a journal is read. */
+/* Removes the oldest strangers above BOOK_STRANGERS_MAX, or STRANGERS_MOST during book_replay(). */
 void book_evict(struct book *book);
 /* Raises the newest epoch of a shard, while a journal is read. ERR_NOMEM. */
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);
@@ -147,7 +147,7 @@ enum err change_room(const struct book_change *change, struct buf *into);
 /* -- book_wire.c -- */
 /* Returns the length as an element of a list, including tag and length prefix. */
 uint32_t entry_wire_len(struct book *book, const struct book_entry *e);
-/* Writes e->wire_len bytes as element `field` of a message; with 0 as a message of its own. */
+/* Writes e->wire_len bytes as element `field` of a message, or for 0 as a separate message. */
 enum err entry_write(struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into);
 struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: no host */

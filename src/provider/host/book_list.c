@@ -159,7 +159,7 @@ static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, 
     for (; e && !err; e = e->newer) {
         if (!walk_has(walk, e)) continue;
         err = entry_write(book, e, LIST_MACHINES, &walk->tail);
-        if (++written == results_max && e->newer) { /* the next delta contains the rest */
+        if (++written == results_max && e->newer) { /* the next delta has the later changes */
             walk->cursor = e->revision;
             break;
         }
@@ -182,7 +182,7 @@ static void walk_put_removed(struct book_walk *walk, struct pack *pack)
 }
 
 struct tail {
-    bool no_revision; /* the answer was truncated, and a cursor would lose the rest */
+    bool no_revision; /* the answer was cut; a revision would skip the other machines */
     bool no_tombstones;
     bool removed;
     bool more;
@@ -206,7 +206,7 @@ static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
 
 /* --- opening a List and writing it --- */
 
-/* Plans iterating over slots: for everything, a page, a part, or more changes than SMALL_DELTA. */
+/* Plans a walk over slots: for everything, a page, a part, or more changes than SMALL_DELTA. */
 static void walk_plan_slots(struct book_walk *walk, const struct book_filter *filter,
                             struct tail *tail)
 {

@@ -278,7 +278,7 @@ uint64_t catalogue_count(const struct catalogue *c, uint64_t seed_count, size_t 
     const struct catalogue_pool *p = &c->pools[pool];
     uint64_t before = 0, total = 0, mine;
 
-    /* keeps the product with all shares below 51 bits */
+    /* Keeps the product of the count and all shares below 51 bits. */
     seed_count = min_u64(seed_count, CATALOGUE_MACHINES_MAX);
     for (size_t i = 0; i < c->pool_count; i++) {
         total += c->pools[i].share;

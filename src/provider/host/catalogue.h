@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A catalogue describes what a simulated cloud sells and how it behaves. Read from TOML. Pure.
  *
- * examples/catalogue.toml is the manual, and catalogue_usual() returns the same bytes. A catalogue
- * is checked when it is opened; an unknown key is refused with its line. */
+ * examples/catalogue.toml documents the format, and catalogue_usual() returns the same bytes. A
+ * catalogue is checked when it is opened; an unknown key is refused with its line. */
 #ifndef PROVIDER_HOST_CATALOGUE_H
 #define PROVIDER_HOST_CATALOGUE_H
 #include "base/arena.h"

@@ -42,8 +42,8 @@ struct cloud_machine { /* a machine in use */
     bool lost;                         /* true: at time `loss` the cloud takes the machine back */
     struct operation_ticket operation; /* number 0: none */
     enum operation_kind kind;
-    mono_time until; /* end of the operation, or without an operation of the repair */
-    mono_time loss;  /* time of the next random choice of a loss */
+    mono_time until; /* end of the operation or, if none runs, of the repair */
+    mono_time loss;  /* when the machine is lost, or a loss is next drawn */
 };
 struct cloud {
     struct backend backend;
@@ -89,7 +89,7 @@ static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_nu
     return true;
 }
 
-/* Finds or makes a zone; NULL: no memory, or too many zones. */
+/* Finds or makes a zone. Returns NULL without memory or with too many zones. */
 static struct pool_zone *zone_make(struct cloud *cloud, struct str key)
 {
     struct pool_zone *zone = map_make(&cloud->zones, key, sizeof *zone);

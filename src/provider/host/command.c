@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the script for each operation, at most `running_max` at once and the others in order, and
- * periodically for the list of machines. A script that fails ends only its own operation. All on
- * the loop's thread. */
+/* Runs the script for each operation, and periodically for the list of machines. At most
+ * `running_max` scripts run at once; other operations wait in order. A script that fails ends only
+ * its own operation. Runs on the loop's thread. */
 #include "provider/host/command.h"
 
 #include <inttypes.h>
@@ -132,7 +132,7 @@ static void task_put_environment(const struct backend_operation *operation, stru
 
 /* --- decoding the answer of a script --- */
 
-/* Parses a script's output as an object; NULL: the script printed nothing, which is allowed. */
+/* Parses a script's output as an object. *ret_json is NULL if the script printed nothing. */
 static enum err answer_read(struct str output, size_t max, struct json **ret_json,
                             struct note *note)
 {

@@ -11,7 +11,7 @@
 
 enum {
     COMPACT_BYTES = 64 << 20,
-    COMPACT_FACTOR = 4,      /* a file is compacted when it is this many times its size when new */
+    COMPACT_FACTOR = 4,      /* a file that grew to this many times its new size is compacted */
     PIECE_BYTES = 256 << 10, /* bytes of a new file written per sync, so that a turn stays short */
     CHANGES_MAX = INT32_MAX,
     OPERATION_BYTES_MAX = 4 << 20,
@@ -338,7 +338,7 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
     if (host->metrics.rows) counter_inc(host->metrics.asked[request->kind][answer.outcome]);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
     start = (struct start){host_durable_after(host), answer.operation, false};
-    assert(start.until > 0); /* an accepted operation is a change */
+    assert(start.until > 0); /* an accepted operation makes a change */
     err = buf_append(&host->starts, str_of(&start, sizeof start));
     assert(!err);
     return answer;
@@ -467,7 +467,7 @@ const struct journal_report *host_loaded(const struct host *host)
     return &host->loaded;
 }
 
-/* Changes that were not written were never answered, so they may be lost. */
+/* Closes the host. Unwritten changes may be lost, because they were never answered. */
 void host_close(struct host *host)
 {
     if (!host) return;
@@ -477,7 +477,7 @@ void host_close(struct host *host)
     host->backend->ops->close(host->backend);
     assert(list_empty(&host->waiting)); /* the service has ended all calls */
     worker_close(host->worker);
-    /* A worker may return its job later than this: in the simulator, after its host has died. */
+    /* In the simulator, the worker may return its job later, after its host has died. */
     if (host->busy)
         host->orphaned = true;
     else
