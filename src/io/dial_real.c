@@ -71,9 +71,9 @@ static void end_attempt(struct dial *dial, int code)
     uv_close(&dial->stream->uv.handle, on_attempt_closed);
 }
 
-/* True if the connection's two ends are equal. When a dial's target is a free port of this host and
- * the kernel picks the same port for our end, TCP's simultaneous open connects the socket to
- * itself. There is no listener, so the connection counts as refused. */
+/* True if the socket is connected to itself. When a dial's target is a free port of this host and
+ * the kernel picks the same port for our end, TCP's simultaneous open has this effect. No listener
+ * exists then, so the connection counts as refused. */
 static bool met_itself(struct real_stream *s, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = {0};
@@ -210,7 +210,7 @@ static enum err dial_unix(struct dial *dial)
     return ERR_OK;
 }
 
-/* From here on on_closed reports failures, except a lack of memory that is noticed at once. */
+/* Starts the dial. on_closed reports later failures; only a lack of memory is returned at once. */
 static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {

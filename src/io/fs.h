@@ -74,10 +74,10 @@ enum err fs_make_link(struct fs *fs, const char *target, const char *path);
 enum err fs_list(struct fs *fs, const char *path, fs_list_fn *each, void *context);
 enum err fs_sync_dir(struct fs *fs, const char *path);
 enum err fs_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes);
-/* Locks a directory until fs_unlock or the death of the process. ERR_BUSY if a process, also this
- * process, holds the lock; the note then contains the holder's pid. Works on a full disk if the
- * directory was locked before. The directory keeps a file LOCK (docs/formats/data-directory.md),
- * which is never removed. */
+/* Locks a directory until fs_unlock or the death of the process. ERR_BUSY if any process, this
+ * process included, holds the lock; the note then names the holder's pid. Works on a full disk if
+ * the directory was locked before. The directory keeps a file LOCK
+ * (docs/formats/data-directory.md), which is never removed. */
 enum err fs_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock, struct note *note);
 void fs_unlock(struct fs *fs, struct fs_lock *lock); /* NULL is fine */
 

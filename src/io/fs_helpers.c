@@ -94,7 +94,7 @@ enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf
 
 /* -- temporaries -- */
 
-/* ".<name>.<8 hex>.tmp", the form that fs_publish uses. */
+/* True for ".<name>.<8 hex>.tmp", the form of the temporary names of fs_publish. */
 static bool is_temp_name(struct str name)
 {
     const size_t end_len = sizeof TEMP_END - 1;

@@ -39,8 +39,8 @@ struct http_response {
 typedef void http_handler(void *context, const struct http_request *request,
                           struct http_response *response);
 struct http_options {
-    const char *address;              /* "127.0.0.1:8790", "[::1]:0"; port 0 selects a free port */
-    const char *cert_file, *key_file; /* both or none; PEM; TLS 1.2 and 1.3 */
+    const char *address;              /* such as "127.0.0.1:8790"; port 0 selects a free port */
+    const char *cert_file, *key_file; /* PEM; set both or none; TLS 1.2 and 1.3 */
     const char *ca_file;      /* authorities of accepted client certificates; needs cert_file */
     uint32_t connections_max; /* 0 means 256; further connections wait in the kernel */
     uint32_t connections_per_peer_max; /* 0 means 64; further connections are closed at once */

@@ -143,7 +143,7 @@ void http_channel_pump(struct http_connection *c, bool probe)
     char notice[64];
     uint64_t missed;
 
-    while (http_connection_has_room(c)) { /* ends without events, or if output is full */
+    while (http_connection_has_room(c)) { /* ends at the last event, or if output is full */
         if (c->event) {
             struct str left = str_of(c->event->text + c->event_at, c->event->len - c->event_at);
             left.len = min_size(left.len, HTTP_OUTPUT_PIECE);
@@ -173,7 +173,7 @@ void http_channel_pump_all(struct http_channel *channel)
     channel->marked = false;
     http_unlock(channel->server);
     if (!marked) return;
-    LIST_EACH(&channel->readers, node) /* only this thread changes the list, and writing does not */
+    LIST_EACH(&channel->readers, node) /* only this thread removes readers, and not by writing */
     {
         http_channel_pump(CONTAINER_OF(node, struct http_connection, in_channel), false);
     }

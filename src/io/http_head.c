@@ -182,7 +182,7 @@ static bool chunks_size(struct str line, uint64_t *ret_size)
     return true;
 }
 
-/* Takes one line of the chunk framing. *ret_there: the line is complete. False: it is too long. */
+/* Takes one chunk framing line. *ret_there is true if it is complete. False if it is too long. */
 static bool chunks_line(struct str *input, struct str *ret_line, bool *ret_there)
 {
     const char *end = memmem(input->at, input->len, "\r\n", 2);
@@ -238,7 +238,7 @@ enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *re
         } else if (c == '+' && plus_is_space) {
             c = ' ';
         }
-        if (c == '\0') return ERR_PARSE; /* NUL would end a C string early, after all checks */
+        if (c == '\0') return ERR_PARSE; /* a decoded NUL would cut the text after its checks */
         into[len++] = c;
     }
     *ret_len = len;

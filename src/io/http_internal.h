@@ -30,8 +30,8 @@ enum {
     HTTP_PATH_MAX = 1024,          /* longest path of a route */
     HTTP_DRAIN_MAX = 1 << 20,      /* body bytes discarded before a 413 is sent */
     HTTP_INPUT_MAX = 256 * 1024,   /* received but not parsed: a head and the bytes after it */
-    HTTP_OUTPUT_MAX = 256 * 1024,  /* written but not yet accepted by the kernel */
-    HTTP_OUTPUT_PIECE = 64 * 1024, /* part of a response body written at a time */
+    HTTP_OUTPUT_MAX = 256 * 1024,  /* bytes written but not yet accepted by the kernel */
+    HTTP_OUTPUT_PIECE = 64 * 1024, /* bytes of a response body written at a time */
     HTTP_ADDRESS_CAP = 320,        /* room for a DNS name, a port and brackets */
     HTTP_PEER_CAP = 64,
     HTTP_ETAG_CAP = 40, /* 32 hex digits, quotes, NUL */

@@ -2,8 +2,8 @@
 /* One request: its target and route, the response and its head.
  *
  * A request is processed when its body is complete, so that no unread body precedes the next
- * pipelined request. If more body is announced than will be read, the refusal is sent at once and
- * the connection closes after it. HTTP thread only. */
+ * pipelined request. If the announced body exceeds the limit, the refusal is sent at once and the
+ * connection closes after the refusal. HTTP thread only. */
 #include "io/http_internal.h"
 
 #include <stdio.h>

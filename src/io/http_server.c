@@ -153,7 +153,7 @@ static void *http_thread(void *argument)
     for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
         real_io_turn(server->real, false);
     server_close_connections(server, true);
-    while (!list_empty(&server->connections)) /* ends: every connection reports its end */
+    while (!list_empty(&server->connections)) /* ends when all connections are closed */
         real_io_turn(server->real, true);
     return NULL;
 }

@@ -24,7 +24,7 @@ static void reopen_without_waiting(struct line_out *out)
     int fd;
     snprintf(path, sizeof path, "/proc/self/fd/%d", out->fd);
     fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return; /* no /proc: line_out_write calls poll first instead */
+    if (fd < 0) return; /* without /proc, line_out_write calls poll first */
     out->fd = fd;
     out->owned = true;
 }

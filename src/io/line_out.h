@@ -20,14 +20,14 @@ enum {
 };
 enum line_out_kind { LINE_OUT_FILE, LINE_OUT_PIPE, LINE_OUT_SOCKET };
 struct line_out {
-    int fd;     /* borrowed, or a second non-blocking open of the same pipe */
+    int fd;     /* borrowed, or our own non-blocking descriptor of the same pipe */
     bool owned; /* fd was opened here; otherwise (no /proc) each write calls poll first */
     bool torn;  /* the last write ended inside a line and the rest of that line is lost */
     enum line_out_kind kind;
     struct buf rest; /* unsent part of a line */
 };
 
-/* ERR_INVALID if fd is not open. The flags of `fd` stay, because other processes share them. */
+/* Keeps the flags of `fd`, because other processes share them. ERR_INVALID if `fd` is not open. */
 enum err line_out_init(struct line_out *out, int fd);
 void line_out_deinit(struct line_out *out); /* accepts a zeroed struct; drops an unsent rest */
 /* `line` ends with '\n'. After ERR_FULL, ERR_NO_SPACE, ERR_CLOSED (no reader), ERR_TOO_LARGE,

@@ -144,7 +144,7 @@ static void put_off(struct real_listener *l)
     timer_start_in(&l->retry, ACCEPT_RETRY_MS);
 }
 
-/* False if there is nothing more to accept for now. */
+/* Accepts one connection. Returns false if the kernel has no more connections for now. */
 static bool accept_one(struct real_listener *l)
 {
     struct sockaddr_storage peer = {0};
@@ -226,8 +226,8 @@ static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
     return refused == ECONNREFUSED;
 }
 
-/* Two processes that find the same stale socket at once could both take it; the lock on the data
- * directory prevents that. */
+/* Binds a Unix socket and replaces a stale one. Two processes that do so at once could both
+ * succeed; the lock on the data directory prevents that. */
 static int bind_unix(int fd, const struct sockaddr_un *address)
 {
     struct stat seen, now;

@@ -129,7 +129,7 @@ void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock 
 void loop_core_deinit(struct loop *loop);
 /* Starts a turn, before its first event is delivered. loop_core_run ends the turn. */
 void loop_core_begin(struct loop *loop, mono_time now);
-void loop_core_run(struct loop *loop);                 /* due timers, tasks, hooks, tasks, ... */
+void loop_core_run(struct loop *loop);                 /* runs timers, then tasks and hooks */
 void loop_core_run_on(struct loop *loop);              /* continues the same turn, without timers */
 mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER if no timer runs */
 bool loop_core_has_tasks(const struct loop *loop);

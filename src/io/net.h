@@ -187,7 +187,7 @@ struct address_parts {
     uint16_t port;
 };
 enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
-/* Parses an IP address without brackets or scope. Returns 4 or 16 (bytes), or 0 for other text. */
+/* Parses an IP address without brackets or scope. Returns its size, 4 or 16; 0 for other text. */
 size_t address_ip(struct str host, uint8_t ret_bytes[16]);
 bool address_is_loopback(const char *address); /* 127/8, ::1, localhost, unix: */
 

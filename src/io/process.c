@@ -256,7 +256,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
         if (len >= PROGRAM_PATH_CAP) continue;
         if (access(path, X_OK) == 0) {
             if (is_file(path)) return 0;
-            errno = EACCES; /* for example a directory; continue with the next one */
+            errno = EACCES; /* for example a directory; try the next directory of PATH */
         }
         if (errno == EACCES) error = EACCES; /* the program exists but may not be executed */
     }
@@ -291,7 +291,7 @@ static void child_main(const struct launch *launch)
     const struct process_options *options = launch->options;
     char *const *env = options->env ? (char *const *)options->env : environ;
     sigset_t none;
-    /* Moves the descriptor away from 0, 1 and 2. */
+    /* Moves the descriptor away from 0, 1 and 2, which the child replaces. */
     int status_fd = fcntl(launch->fds[FD_STATUS + 1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
     int fds[1 + OUTPUTS] = {fcntl(launch->fds[FD_INPUT], F_DUPFD_CLOEXEC, CHILD_FD_FIRST), -1, -1};
 
@@ -326,7 +326,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Uses an unnamed file as input, so that a program that does not read blocks nothing. */
+/* Uses an unnamed file as input, so that a program that ignores its input blocks nothing. */
 static int open_input(struct launch *launch)
 {
     struct str left = launch->options->input;
@@ -388,7 +388,7 @@ static void keep_exit_statuses(void)
     sigaction(SIGCHLD, &now, NULL);
 }
 
-/* Records the child's pid, and then lets the child continue. If that fails, the child exits. */
+/* Records the child's pid and lets the child continue. The child exits if the recording fails. */
 static enum err let_go(struct launch *launch, pid_t pid)
 {
     const struct process_detached *detached = launch->detached;
@@ -445,7 +445,7 @@ static int watch_end(struct process *p)
 {
     int failed;
 
-    p->pidfd = pidfd_open(p->pid, 0); /* not reaped yet, so the pid is this child's */
+    p->pidfd = pidfd_open(p->pid, 0); /* the child is not reaped yet, so the pid is still its own */
     if (p->pidfd < 0) return -errno;
     failed = uv_poll_init(&p->real->uv, &p->watch, p->pidfd);
     if (failed) return failed;

@@ -28,7 +28,7 @@ struct process_options {
     /* Puts the process in its own group. Signals then also reach its descendants, and descendants
      * are killed when the process ends. */
     bool own_group;
-    /* Receives each line, without line end, of stdout (fd 1) or stderr (fd 2). NULL: inherit. */
+    /* Gets each line of stdout (fd 1) and stderr (fd 2), without line end. NULL: inherit both. */
     void (*on_line)(void *owner, int fd, struct str line);
     /* Called once, after the last line. The process's memory is freed when on_exit returns. */
     void (*on_exit)(void *owner, struct process_exit exit);

@@ -8,7 +8,7 @@
 #include <time.h>
 
 /* Maximum rounds of "run tasks, flush output" per turn. A flush drains output, so that an owner
- * writes again; a peer that reads fast could make this endless. Further work waits for the next
+ * writes again; a peer that reads fast could cause endless rounds. Further work waits for the next
  * turn, which follows without sleep. */
 enum { TURN_ROUNDS_MAX = 8 };
 
@@ -130,7 +130,7 @@ static void finish_turn(struct real_io *real)
 
     real_enter(real); /* opens the turn if no event has opened it */
     loop_core_run(&real->loop);
-    spent = loop_core_has_tasks(&real->loop); /* the turn's rounds of tasks are used up */
+    spent = loop_core_has_tasks(&real->loop); /* tasks are left, because the rounds are used up */
     real_flush_streams(real);
     for (int rounds = 1; !spent && rounds < TURN_ROUNDS_MAX && has_more(real); rounds++) {
         loop_core_run_on(&real->loop);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams over kernel sockets: reads with back-pressure, gathered bounded writes, end, close. */
+/* Streams over kernel sockets: reads with back-pressure, gathered writes with a bound, closing. */
 #include "io/stream_real.h"
 
 #include <arpa/inet.h>
@@ -349,8 +349,8 @@ void real_flush_streams(struct real_io *real)
         flush(CONTAINER_OF(node, struct real_stream, in_unsent));
 }
 
-/* Gives a large write to the kernel without a copy if nothing is pending. Returns how many bytes it
- * accepted. The others are copied to space reserved before, which keeps "all or none". */
+/* Gives a large write to the kernel without a copy if nothing is pending. Returns how many bytes
+ * were accepted. The others are copied to space reserved before, which keeps "all or none". */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];

@@ -2,11 +2,12 @@
 /* A stream over a kernel socket, with the parts that dialing and listening use. Private to these
  * files.
  *
- *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING --> gone
+ *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING -->
+ *     gone
  *        \________________failure, stream_close_______________________________/
  *
- * Output is in two buffers: the kernel is being given `front` from `front_at` on, and new writes go
- * to `back`. When `front` is sent the buffers are swapped. */
+ * Output is in two buffers: `front` is being sent, from `front_at` on, and new writes go to `back`.
+ * When all of `front` is sent, the buffers are swapped. */
 #ifndef IO_STREAM_REAL_H
 #define IO_STREAM_REAL_H
 #include "base/buf.h"
@@ -37,7 +38,7 @@ struct real_stream {
     struct dial *dial; /* the dial of a dialed stream until the stream is open */
     struct stream_events events;
     void *owner;
-    struct task notify; /* calls on_drained; for a stream without handle, on_closed */
+    struct task notify; /* calls on_drained, or on_closed for a stream without handle */
 
     union {
         uv_handle_t handle;

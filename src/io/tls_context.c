@@ -17,7 +17,7 @@
 #include "io/tls_identity.h"
 
 enum {
-    FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots is a quarter of this */
+    FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots has a quarter of this size */
     BUNDLE_CERTS_MAX = 512,       /* roots in all files together */
     CHAIN_CERTS_MAX = 16,         /* certificates in our own file */
     PEER_CHAIN_BYTES_MAX = 65536, /* a peer's chain; limits the memory a peer can use */
@@ -131,8 +131,8 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
 
     SSL_CTX_set_options(made, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                   SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* An idle connection keeps no record buffer. The chain sent is that of our file, without the
-     * roots that we trust. */
+    /* An idle connection keeps no record buffer. We send the chain in our file, without the roots
+     * that we trust. */
     SSL_CTX_set_mode(made, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_max_cert_list(made, PEER_CHAIN_BYTES_MAX);
@@ -332,7 +332,7 @@ static enum err reload(struct tls_context *context, bool skip_refused, bool *ret
     }
     err = read_stamps(context, stamps, &why);
     if (!err && same_stamps(context, stamps, context->loaded)) {
-        /* The loaded settings equal the files again, so an error in between is over. */
+        /* The loaded settings equal the files again, so the last failure no longer applies. */
         context->info.last_failure.text[0] = '\0';
         context->refused_known = false;
         *ret_changed = false;
@@ -498,7 +498,7 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
     struct note why = {0};
     enum err err;
 
-    assert(context->in_memory); /* a context with files reads its files */
+    assert(context->in_memory); /* a context with files is reloaded, not replaced */
     err = copy_pem(context, cert_pem, key_pem, ca_pem);
     if (err)
         note_set(&why, "tls: %s", err_text(err));

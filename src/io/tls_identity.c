@@ -42,7 +42,7 @@ enum err tls_engine_failed(enum err otherwise, struct note *note)
 
 static int no_password(char *, int, int, void *)
 {
-    return 0; /* otherwise OpenSSL would prompt on the terminal */
+    return 0; /* no pass phrase; otherwise OpenSSL would prompt on the terminal */
 }
 
 void tls_wipe(struct buf *secret)

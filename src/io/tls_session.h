@@ -10,7 +10,7 @@
  *     while (!err && got);
  *
  * The session keeps input that was fed and not read, so a caller may stop reading at any time. A
- * paused reader uses this to apply back-pressure to its peer. */
+ * paused reader can so apply back-pressure to its peer. */
 #ifndef IO_TLS_SESSION_H
 #define IO_TLS_SESSION_H
 #include <openssl/ssl.h>
@@ -20,7 +20,7 @@
 enum {
     TLS_RECORD_MAX = 16384,           /* plaintext of one record: the protocol's maximum */
     TLS_RECORD_EXTRA = 256,           /* a record is at most this much larger on the wire */
-    TLS_HELD_MAX = 1024 * 1024,       /* input that was fed but not read */
+    TLS_HELD_MAX = 1024 * 1024,       /* limit for input that was fed but not read */
     TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* limit for unconsumed output; beyond, the session fails */
 };
 enum tls_state { TLS_SHAKING, TLS_OPEN, TLS_FAILED };

@@ -37,7 +37,7 @@ struct tls_stream {
     mono_time deadline; /* deadline of a dialed stream; the plain dial enforces it until
                            connected */
     struct task work;
-    struct buf output; /* plaintext of this turn, or from before the handshake ended */
+    struct buf output; /* plaintext written in this turn or before the handshake ended */
     size_t output_max, plain_max;
     bool connected; /* the plain stream is open */
     bool opened;    /* the handshake is done and on_open was called */
@@ -117,7 +117,7 @@ static void tls_on_timer(struct timer *timer)
 
 /* -- output ------------------------------------------------------------------------------------ */
 
-/* Sends TLS records. The plain stream is full if the peer does not read TLS responses. */
+/* Sends TLS records. A peer that makes TLS respond and does not read fills the plain stream. */
 static void tls_push_records(struct tls_stream *t)
 {
     struct str records = tls_session_output(t->session);
@@ -183,7 +183,7 @@ static void tls_report_drained(struct tls_stream *t)
     }
 }
 
-/* Call only from events and tasks, because it may call on_drained. */
+/* Sends output. Call only from events and tasks, because this function may call on_drained. */
 static void tls_pump_out(struct tls_stream *t)
 {
     tls_push_records(t);

@@ -2,7 +2,7 @@
 /* A thread beside the loop that runs jobs in order and returns results as events.
  *
  * Threads share no mutable data: a job owns its data until done() runs on the loop's thread. The
- * simulator has no worker thread; there a job takes virtual time. */
+ * simulator has no worker threads; its jobs take virtual time. */
 #ifndef IO_WORKER_H
 #define IO_WORKER_H
 #include "base/err.h"
@@ -18,7 +18,7 @@ struct job {
 };
 struct worker_options {
     const char *name; /* thread name, at most 15 characters */
-    size_t jobs_max;  /* jobs that wait, run, or whose done() has not run yet */
+    size_t jobs_max;  /* limit for jobs whose done() has not run yet */
 };
 struct loop_worker;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers with a real thread. Jobs wait in a bounded queue, results in another; one post wakes the
- * loop for all results that are available when it runs. */
+/* Workers with a real thread. Jobs wait in a bounded queue, and results in another queue. One post
+ * wakes the loop for all results that are available when the post runs. */
 #include "io/real_internal.h"
 
 #include <stdlib.h>

@@ -334,7 +334,7 @@ static void end_given_up(struct provider *p)
         struct call *call = CONTAINER_OF(node, struct call, link);
         const char *why = call_given_up(call);
 
-        if (!why && !p->held) return; /* the calls behind it have waited for less time */
+        if (!why && !p->held) return; /* all following calls have waited for less time */
         if (!why) continue;
         call_stops_waiting(call);
         call_end_unsent(call, why);

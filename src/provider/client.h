@@ -50,11 +50,11 @@ struct provider_options { /* the texts must outlive the client */
     int64_t epoch;            /* > 0 */
     struct tls_context *tls;  /* NULL: plaintext. Held by reference */
     const char *tls_name;     /* NULL: the dialled host */
-    uint32_t connections_max; /* connections for calls, not for List; 0: 16 */
-    uint32_t calls_max;       /* waiting and running; 0: 65,536; further calls get ERR_FULL */
-    uint64_t timeout_ms, list_timeout_ms; /* time limit of one attempt; 0: 30 s, 2 min */
-    size_t kept_max; /* bytes of large requests kept for sending again; 0: 16 MiB */
-    size_t list_max; /* bytes of one List answer; 0: 2 GiB */
+    uint32_t connections_max; /* connections for calls, not for List; 0 means 16 */
+    uint32_t calls_max;       /* waiting and running; 0 means 65,536; others get ERR_FULL */
+    uint64_t timeout_ms, list_timeout_ms; /* limits of one attempt; 0 means 30 s and 2 min */
+    size_t kept_max; /* bytes of large requests kept for sending again; 0 means 16 MiB */
+    size_t list_max; /* bytes of one List answer; 0 means 2 GiB */
     uint64_t backoff_first_ms, backoff_max_ms; /* between connection attempts; 0: as rpc/client.h */
     uint64_t dial_timeout_ms; /* time limit of one connection attempt; 0: as rpc/client.h */
     struct rpc_client_metrics *metrics; /* may be NULL */
@@ -85,7 +85,7 @@ struct provider_answer {
     enum provider_end end;
     enum grpc_status status;
     struct str text;  /* the provider's text, or ours if the provider sent none */
-    struct str bytes; /* DONE: a TransitionAck, or a Machine for GET; neither decoded nor checked */
+    struct str bytes; /* after DONE: an undecoded TransitionAck, or for GET a Machine */
 };
 typedef void provider_done_fn(void *context, const struct provider_answer *answer);
 

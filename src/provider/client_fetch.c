@@ -11,7 +11,7 @@
 enum {
     CHUNK_BYTES = 256 << 10,
     CHUNKS_MAX = 8,
-    CHUNK_SLACK = 4 << 20, /* a piece may exceed the chunk by all that arrived during a pause */
+    CHUNK_SLACK = 4 << 20, /* a piece may exceed its chunk by the bytes that arrive in a pause */
     FILTER_MAX = 1 << 20,
     FILTER_STATES = 1,
     FILTER_MAX_RESULTS = 4,

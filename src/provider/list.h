@@ -16,11 +16,11 @@
 
 enum {
     PROVIDER_MACHINE_MAX = 1 << 20,  /* bytes of one record; twice the size of 256 longest labels */
-    PROVIDER_REMOVED_MAX = 64 << 20, /* bytes of everything else, mostly tombstones */
+    PROVIDER_REMOVED_MAX = 64 << 20, /* bytes that are not machines, mostly tombstones */
 };
 
 struct provider_list_events {
-    /* An error ends the reading and is returned by provider_list_feed(). */
+    /* Receives each machine. An error ends the reading; provider_list_feed() returns the error. */
     enum err (*on_machine)(void *context, const struct machine_record *record);
     void (*on_refused)(void *context, struct str id, const char *why); /* `id` may be empty */
     void (*on_removed)(void *context, struct str id);                  /* after all machines */
@@ -39,7 +39,7 @@ enum err provider_list_feed(struct provider_list *list, struct str bytes, struct
 struct provider_list_end {
     uint64_t machines, refused, removed;
     bool whole; /* every record had an id, so a machine missing from a full List is gone */
-    bool more;  /* this was a page; request the next with next_page */
+    bool more;  /* the List has more pages; next_page requests the next page */
     struct str next_page;
     /* The since_revision of the next List. If empty, the next List must request everything, because
      * the provider sent no revision or does not report removed machines. */

@@ -38,7 +38,7 @@ enum {
 };
 enum {
     SHAPES = 512,          /* cached shapes; a newer shape replaces an older one */
-    SHAPE_BYTES_MAX = 256, /* encoded; a longer shape is parsed each time */
+    SHAPE_BYTES_MAX = 256, /* bytes of an encoded shape; a longer shape is parsed each time */
     SORT_BY_HAND_MAX = 32,
 };
 

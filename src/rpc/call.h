@@ -24,9 +24,9 @@ enum rpc_kind { RPC_UNARY, RPC_CLIENT_STREAM, RPC_SERVER_STREAM, RPC_BIDI };
 struct rpc_handler {
     /* The call begins. Unary and server-streaming methods begin with on_message instead. */
     void (*on_start)(void *service, struct rpc_call *call); /* may be NULL */
-    /* A message, decoded in the call's arena. For unary methods it is valid during the whole call,
-     * for streams until the next message. A raw method (message type NULL) gets bytes instead,
-     * which are valid only during the callback. */
+    /* Receives a message, decoded in the call's arena. The message of a unary method is valid
+     * during the whole call, that of a stream until the next message. A raw method (message type
+     * NULL) gets bytes instead, which are valid only during the callback. */
     void (*on_message)(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str bytes);
     /* Announces a stream's next message before it is read. `bytes` is its size; for a compressed
@@ -104,8 +104,8 @@ void rpc_reply_bytes(struct rpc_call *call, struct str message);
  * ERR_FULL (the limits), ERR_NOMEM. A client that gets a part and then a status drops the part. */
 enum err rpc_reply_begin(struct rpc_call *call, size_t total);
 enum err rpc_reply_more(struct rpc_call *call, struct str piece);
-/* True while the peer has not read all bytes sent so far. on_writable is called when it has. A
- * handler that sends nothing before on_writable uses little memory. */
+/* True while the peer has not read all bytes sent so far. on_writable is called when all are read.
+ * A handler that waits for on_writable before it sends more uses little memory. */
 bool rpc_reply_waits(const struct rpc_call *call);
 /* derives the status from err */
 void rpc_fail(struct rpc_call *call, enum err err, const struct note *note);

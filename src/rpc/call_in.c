@@ -13,7 +13,7 @@ enum {
     CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* capacity kept for the next message */
 };
 
-/* The headers that are not metadata. */
+/* The request headers that are not metadata. */
 struct request {
     struct str method, path, content_type, timeout, encoding;
     /* metadata_first: where the search begins */
@@ -117,7 +117,7 @@ static struct str request_keep_text(struct rpc_call *call, struct str s)
     return copy ? str_of(copy, s.len) : STR_EMPTY;
 }
 
-/* Copies a value, decoded for a -bin name, which makes it shorter. ERR_PARSE: it is not base64. */
+/* Copies a value and decodes that of a -bin name, which never grows. ERR_PARSE: not base64. */
 static enum err metadata_put_value(struct rpc_call *call, char **at, const struct h2_header *header,
                                    struct str *ret_value)
 {
@@ -390,7 +390,6 @@ static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
     return false;
 }
 
-/* Delivers the complete message to the handler. */
 static void message_deliver(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;

@@ -48,7 +48,7 @@ static void step_past(struct rpc_channel *c, const char *address)
 
 /* -- extra connections to the same server -- */
 
-/* Retires extras: all, or with `idle_only` those without calls. */
+/* Retires extra connections: all, or with `idle_only` those without calls. */
 static void retire_extras(struct rpc_channel *c, bool idle_only)
 {
     if (c->extra_count == 0) return;
@@ -99,7 +99,7 @@ struct client_connection *roles_with_room(struct rpc_channel *c)
         if (has_room(n)) return n;
         dialing = dialing || n->state == CLIENT_DIALING;
     }
-    if (!dialing) dial_extra(c); /* one dial at a time, because its streams may suffice */
+    if (!dialing) dial_extra(c); /* one dial at a time, because one connection may suffice */
     return NULL;
 }
 

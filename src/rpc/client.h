@@ -6,17 +6,17 @@
  * jittered back-off. A connection counts as ready when the server has sent its first bytes. With
  * warm_second it keeps a second connection to another address ready.
  *
- * A call is applied, not applied or unknown. It is retried only if it was certainly not applied (no
- * byte sent, REFUSED_STREAM, GOAWAY below its stream, a response that says so), or if a repeat is
- * harmless (the method deduplicates by request id, or the call is idempotent). Any other call that
- * was sent and not answered ends as ERR_UNKNOWN, never as refused: after a lost connection, a
- * deadline, a cancellation or an unreadable response. The same holds for the statuses that do not
- * say whether the call was applied: UNKNOWN, CANCELLED, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE,
- * DATA_LOSS (rpc/retry.h has the whole table).
+ * A call was applied or not applied, or its outcome is unknown. A call is retried only if it was
+ * certainly not applied (no byte sent, REFUSED_STREAM, GOAWAY below its stream, a response that
+ * says so), or if a repeat is harmless (the method deduplicates by request id, or the call is
+ * idempotent). Any other call that was sent and not answered ends as ERR_UNKNOWN, never as refused:
+ * after a lost connection, a deadline, a cancellation or an unreadable response. The same holds for
+ * the statuses that do not say whether the call was applied: UNKNOWN, CANCELLED, DEADLINE_EXCEEDED,
+ * INTERNAL, UNAVAILABLE, DATA_LOSS (rpc/retry.h has the whole table).
  *
  * Our servers may send these trailers (headers in a trailers-only response):
  *   x-muster-leader   with FAILED_PRECONDITION: this replica is not the leader. The value is the
- *                     leader's "host:port", or empty if unknown. Means "not applied".
+ *                     leader's "host:port", or empty if unknown. Not applied.
  *   x-muster-applied  "no": nothing was done, whatever the status; a retry is safe.
  * A request carries traceparent (W3C, 00-<trace>-<span>-01) unless `untraced`, x-request-id if the
  * caller gave an id, and grpc-timeout with the remaining time.
@@ -62,8 +62,8 @@ struct rpc_channel_options {
     bool follow_leader;           /* follow "not leader" responses, also to an unlisted address */
     uint64_t backoff_first_ms, backoff_max_ms; /* 0: 100 ms, 10 s */
     uint64_t dial_timeout_ms;                  /* until the server's first bytes; 0 means 5 s */
-    /* A ping is sent after ping_after_ms of silence (0: never); its reply must arrive within
-     * ping_timeout_ms (0: 20 s). Only while calls run, and on the second connection. */
+    /* After ping_after_ms of silence (0: never) a ping is sent, with ping_timeout_ms (0: 20 s) for
+     * the reply. Pings are sent only while calls run, and on the second connection. */
     uint64_t ping_after_ms, ping_timeout_ms;
     uint32_t calls_max; /* waiting and running; 0 means 10,000; others get ERR_FULL */
     /* Maximum of connections to the active server; 0 means 1. A further connection is dialed when

@@ -99,7 +99,7 @@ size_t rpc_call_trailers(const struct rpc_client_call *call, const struct h2_hea
 
 /* -- the end of an answer -- */
 
-/* Sets the attempt's result; the attempt ends once held data was delivered to the caller. */
+/* Sets the attempt's result. The attempt ends when all held data is delivered to the caller. */
 static void answer_conclude(struct rpc_client_call *call, const struct attempt *attempt)
 {
     call->attempt = *attempt;

@@ -351,7 +351,7 @@ void client_call_pump(struct rpc_client_call *call)
         client_call_stop(call, ERR_NOMEM, GRPC_RESOURCE_EXHAUSTED, err_text(ERR_NOMEM));
         return;
     }
-    trim(call); /* after ERR_FULL or ERR_CLOSED an event follows */
+    trim(call); /* after ERR_FULL or ERR_CLOSED, an event of h2 continues the call */
     report_writable(call);
 }
 

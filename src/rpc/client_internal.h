@@ -134,7 +134,7 @@ struct client_connection {
     uint64_t ping_after_ms;
     mono_time heard;
     mono_time ready_since; /* when the server's first bytes arrived; MONO_NEVER: not yet */
-    struct timer timer;    /* dial timeout, then pings, then linger */
+    struct timer timer;    /* dial timeout, then ping interval, then timeout of the close */
     struct list calls;     /* each call is also attached to its stream in h2 */
     size_t calls_count;
     struct buf output;
@@ -222,7 +222,7 @@ enum err client_call_begin(struct rpc_client_call *call, struct client_connectio
 void client_call_pump(struct rpc_client_call *call); /* gives queued requests to h2 */
 /* Handles the end of an attempt and decides what follows. */
 void client_call_over(struct rpc_client_call *call, const struct attempt *attempt);
-/* Ends the call for a reason of this client. */
+/* Ends the call for a reason on the client's side. */
 void client_call_stop(struct rpc_client_call *call, enum err err, enum grpc_status status,
                       const char *text);
 bool client_call_was_sent(const struct rpc_client_call *call);

@@ -18,7 +18,7 @@ enum {
     TOKEN_DRAIN = 1,     /* token of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
     TOKEN_STALL = 3,                      /* token of the ping to a peer with closed windows */
-    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* for a replica, which forwards many clients' resets */
+    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* limit per replica, which forwards clients' resets */
 };
 
 /* -- its calls -- */
@@ -363,8 +363,8 @@ static void connection_on_drained(void *owner)
     if (c->state != CONNECTION_ENDED) connection_mark_dirty(c);
 }
 
-/* The peer has ended its output. A gRPC client keeps its side open while it waits for responses, so
- * the connection is closed. */
+/* Called when the peer has ended its output. Closes the connection, because a gRPC client that
+ * waits for responses keeps its side open. */
 static void connection_on_end(void *owner)
 {
     connection_end(owner);

@@ -332,7 +332,7 @@ static void passing_send_request(struct passing *p, const ProtobufCMessage *mess
     if (message) {
         buf_clear(scratch);
         err = message_write(message, scratch, NULL);
-        /* A full buffer is not a full queue of the leader: no event would follow. */
+        /* Here ERR_FULL means a full buffer, after which no event follows. */
         if (err == ERR_FULL) err = ERR_TOO_LARGE;
         bytes = buf_peek(scratch);
     }
@@ -520,7 +520,7 @@ static void gate_on_start(void *service, struct rpc_call *call)
     if (gate->handler->on_start) gate->handler->on_start(gate->service, call);
 }
 
-/* The first event of a call that begins with its message. Streams were redirected in on_start. */
+/* Handles the first event of a call without on_start. Streams were redirected in on_start. */
 static void gate_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                             struct str bytes)
 {

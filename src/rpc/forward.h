@@ -44,11 +44,11 @@ void rpc_forwarder_close(struct rpc_forwarder *forwarder, void (*done)(void *own
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *address);
 const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" if unknown */
 /* Returns a channel for the replica's own calls, or NULL without a known leader. Calls need
- * RPC_HOPS_HEADER and, under TLS, RPC_CALLER_HEADER, and end with the leader. Valid this turn. */
+ * RPC_HOPS_HEADER and, under TLS, RPC_CALLER_HEADER; a new leader ends them. Valid this turn. */
 struct rpc_channel *rpc_forwarder_channel(const struct rpc_forwarder *forwarder);
 size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 
-/* Failures that the gate reports itself. */
+/* Failures that a gate can report by its `lost` function. */
 enum rpc_forward_loss {
     RPC_LOST_NO_LEADER,   /* the leader is unknown, or the call was forwarded already */
     RPC_LOST_TOO_MANY,    /* too many calls are being forwarded */
@@ -65,8 +65,8 @@ struct rpc_forward_gate {
     uint64_t timeout_ms; /* limit for a forwarded call; 0: only the caller's limit */
     /* True if this replica leads, or if any replica may answer the call. Called once per call. */
     bool (*stays)(void *service, struct rpc_call *call);
-    /* For calls that begin with their message, after `stays` returned false: true if any replica
-     * may answer this message. May be NULL. */
+    /* Called for a unary or server-streaming call after `stays` returned false. Returns true if any
+     * replica may answer the message. May be NULL. */
     bool (*keeps)(void *service, const ProtobufCMessage *message);
     /* Called with the leader's response, before the caller gets it. May be NULL. */
     void (*passed)(void *service, struct str message);
@@ -82,7 +82,7 @@ void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 /* -- the original caller -- */
 /* Reads the original caller that a forwarding replica names. `caller` is the decoded header.
  * *ret_identity is valid as long as the arena. With a NULL peer (plaintext) the header is ignored
- * and *ret_identity is NULL. ERR_DENIED with a note: no replica. ERR_PARSE, ERR_NOMEM. */
+ * and *ret_identity is NULL. ERR_DENIED with a note if not a replica. ERR_PARSE, ERR_NOMEM. */
 enum err rpc_forward_identity(const struct tls_identity *peer, struct str caller,
                               struct arena *arena, const struct tls_identity **ret_identity,
                               struct note *note);

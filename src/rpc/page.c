@@ -19,7 +19,7 @@
 enum {
     HEAD_MAX = 8 << 10,
     ANSWER_HEAD_MAX = 256,
-    BODY_PATIENCE = 64 << 10, /* most bytes of a request's body that are discarded */
+    BODY_PATIENCE = 64 << 10, /* maximum of discarded bytes of a request's body */
 };
 
 void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner)

@@ -16,8 +16,8 @@ static void scratch_trim(struct buf *scratch)
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
-/* Runs deferred work and sends gathered output at the end of the turn. Each may cause the other.
- * The loop ends, because sockets are bounded and a handler gets each event once. */
+/* Runs deferred work and sends gathered output at the end of the turn. Work and flushes cause each
+ * other. The loop ends, because sockets are bounded and a handler gets each event once. */
 static void server_on_turn(struct turn_hook *hook)
 {
     struct rpc_server *s = CONTAINER_OF(hook, struct rpc_server, hook);
@@ -36,7 +36,7 @@ static void server_on_turn(struct turn_hook *hook)
     scratch_trim(&s->inflated);
 }
 
-/* Empty, because the task only makes the loop run another turn, and so the hook. */
+/* Empty, because the task only makes the loop run another turn and its hooks. */
 static void server_on_wake(struct task *) {}
 
 void server_wake(struct rpc_server *s)

@@ -24,7 +24,7 @@ struct rpc_method {
     const ProtobufCMessageDescriptor *input;  /* NULL: raw bytes */
     const ProtobufCMessageDescriptor *output; /* NULL: raw bytes */
     size_t request_max;                       /* 0 means 4 MiB; checked on the message header */
-    size_t inflated_max;      /* of a compressed request after inflation; 0 means request_max */
+    size_t inflated_max;      /* bytes of a compressed request after inflation; 0: request_max */
     size_t response_max;      /* 0: 4 MiB */
     size_t arena_max;         /* memory of a decoded message; 0: max(16 MiB, 4 x request_max) */
     struct rpc_access access; /* ACCESS_UNSET selects the rule of the table */
@@ -56,8 +56,8 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
      * least RPC_BODY_RATE_MIN bytes per second. Otherwise the call ends with DEADLINE_EXCEEDED.
      * Time in which the server does not read does not count. */
     uint64_t body_timeout_ms;
-    uint64_t write_timeout_ms; /* 60,000; limit for a time in which the kernel accepts no byte; a
-                                * ping follows if windows stay closed as long */
+    uint64_t write_timeout_ms; /* 60,000; ends a connection if the kernel accepts no byte for so
+                                * long; windows closed as long cause a ping */
     uint64_t idle_timeout_ms;  /* closes a connection without streams; 0 means never */
     uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
     uint64_t ping_min_interval_ms; /* 300,000; a peer that pings more often, without responses

@@ -29,7 +29,7 @@ enum {
     ARENA_KEPT_MAX = 16 << 10,  /* an ended call keeps arenas up to this size for reuse */
     HEAD_ARENA_MAX = 256 << 10, /* metadata in both directions; h2 bounds that of the request */
     TRACE_POOL = 64,            /* trace ids drawn from the kernel at a time */
-    LINGER_MS = 1000,           /* for the peer to read the last GOAWAY before the close */
+    LINGER_MS = 1000,           /* time for the peer to read the last GOAWAY */
     DRAIN_STEP_MS = 1000,       /* time for the reply to the ping between two GOAWAYs */
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
@@ -116,7 +116,7 @@ struct connection {
     mono_time ping_sent;     /* MONO_NEVER: no ping is pending */
     mono_time stall_since;   /* when the peer's windows last allowed output */
     mono_time stall_asked;   /* when the ping of a stall was sent; MONO_NEVER: none is pending */
-    uint64_t data_sent;      /* h2's counter at the last check */
+    uint64_t data_sent;      /* h2's count of sent data at the last check */
     mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY was sent */
     uint64_t written, taken; /* bytes given to the stream; accepted by the kernel so far */
 };

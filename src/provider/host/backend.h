@@ -104,7 +104,7 @@ struct backend_host {
 struct backend;
 struct backend_ops {
     const char *name; /* for example "catalogue" */
-    /* Configure needs the blob, also after a restart, so the blob stays on disk until then. */
+    /* True if Configure needs the blob, which then stays on disk until Configure is over. */
     bool keeps_blobs;
     /* Returns ERR_OK if the backend would execute the operation. ERR_UNSUPPORTED becomes
      * UNIMPLEMENTED on the wire; such a machine is never deleted. ERR_FULL (a quota) becomes
@@ -122,7 +122,7 @@ struct backend_ops {
     /* Called when all machines were adopted and all operations under way were started again. From
      * now on the backend may report sightings, also of new machines. */
     void (*ready)(struct backend *backend);
-    /* Rereads the configuration (SIGHUP). After an error the old one stays in use. May be NULL. */
+    /* Rereads the configuration (SIGHUP). An error keeps the old configuration. May be NULL. */
     enum err (*reload)(struct backend *backend, struct note *note);
     /* Frees the backend when the provider stops. The backend must not call done() or seen() any
      * more. Hosts keep running. */

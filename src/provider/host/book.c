@@ -459,7 +459,7 @@ enum err book_apply(struct book *book, const struct book_change *change)
     enum err err = ERR_OK;
 
     assert(change->kind != CHANGE_ITEM); /* book_load.c applies items */
-    /* A new journal may not contain the machine and its fences yet. */
+    /* A new journal may still lack the machine's fences, so the fences are written first. */
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
         err = snapshot_put_fences(book, change->id, &e->fences, &book->changes);
     if (!err && book->loaded) err = change_room(change, &book->changes);

@@ -29,9 +29,9 @@ enum {
     BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all operations under way */
     BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards that commanded a machine; others are refused */
     BOOK_STRANGERS_MAX = 64 << 10,      /* unknown ids with fences; the oldest are removed */
-    /* newest epochs of shards; the least recently used is dropped, but not its machine fences */
+    /* Maximum of shards with a stored epoch. Dropping the least recently used keeps its fences. */
     BOOK_SHARDS_MAX = 64 << 10,
-    BOOK_TOMBSTONES_MAX = 64 << 10, /* a List with a cursor before these returns everything */
+    BOOK_TOMBSTONES_MAX = 64 << 10, /* the oldest are dropped; a List may then return everything */
     BOOK_WALKS_MAX = 16,            /* open Lists */
 };
 
@@ -83,7 +83,7 @@ const char *book_outcome_name(enum book_outcome outcome);
 struct book_answer {
     enum book_outcome outcome;
     enum grpc_status status;
-    /* accepted: start this operation; repeated: the operation of the first request */
+    /* if accepted: the operation to start; if repeated: that of the first request */
     struct operation_ticket operation;
 };
 /* Decides about a request. Appends a TransitionAck to `into` if the status is OK. `note` gets the

@@ -164,8 +164,8 @@ static enum err book_check_backend(struct book *book, const struct book_request 
     return err;
 }
 
-/* Prepares the record of the machine in this state, with its next revision and without the fields
- * of its earlier state. */
+/* Prepares the machine's record in `state`, with its next revision and without the fields of its
+ * earlier state. */
 static void change_move(const struct book *book, const struct book_entry *e,
                         enum machine_state state, struct change_of *ret_all)
 {

@@ -68,7 +68,7 @@ struct tombstone {
 struct book {
     struct book_options options;
     struct book_entry **chunks;
-    uint32_t slots; /* slots below this number are in use or free */
+    uint32_t slots; /* number of slots that exist, in use or free */
     struct book_entry *free;
     struct map by_id;    /* struct book_entry */
     uint64_t operations; /* number of operations under way */

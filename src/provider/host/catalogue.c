@@ -266,7 +266,7 @@ struct str catalogue_usual(void)
     return str_of(usual_catalogue, usual_catalogue_len);
 }
 
-/* Rounds cumulative sums instead of parts, so that the parts add up. */
+/* Rounds cumulative sums instead of single parts, so that all parts add up to `all`. */
 static uint64_t catalogue_part(uint64_t all, uint64_t before, uint64_t mine, uint64_t total)
 {
     if (total == 0) return 0;

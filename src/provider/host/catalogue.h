@@ -12,7 +12,7 @@ enum {
     CATALOGUE_BYTES_MAX = 1 << 20,
     CATALOGUE_POOLS_MAX = 256,
     CATALOGUE_ZONES_MAX = 64,
-    CATALOGUE_NAME_MAX = 100, /* of a pool or zone name; a machine id contains both */
+    CATALOGUE_NAME_MAX = 100, /* bytes of a pool's or zone's name; a machine id contains both */
     CATALOGUE_MACHINES_MAX = 4 << 20,
     CATALOGUE_MILLION = 1000000, /* shares are expressed in millionths */
 };
@@ -47,7 +47,7 @@ struct catalogue {
     size_t pool_count;
     struct arena memory;
 };
-/* Reads a catalogue. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE: a note names the place; ERR_NOMEM. */
+/* Reads a catalogue. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note on the place. ERR_NOMEM. */
 enum err catalogue_open(struct str toml, struct catalogue **ret_catalogue, struct note *note);
 void catalogue_close(struct catalogue *catalogue); /* NULL is allowed */
 struct str catalogue_usual(void);                  /* the catalogue used without --catalogue */

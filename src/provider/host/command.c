@@ -157,7 +157,7 @@ static enum err answer_read(struct str output, size_t max, struct json **ret_jso
     return ERR_OK;
 }
 
-/* Decides how the operation ended. An error in the answer overrides how the script ended. */
+/* Decides how the operation ended. An error in the script's answer overrides its exit status. */
 static void answer_judge(const struct operation_run *r, const struct script_end *end,
                          const struct json *answer, struct note *error,
                          struct operation_end *ret_end)
@@ -237,7 +237,7 @@ static enum err run_start(struct operation_run *r, struct note *note)
     return err;
 }
 
-/* Starts waiting operations while there is room. An operation that cannot be started fails. */
+/* Starts waiting operations up to `running_max`. An operation that cannot be started fails. */
 static void command_work(struct task *task)
 {
     struct command *c = CONTAINER_OF(task, struct command, work);

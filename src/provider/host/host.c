@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host: a worker writes the changes of a turn together; answers and operations wait for that
- * write. The worker has one job at a time. A new state file is written piece by piece with the
- * jobs. Everything except write_run() runs on the loop's thread. */
+ * write. The worker has one job at a time. During compaction each job also writes a piece of the
+ * new state file. Everything except write_run() runs on the loop's thread. */
 #include "provider/host/host.h"
 
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 
 enum {
     COMPACT_BYTES = 64 << 20,
-    COMPACT_FACTOR = 4,      /* a file that grew to this many times its new size is compacted */
+    COMPACT_FACTOR = 4,      /* a file is compacted when it has this many times its first size */
     PIECE_BYTES = 256 << 10, /* bytes of a new file written per sync, so that a turn stays short */
     CHANGES_MAX = INT32_MAX,
     OPERATION_BYTES_MAX = 4 << 20,
     SEAL_AFTER_MS = 1000,
 };
 
-struct write_job { /* one at a time; belongs to the worker while it runs */
+struct write_job { /* one job at a time; the worker owns a running job */
     struct job job;
     struct journal *journal;
     struct clock *clock;
@@ -55,7 +55,7 @@ struct host {
     uint64_t compact_at;
     bool compacting, starting, failed, closing;
     bool busy;     /* the worker has the job */
-    bool orphaned; /* closed while the worker had the job: freed when the job returns */
+    bool orphaned; /* closed before the job returned; freed when the job returns */
 };
 
 static void host_fail(struct host *host, enum err err, const struct note *note)

@@ -201,8 +201,8 @@ bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted 
 
     if (hosted_runs(hosted)) return false;
     if (hosted->pidfd >= 0) {
-        /* The pid and group id of a child of this process are not reused before the wait for it.
-         * Those of other processes may have been reused, so only the cgroup is killed. */
+        /* The pid and group id of a child are not reused before this process waits for the child.
+         * The ids of any other process may be reused, so only the cgroup is killed. */
         if (process_watch_is_child(hosted->pidfd)) (void)kill(-hosted->pid, SIGKILL);
         if (!process_watch_reap(hosted->pidfd, how)) snprintf(how, PROCESS_END_CAP, "it is gone");
         if (path_in(place, "pid", path)) (void)fs_remove(io->fs, path);
