@@ -26,8 +26,8 @@ struct fs_lock {
     struct real_file file; /* the open LOCK file */
 };
 
-/* The only place that maps the kernel's error numbers to enum err. It is in this file because the
- * stores of libmuster link this file without the loop. */
+/* The only place that maps the kernel's error numbers to enum err. This function is here because
+ * the stores of libmuster link this file without the loop. */
 enum err real_err(int uv_code)
 {
     switch (-uv_code) {

@@ -44,7 +44,7 @@ struct http_page {
     atomic_uint refs;
     int status;
     char etag[HTTP_ETAG_CAP];
-    const char *content_type; /* this text and the body are stored after this struct */
+    const char *content_type; /* stored after this struct, like the body */
     struct str body;
 };
 void http_page_unref(struct http_page *page); /* NULL is fine */

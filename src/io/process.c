@@ -208,12 +208,12 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 
 /* -- starting a process -- */
 
-/* Descriptors of a launch. The read end of each pipe comes first. */
+/* Descriptors of a launch. The read end of each pipe precedes its write end. */
 enum {
     FD_INPUT,
     FD_FILE,       /* receives both outputs of a detached process */
     FD_STATUS,     /* a pipe: the child reports why exec failed */
-    FD_GATE = 4,   /* a pipe: a detached child waits on it until its pid is recorded */
+    FD_GATE = 4,   /* a pipe that delays a detached child until its pid is recorded */
     FD_OUTPUT = 6, /* a pipe for each output */
     FD_COUNT = FD_OUTPUT + 2 * OUTPUTS,
 };
@@ -422,7 +422,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     return error;
 }
 
-/* Moves the read ends to the outputs. On an error, they are closed with the other descriptors. */
+/* Moves the read ends to the outputs. An error leaves the read ends to the launch's cleanup. */
 static int watch_outputs(struct process *p, struct launch *launch)
 {
     for (int i = 0; i < OUTPUTS && p->on_line; i++) {

@@ -2,7 +2,7 @@
 /* Identifies processes across restarts of their parent.
  *
  * A pid alone is not enough, because the kernel reuses pids. Pid, start time and boot id together
- * identify one process for ever. */
+ * identify one process uniquely. */
 #ifndef IO_PROCESS_LOOK_H
 #define IO_PROCESS_LOOK_H
 #include "base/err.h"

@@ -2,8 +2,7 @@
 /* A stream over a kernel socket, with the parts that dialing and listening use. Private to these
  * files.
  *
- *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING -->
- *     gone
+ *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING --> gone
  *        \________________failure, stream_close_______________________________/
  *
  * Output is in two buffers: `front` is being sent, from `front_at` on, and new writes go to `back`.
@@ -54,7 +53,7 @@ struct real_stream {
     struct buf front, back;
     size_t front_at, writing;    /* writing: bytes of `front` given to libuv */
     size_t output_max, drain_at; /* on_drained is due when at most drain_at bytes are pending */
-    uint64_t read_turn;          /* current turn; read_bytes were read in this turn */
+    uint64_t read_turn;          /* turn in which read_bytes bytes were read */
     size_t read_bytes;
     bool started, paused, reading;
     bool drain_wanted, drain_due;

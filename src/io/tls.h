@@ -2,9 +2,9 @@
 /* TLS: certificates, trust and identity, over OpenSSL with memory BIOs (bytes in, bytes out).
  *
  * A context holds the settings of one side: certificate, key, trusted roots, lowest version and
- * protocols. It reloads its files when they change. If the new files do not load or do not match,
- * the context keeps the old ones and reports the error. Several roots may be trusted at once, which
- * allows CA rotation. Existing connections are not affected by a reload. */
+ * protocols. The context reloads its files when they change. If the new files do not load or do not
+ * match, the context keeps the old ones and reports the error. Several roots may be trusted at
+ * once, which allows CA rotation. Existing connections are not affected by a reload. */
 #ifndef IO_TLS_H
 #define IO_TLS_H
 #include "base/note.h"

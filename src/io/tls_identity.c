@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads certificates and keys from PEM text, and the names in a certificate, each checked before
- * any comparison.
+/* Reads certificates and keys from PEM text, and reads and checks the names in a certificate.
  *
  * struct findings contains views into the certificate; the identity is a copy of the views in one
  * block of memory. A name has its declared length and does not end at a NUL. Any thread. */

@@ -243,7 +243,7 @@ static enum err judge_reason(struct tls_session *session, unsigned long code)
 }
 
 /* OpenSSL's queue has the errors of each layer, innermost first. An error of a layer below TLS may
- * come first and is less specific. */
+ * precede the TLS error and is less specific. */
 static enum err fail(struct tls_session *session)
 {
     unsigned long code, first = 0;

@@ -51,12 +51,12 @@ struct provider_options { /* the texts must outlive the client */
     struct tls_context *tls;  /* NULL: plaintext. Held by reference */
     const char *tls_name;     /* NULL: the dialled host */
     uint32_t connections_max; /* connections for calls, not for List; 0 means 16 */
-    uint32_t calls_max;       /* waiting and running; 0 means 65,536; others get ERR_FULL */
+    uint32_t calls_max;       /* waiting and running calls; 0 means 65,536; others get ERR_FULL */
     uint64_t timeout_ms, list_timeout_ms; /* limits of one attempt; 0 means 30 s and 2 min */
     size_t kept_max; /* bytes of large requests kept for sending again; 0 means 16 MiB */
     size_t list_max; /* bytes of one List answer; 0 means 2 GiB */
-    uint64_t backoff_first_ms, backoff_max_ms; /* between connection attempts; 0: as rpc/client.h */
-    uint64_t dial_timeout_ms; /* time limit of one connection attempt; 0: as rpc/client.h */
+    uint64_t backoff_first_ms, backoff_max_ms; /* between dials; 0: the defaults of rpc/client.h */
+    uint64_t dial_timeout_ms;           /* limit of one connection attempt; 0: as rpc/client.h */
     struct rpc_client_metrics *metrics; /* may be NULL */
 };
 /* Opens a client. ERR_INVALID with a note (missing or bad address, no shard id, no epoch),
@@ -118,7 +118,7 @@ enum err provider_call(struct provider *provider, const struct provider_request 
                        provider_done_fn *done, void *context);
 
 /* Stops sending mutating calls: waiting and new calls end as UNSENT with `why`, which must be
- * static. Calls that were sent continue, and Get and List are still sent. This cannot be undone. */
+ * static. Calls that were sent continue, and Get and List are still sent. The stop is final. */
 void provider_stop_mutating(struct provider *provider, const char *why);
 /* Reads the epoch from the text of a FENCED answer. `muster provider` writes "token (1, 5) is not
  * newer than (41, 7)", whose epoch is 41. Returns false if the text names no epoch. */

@@ -5,7 +5,7 @@
  * are sent until rpc_finish. A unary method gets one message and answers with rpc_reply. The server
  * owns the call's memory. A handler that answers later keeps the pointer until on_done. on_done is
  * called exactly once for each call that was begun, also after a reset, a deadline or a lost
- * connection. It is never called from inside a function of this header, and no event follows it.
+ * connection. on_done is never called from inside a function of this header, and is the last event.
  * Everything runs on the loop's thread. */
 #ifndef RPC_CALL_H
 #define RPC_CALL_H
@@ -57,7 +57,7 @@ mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER: no dead
 /* Finds metadata by its lower-case name; the values of -bin names are decoded. Returns the first
  * value, which belongs to the call, or false if there is none. */
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value);
-/* Iterates over the metadata without reserved names. Start with *cursor 0. */
+/* Iterates over the metadata except reserved names. Start with *cursor 0. */
 bool rpc_call_metadata_next(const struct rpc_call *call, size_t *cursor, struct str *ret_name,
                             struct str *ret_value);
 struct str rpc_call_trace(const struct rpc_call *call); /* 32 hex digits, never empty */

@@ -508,7 +508,7 @@ static void message_whole(struct rpc_call *call)
     body_over(call);         /* the next message has its own timeout */
     message_deliver(call);
     message_forget(call);
-    if (call->paused) buf_deinit(&call->message); /* the next message may come much later */
+    if (call->paused) buf_deinit(&call->message); /* the next message may arrive much later */
     limits_refund(call, len);
 }
 

@@ -65,7 +65,7 @@ struct rpc_channel_options {
     /* After ping_after_ms of silence (0: never) a ping is sent, with ping_timeout_ms (0: 20 s) for
      * the reply. Pings are sent only while calls run, and on the second connection. */
     uint64_t ping_after_ms, ping_timeout_ms;
-    uint32_t calls_max; /* waiting and running; 0 means 10,000; others get ERR_FULL */
+    uint32_t calls_max; /* waiting and running calls; 0 means 10,000; others get ERR_FULL */
     /* Maximum of connections to the active server; 0 means 1. A further connection is dialed when
      * the server's stream limit is reached. Calls beyond the maximum wait for a stream. */
     uint32_t connections_max;
@@ -123,7 +123,7 @@ struct rpc_call_options {  /* all values are copied */
     uint64_t timeout_ms;   /* 0 means no limit; sent to the server and enforced here, too */
     struct str request_id; /* sent as x-request-id; does not by itself allow a retry */
     /* The method recognises a repeat by request_id and returns the first response again, so a retry
-     * is safe. A property of the method, never of a client's header. */
+     * is safe. Set it only for such methods, never because of a client's header. */
     bool dedups_by_request_id;
     bool idempotent; /* a read, or a write that may be repeated without an id */
     /* True: the call waits for a connection without a limit. False: it waits only for a dial in

@@ -43,7 +43,7 @@ struct passing {
 };
 struct rpc_forwarder {
     struct rpc_forwarder_options options;
-    struct list leaders; /* oldest first, until their channels are closed */
+    struct list leaders; /* oldest first; a leader stays until its channel is closed */
     size_t leader_count;
     struct leader *leader; /* NULL: unknown */
     struct buf scratch;
@@ -477,7 +477,7 @@ static const struct rpc_handler passing_handler = {
 
 /* -- the gate: the first event of each call -- */
 
-/* Handler of calls that the gate has answered; it ignores all events. */
+/* Handler of calls that the gate has answered; the handler ignores all events. */
 static const struct rpc_handler gate_answered;
 
 /* Forwards a call. Returns NULL if the gate has answered the call itself. */

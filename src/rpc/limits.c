@@ -69,7 +69,7 @@ struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
 
 /* -- identities -- */
 
-/* Returns a name that the certificate proves. It is the same for every connection of a peer. */
+/* Returns a proven name of the certificate, which is the same for every connection of a peer. */
 static struct str identity_key(const struct tls_identity *identity)
 {
     if (identity->uri_count > 0) return identity->uris[0];

@@ -58,7 +58,7 @@ static void files_with_imports(struct str set, struct str file, struct files *fi
     }
 }
 
-/* These functions encode the body of a response and return the response's field number. */
+/* The pack functions encode the body of a response and return the response's field number. */
 static uint32_t pack_files(struct pack *body, struct str set, struct str file)
 {
     struct files files;

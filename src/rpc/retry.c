@@ -68,7 +68,7 @@ struct retry_verdict retry_decide(const struct retry_facts *f)
     if (!f->stopped && f->replayable && f->attempts < f->attempts_max &&
         retry_is_worth_another(f)) {
         verdict.again = true;
-        /* A first refusal usually comes from a closing connection, and another one is ready. */
+        /* A first refusal is usually from a closing connection, and another connection is ready. */
         verdict.at_once = f->attempts <= 1 && f->end != ATTEMPT_ANSWERED;
         return verdict;
     }

@@ -47,7 +47,7 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
     uint32_t header_bytes_max;          /* 64 KiB per request, counted as in RFC 9113 */
     uint32_t stream_window;             /* 256 KiB that a client may send ahead on a stream */
     uint32_t connection_window;         /* 1 MiB for all streams of a connection */
-    uint32_t stream_output_max;         /* 32 KiB queued per stream; the rest waits in the call */
+    uint32_t stream_output_max;         /* 32 KiB queued per stream; more waits in the call */
     uint32_t output_max;                /* 1 MiB queued for all streams of a connection */
     uint32_t socket_output_max;         /* 256 KiB written and not yet accepted by the kernel */
     uint64_t handshake_timeout_ms;      /* 10,000 for TLS, and 10,000 for the HTTP/2 preface */

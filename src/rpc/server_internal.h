@@ -27,7 +27,7 @@
 enum {
     CALLS_KEPT_MAX = 128,       /* ended calls kept for reuse */
     ARENA_KEPT_MAX = 16 << 10,  /* an ended call keeps arenas up to this size for reuse */
-    HEAD_ARENA_MAX = 256 << 10, /* metadata in both directions; h2 bounds that of the request */
+    HEAD_ARENA_MAX = 256 << 10, /* limit for metadata in both directions; h2 limits the request's */
     TRACE_POOL = 64,            /* trace ids drawn from the kernel at a time */
     LINGER_MS = 1000,           /* time for the peer to read the last GOAWAY */
     DRAIN_STEP_MS = 1000,       /* time for the reply to the ping between two GOAWAYs */

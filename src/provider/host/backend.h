@@ -2,10 +2,10 @@
 /* A backend of the reference provider: creates, joins, drains and removes hosts.
  *
  * The host (host.h) owns the book of machines: fencing, repeats, states, revisions, the state file.
- * A backend executes operations and reports how they ended. It never sees the book, and can only
- * refuse an operation by its `check`. Everything runs on the loop's thread. Neither side calls the
- * other back from inside a call: done() and seen() are called from a timer, a task or a process
- * end, never from within start().
+ * A backend executes operations and reports how they ended. The backend never sees the book, and
+ * can only refuse an operation by its `check`. Everything runs on the loop's thread. Neither side
+ * calls the other back from inside a call: done() and seen() are called from a timer, a task or a
+ * process end, never from within start().
  *
  * A backend may rely on this:
  *   - Before start() the operation is on disk. If the process is killed between start() and

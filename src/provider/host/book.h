@@ -116,8 +116,8 @@ struct book_filter {
     uint64_t results_max, page_size;
     struct str since, page_token;
 };
-/* An open List. It shows the book at the moment when the List was opened: a machine that changes
- * before the List has written it is copied first. */
+/* An open List. The List shows the book at the moment when the List was opened: a machine that
+ * changes before the List has written it is copied first. */
 struct book_walk;
 /* Opens a List. ERR_INVALID (a page token of another process or a malformed one), ERR_BUSY
  * (BOOK_WALKS_MAX), ERR_NOMEM. */

@@ -92,7 +92,7 @@ static struct book_answer answer_refused(enum err err, struct note *note)
 }
 
 /* True if the token is too old. The numbers come first in the note, so that a long id cannot push
- * them out; the shard parses the token from the text (provider/client.h, provider_fence_epoch). */
+ * the numbers out; the shard parses the token from the text (provider_fence_epoch). */
 static bool request_is_fenced(const struct book_request *request, const struct shard_epoch *newest,
                               const struct fence *mark, struct note *note)
 {

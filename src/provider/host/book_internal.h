@@ -40,7 +40,7 @@ struct entry_texts { /* texts of one machine; most machines need none */
 };
 /* A machine; or, with MACHINE_UNSPECIFIED, an unknown id (a "stranger") with the fences of the
  * shards that named it. A removed machine becomes a stranger, so that its fences still hold if the
- * id comes back. */
+ * id is used again. */
 struct book_entry {
     char *id;                             /* NULL: the slot is free */
     uint64_t revision;                    /* revision of the last change */
@@ -117,7 +117,7 @@ static inline struct book_entry *book_slot(const struct book *book, uint32_t slo
 {
     return &book->chunks[slot / CHUNK][slot % CHUNK];
 }
-/* Returns the operation under way; 0: none. */
+/* Returns the number of the operation under way, or 0 if there is none. */
 static inline uint64_t entry_under_way(const struct book_entry *e)
 {
     enum operation_kind kind = operation_passing(e->state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a catalogue: converts TOML to JSON, maps keys to members by tables, and checks the rest in
+/* Reads a catalogue: converts TOML to JSON, maps keys to members by tables, and checks all else in
  * the functions below the tables. An error names the line of its pool. Pure. */
 #include "provider/host/catalogue.h"
 

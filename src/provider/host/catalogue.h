@@ -26,13 +26,13 @@ struct catalogue_behaviour {
 };
 struct catalogue_pool {
     struct str name;
-    struct offer offer; /* the offer of its machines, without zone and rack */
+    struct offer offer; /* offer of the pool's machines, without zone and rack */
     const struct str *zones;
     size_t zone_count;
     struct catalogue_behaviour behaviour;
     uint64_t share, count; /* count UINT64_MAX: the pool gets its share */
-    uint32_t quota; /* share, in millionths, of its machines that may have a host; a million: all */
-    uint32_t rack_size; /* 0: no racks */
+    uint32_t quota;        /* millionths of the pool's machines that may have a host */
+    uint32_t rack_size;    /* 0: no racks */
     bool deletes;
 };
 struct catalogue {

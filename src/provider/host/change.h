@@ -25,7 +25,7 @@ enum book_change_kind {
 struct book_change {
     enum book_change_kind kind;
     struct str id;     /* used by MACHINE, FENCE and REMOVED */
-    uint64_t revision; /* MACHINE, REMOVED: of this change; MARKS: the newest */
+    uint64_t revision; /* MACHINE, REMOVED: revision of this change; MARKS: newest revision */
     /* ITEM: */
     uint64_t number;
     struct str bytes;

@@ -3,8 +3,8 @@
  *
  * A machine that is only offered has no record, because its id contains pool, zone and number. A
  * machine with an operation, a host or a repair has a record, and the record is always in the heap
- * of events. It is due when the operation or repair ends, or when the cloud may take the machine
- * back. All functions run on the loop's thread. */
+ * of events. The record is due when the operation or repair ends, or when the cloud may take the
+ * machine back. All functions run on the loop's thread. */
 #include "provider/host/cloud.h"
 
 #include <stdio.h>

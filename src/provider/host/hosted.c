@@ -38,7 +38,7 @@ static bool write_word(const char *directory, const char *file, const char *word
     return wrote == (ssize_t)strlen(word);
 }
 
-/* Returns the cgroup of this process, from the line of version 2: "0::/a/b". */
+/* Returns the cgroup of this process, from the line of cgroup version 2: "0::/a/b". */
 static struct str own_cgroup(struct str text)
 {
     struct str line;

@@ -14,7 +14,7 @@ enum {
     VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
     STATE_MODE = 0600,        /* private, because the file contains bootstrap blobs */
-    WINDOW = 1 << 20,         /* bytes read at a time when searching behind damage */
+    WINDOW = 1 << 20,         /* bytes read at a time when searching after damage */
     PAYLOAD_MAX = INT32_MAX,
 };
 static const char file_magic[16] = "muster provider\n";
@@ -283,7 +283,7 @@ static enum err write_part(struct journal *j, struct part *part, struct str payl
     store_le64(head + 16, part->synced);
     store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
     store_le32(head + 28, checksum(part->salt, head, 28));
-    /* The order does not matter: head and payload are both torn without the other. */
+    /* The order is irrelevant: a head without payload is torn, and so is a payload without head. */
     err = fs_write_at(j->fs, part->file, part->at, str_of(head, sizeof head));
     if (!err && payload.len > 0)
         err = fs_write_at(j->fs, part->file, part->at + sizeof head, payload);
@@ -353,7 +353,7 @@ static enum err next_publish(struct journal *j)
     return j->failed = err;
 }
 
-/* A next file that cannot be written only wastes disk space; it is not a failure of the journal. */
+/* A next file that cannot be written only wastes disk space, and the journal has not failed. */
 enum err journal_rewrite(struct journal *j, uint64_t salt, struct str payload, bool last,
                          struct note *note)
 {

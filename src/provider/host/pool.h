@@ -19,8 +19,8 @@ struct item_pool {
     struct map items;     /* items by content */
     uint64_t next_number; /* begins at 1 */
 };
-/* Adds a reference to this text. A new item gets `number`, which an earlier process chose, or the
- * next number if 0. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
+/* Adds a reference to the text `bytes`. A new item gets `number`, which an earlier process chose,
+ * or the next number if 0. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,
                    struct pool_item **ret_item);
 struct pool_item *pool_hold(struct pool_item *item); /* adds a reference; NULL is allowed */
