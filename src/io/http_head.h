@@ -35,7 +35,8 @@ struct http_head {
 };
 
 /* Returns the length of the head at the start of `input`, with the final empty line and any empty
- * lines before the request line. 0: incomplete. SIZE_MAX: a line does not end with CR LF. */
+ * lines before the request line. Returns 0 if the head is incomplete, and SIZE_MAX if a line does
+ * not end with CR LF. */
 size_t http_head_len(struct str input);
 /* Parses a head. Returns 0, or status 400 or 505; *ret_head is then undefined. */
 int http_head_read(struct str head, struct http_head *ret_head);

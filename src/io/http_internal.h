@@ -82,7 +82,7 @@ struct http_connection {
     struct http_server *server;
     struct stream *stream;
     enum http_connection_state state;
-    bool last;                /* no further request is read after this one */
+    bool last;                /* no further request is read after the current one */
     bool expired;             /* the peer's certificate is no longer accepted, so the peer has no
                                * identity */
     bool paused;              /* the stream is paused */
@@ -98,9 +98,9 @@ struct http_connection {
     struct http_chunks chunks;
     size_t body_left, drained; /* drained: discarded body bytes */
     int refuse;                /* 413 if the body is too large; else 0 */
-    enum http_method method;   /* method of the request; 0: unknown */
+    enum http_method method;   /* method of the request; 0 if unknown */
     struct str path, query;    /* views into head_text; the path is decoded in place */
-    uint32_t methods;          /* methods of the route, for a 405 */
+    uint32_t methods;          /* methods of the route, listed in a 405 response */
     struct http_channel *channel;
     struct buf body;
 
@@ -141,7 +141,7 @@ struct http_server {
     pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t handler_ended;
     struct post wake;
-    struct tls_context *tls_next; /* will replace `tls`; NULL: no new context */
+    struct tls_context *tls_next; /* will replace `tls`; NULL if there is no new context */
     size_t route_count;
     struct route routes[HTTP_ROUTES_MAX];
     bool thread_runs, stopping, woken, in_handler; /* woken: `wake` is posted */

@@ -51,9 +51,9 @@ struct task {
     task_fn *fn;
 };
 void task_init(struct task *task, task_fn *fn);
-/* No effect on a task that is not deferred. */
+/* Cancels a deferred task. No effect on a task that is not deferred. */
 void task_cancel(struct task *task);
-/* A task that is already deferred keeps its position. */
+/* Runs the task later in this turn. A task that is already deferred keeps its position. */
 void loop_defer(struct loop *loop, struct task *task);
 
 /* -- turn hooks: run at the end of every turn -- */

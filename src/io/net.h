@@ -32,9 +32,9 @@ struct stream_events {
 
 struct dial_options {
     const char *address;
-    struct tls_context *tls; /* NULL: plaintext; the stream holds a reference until closed */
+    struct tls_context *tls; /* NULL means plaintext; the stream holds a reference until closed */
     const char *tls_name;    /* host name to verify; NULL means the host in `address` */
-    uint64_t timeout_ms;     /* for resolving, connecting and handshake together; 0 means 10 s */
+    uint64_t timeout_ms;     /* limit for resolving, connecting and handshake; 0 means 10 s */
     size_t output_max;       /* limit for bytes not yet accepted by the kernel; 0 means 1 MiB */
 };
 struct listen_options {

@@ -350,7 +350,7 @@ void real_flush_streams(struct real_io *real)
 }
 
 /* Gives a large write to the kernel without a copy if nothing is pending. Returns how many bytes
- * were accepted. The others are copied to space reserved before, which keeps "all or none". */
+ * were accepted. The other bytes are copied to reserved space, which keeps "all or none". */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];

@@ -15,7 +15,7 @@ enum {
     ALPN_WIRE_MAX = 4 * 256,
 };
 struct source {
-    char *path;     /* NULL: the PEM text is in memory */
+    char *path;     /* the file's path, or NULL if the PEM text is in memory */
     struct buf pem; /* the PEM text; that of a file only during a load */
 };
 

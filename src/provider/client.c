@@ -47,7 +47,7 @@ struct call {
 /* Field numbers of the token in each request: proto/bigfleet/v1alpha1/provider.proto. */
 static const struct verb {
     const char *path;
-    uint32_t shard_id, epoch, sequence; /* 0: the request has no token */
+    uint32_t shard_id, epoch, sequence; /* field numbers; 0 if the request has no token */
 } verbs[] = {
     [PROVIDER_CREATE] = {"/bigfleet.v1alpha1.CapacityProvider/Create", 3, 4, 5},
     [PROVIDER_CONFIGURE] = {"/bigfleet.v1alpha1.CapacityProvider/Configure", 4, 5, 6},

@@ -104,7 +104,7 @@ struct provider_token {
 struct provider_request { /* everything is copied */
     enum provider_verb verb;
     struct str machine;
-    uint64_t timeout_ms;          /* 0: the timeout of the client */
+    uint64_t timeout_ms;          /* 0 means the timeout of the client */
     struct str cluster, blob;     /* only for CONFIGURE */
     const struct label *metadata; /* only for CONFIGURE */
     size_t metadata_count;
@@ -131,13 +131,13 @@ struct provider_chunk { /* may be read on another thread until provider_chunk_do
 };
 struct provider_fetch_request {
     struct str cursor;      /* the since_revision; empty: everything */
-    struct str page_token;  /* from the previous page; empty: the first page */
-    uint32_t page_size;     /* 0: all machines in one page */
+    struct str page_token;  /* from the previous page; empty for the first page */
+    uint32_t page_size;     /* 0 means all machines in one page */
     const uint32_t *states; /* only machines in these states; not checked by the client */
     size_t state_count;     /* 0: machines in all states */
     uint32_t max_results;   /* 0: no limit */
-    size_t chunk_bytes;     /* a chunk is delivered as soon as it has this size; 0: 256 KiB */
-    uint32_t chunks_max;    /* at this many unreturned chunks, reading stops; 0: 8 */
+    size_t chunk_bytes;     /* a chunk is delivered as soon as it has this size; 0 means 256 KiB */
+    uint32_t chunks_max;    /* at this many unreturned chunks, reading stops; 0 means 8 */
 };
 struct provider_fetch_events {
     void (*on_chunk)(void *context, struct provider_chunk *own_chunk);

@@ -28,7 +28,7 @@ struct provider {
     size_t waiting_bytes; /* total size of waiting requests */
     size_t kept;          /* bytes of large running requests that are kept */
     uint32_t open;        /* number of channels that exist */
-    const char *held;     /* why mutating calls are no longer sent; NULL: they are sent */
+    const char *held;     /* why mutating calls are no longer sent, or NULL if they are */
     bool closing;
     void (*done)(void *owner);
     void *owner;

@@ -50,7 +50,7 @@ enum {
 
 /* -- properties of a call -- */
 struct str rpc_call_path(const struct rpc_call *call); /* "/pkg.Service/Method" */
-/* Returns the identity of the peer or, if forwarded, of the original caller. NULL: plaintext. */
+/* Returns the identity of the peer or, if forwarded, of the original caller. NULL on plaintext. */
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call);
 const char *rpc_call_peer(const struct rpc_call *call);   /* the peer's address */
 mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER: no deadline */

@@ -10,7 +10,7 @@
 
 enum {
     INFLATION = 1032,                    /* the highest compression ratio of deflate */
-    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* capacity kept for the next message */
+    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* buffer capacity kept for the next message */
 };
 
 /* The request headers that are not metadata. */

@@ -60,7 +60,7 @@ static void retire_extras(struct rpc_channel *c, bool idle_only)
     }
 }
 
-/* Retires extras without calls when half of the active connection's streams are free. */
+/* Retires extra connections without calls when half of the active one's streams are free. */
 static void retire_idle_extras(struct rpc_channel *c)
 {
     if (c->extra_count == 0 || !c->active || !list_empty(&c->waiting)) return;

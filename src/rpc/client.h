@@ -125,9 +125,9 @@ struct rpc_call_options {  /* all values are copied */
     /* The method recognises a repeat by request_id and returns the first response again, so a retry
      * is safe. Set it only for such methods, never because of a client's header. */
     bool dedups_by_request_id;
-    bool idempotent; /* a read, or a write that may be repeated without an id */
-    /* True: the call waits for a connection without a limit. False: it waits only for a dial in
-     * progress, and fails with ERR_UNAVAILABLE during a back-off or if every address failed. */
+    bool idempotent; /* true for a read, and for a write that may be repeated without an id */
+    /* If true, the call waits for a connection without a limit. If false, it waits only for a dial
+     * in progress, and fails with ERR_UNAVAILABLE in a back-off or if every address failed. */
     bool wait_for_ready;
     const struct h2_header *metadata; /* names in lower case; values of -bin names are raw */
     size_t metadata_count;

@@ -6,7 +6,7 @@
  * call and its effect is unknown. */
 #include "rpc/client_internal.h"
 
-enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* capacity kept for the next message */
+enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* buffer capacity kept for the next message */
 
 /* -- metadata -- */
 

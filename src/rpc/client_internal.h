@@ -81,7 +81,7 @@ struct rpc_client_call {
     mono_time deadline, resume_at;
     mono_ns started;
 
-    /* -- the options; stored behind this struct -- */
+    /* -- copies of the caller's options, stored behind this struct -- */
     struct str path, request_id;
     char trace[CLIENT_TRACE_LEN]; /* "": no traceparent */
     struct h2_header *metadata;   /* -bin encoded */
@@ -133,7 +133,7 @@ struct client_connection {
     uint64_t flushes; /* number of flushes so far */
     uint64_t ping_after_ms;
     mono_time heard;
-    mono_time ready_since; /* when the server's first bytes arrived; MONO_NEVER: not yet */
+    mono_time ready_since; /* when the server's first bytes arrived, or MONO_NEVER */
     struct timer timer;    /* dial timeout, then ping interval, then timeout of the close */
     struct list calls;     /* each call is also attached to its stream in h2 */
     size_t calls_count;
@@ -217,7 +217,7 @@ void client_remove_call(struct client_connection *connection, struct rpc_client_
 /* -- client_call.c -- */
 /* Changes the state and inserts the call before node `before`; a list's head means at its end. */
 void client_call_to(struct rpc_client_call *call, enum call_state to, struct list *before);
-/* ERR_OK: the call runs or was ended. ERR_FULL, ERR_CLOSED: this connection accepts no call now. */
+/* Begins a call. ERR_OK: the call runs or has ended. ERR_FULL, ERR_CLOSED: no room for it now. */
 enum err client_call_begin(struct rpc_client_call *call, struct client_connection *connection);
 void client_call_pump(struct rpc_client_call *call); /* gives queued requests to h2 */
 /* Handles the end of an attempt and decides what follows. */

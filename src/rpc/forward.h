@@ -61,8 +61,8 @@ struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
     const struct rpc_handler *handler; /* for calls that stay */
     void *service;
-    size_t response_max; /* limit of one message; 0: 4 MiB */
-    uint64_t timeout_ms; /* limit for a forwarded call; 0: only the caller's limit */
+    size_t response_max; /* limit of one message; 0 means 4 MiB */
+    uint64_t timeout_ms; /* limit for a forwarded call; 0 means only the caller's limit */
     /* True if this replica leads, or if any replica may answer the call. Called once per call. */
     bool (*stays)(void *service, struct rpc_call *call);
     /* Called for a unary or server-streaming call after `stays` returned false. Returns true if any

@@ -115,9 +115,9 @@ struct connection {
     uint64_t late;           /* bytes of data for streams that were gone, see h2_data_late */
     mono_time ping_sent;     /* MONO_NEVER: no ping is pending */
     mono_time stall_since;   /* when the peer's windows last allowed output */
-    mono_time stall_asked;   /* when the ping of a stall was sent; MONO_NEVER: none is pending */
+    mono_time stall_asked;   /* when the ping of a stall was sent, or MONO_NEVER */
     uint64_t data_sent;      /* h2's count of sent data at the last check */
-    mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY was sent */
+    mono_time drain_step;    /* MONO_NEVER if not draining, or after the last GOAWAY */
     uint64_t written, taken; /* bytes given to the stream; accepted by the kernel so far */
 };
 void connection_free(struct connection *c);
@@ -191,7 +191,7 @@ struct rpc_call {
     struct method *method;
     const struct rpc_handler *events; /* the method's handler, or that of rpc_call_redirect */
     void *service;
-    const struct tls_identity *caller; /* named by a forwarding replica; NULL: the peer itself */
+    const struct tls_identity *caller; /* named by a forwarding replica; NULL for the peer itself */
     int32_t stream;
     struct str path;
     struct arena head, arena; /* head: metadata, for the whole call; arena: messages */
@@ -268,7 +268,8 @@ struct plain_answer {
 };
 void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head);
 void stranger_data(struct rpc_call *call);   /* body_came has grown */
-void stranger_answer(struct rpc_call *call); /* the request is complete, or took too long */
+void stranger_answer(struct rpc_call *call); /* call when the request is complete or took too
+                                              * long */
 /* teardown.c */
 void teardown_begin(struct connection *c);
 task_fn teardown_run; /* runs one slice */

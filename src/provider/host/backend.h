@@ -56,13 +56,13 @@ const char *operation_kind_name(enum operation_kind kind); /* for example "creat
 struct backend_machine {
     struct str id;
     enum machine_state state;
-    struct str host;           /* the host name from done() of Create; empty: no host */
+    struct str host;           /* the host name from done() of Create, or empty without host */
     struct str cluster;        /* empty: none */
     const struct offer *offer; /* never NULL */
 };
 /* Identifies an operation in this process; the backend returns it with done(). */
 struct operation_ticket {
-    uint64_t number; /* "op-<number>" on the wire; never reused. 0: none */
+    uint64_t number; /* "op-<number>" on the wire; never reused; 0 means none */
     uint32_t place;  /* slot of the machine; used by the host */
 };
 struct backend_operation {
@@ -117,7 +117,7 @@ struct backend_ops {
     enum err (*start)(struct backend *backend, const struct backend_operation *operation,
                       struct note *note);
     /* Called when the provider starts, before all other functions: once for each machine that is
-     * not Speculative, in any order. NULL: not needed. */
+     * not Speculative, in any order. May be NULL. */
     void (*adopt)(struct backend *backend, const struct backend_machine *machine);
     /* Called when all machines were adopted and all operations under way were started again. From
      * now on the backend may report sightings, also of new machines. */

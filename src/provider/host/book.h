@@ -112,7 +112,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context);
 enum err book_get(struct book *book, struct str id, struct buf *into);
 
 struct book_filter {
-    uint32_t states; /* one bit per state; 0: all */
+    uint32_t states; /* one bit per state; 0 means all states */
     uint64_t results_max, page_size;
     struct str since, page_token;
 };

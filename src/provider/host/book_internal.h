@@ -44,9 +44,9 @@ struct entry_texts { /* texts of one machine; most machines need none */
 struct book_entry {
     char *id;                             /* NULL: the slot is free */
     uint64_t revision;                    /* revision of the last change */
-    uint64_t operations[OPERATION_KINDS]; /* the last accepted operation of each kind; 0: none */
+    uint64_t operations[OPERATION_KINDS]; /* last accepted operation of each kind, or 0 */
     struct pool_item *offer, *binding;
-    struct entry_texts *texts; /* NULL: no error, and the host is "host-<id>" */
+    struct entry_texts *texts; /* NULL if there is no error and the host is "host-<id>" */
     struct fences fences;
     /* machines are linked by revision, strangers by age; `newer` also links free slots */
     struct book_entry *newer, *older;
@@ -134,9 +134,9 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
 enum err book_apply(struct book *book, const struct book_change *change);
 void book_order_append(struct entry_order *order, struct book_entry *e);
 void book_order_remove(struct entry_order *order, struct book_entry *e);
-/* Finds a machine; NULL: no machine has this id. */
+/* Finds a machine. Returns NULL if no machine has this id. */
 struct book_entry *book_find(const struct book *book, struct str id);
-/* Removes the oldest strangers above BOOK_STRANGERS_MAX, or STRANGERS_MOST during book_replay(). */
+/* Removes the oldest unknown ids above BOOK_STRANGERS_MAX, or STRANGERS_MOST in book_replay(). */
 void book_evict(struct book *book);
 /* Raises the newest epoch of a shard, while a journal is read. ERR_NOMEM. */
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);

@@ -29,7 +29,7 @@ enum {
 struct book_walk {
     struct list link;
     struct book *book;
-    uint32_t states;          /* one bit per state; 0: all */
+    uint32_t states;          /* one bit per state; 0 means all states */
     uint64_t since, revision; /* machines whose last change is after `since`, up to `revision` */
     uint64_t cursor;          /* the revision in the answer; pages repeat that of the first page */
     uint32_t position, end;   /* slot numbers */
@@ -51,7 +51,7 @@ static void token_write(uint64_t name, uint64_t revision, const uint32_t *slot,
     if (slot) snprintf(text + len, TOKEN_CAP - (size_t)len, "-%" PRIu32, *slot);
 }
 
-/* Parses "<name>-<number>[-<number>]". False: not a token of this book or process. */
+/* Parses "<name>-<number>[-<number>]". False if not a token of this book or process. */
 static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, uint64_t *ret_slot)
 {
     char wanted[TOKEN_CAP];
@@ -66,7 +66,7 @@ static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, 
     return rest.at != NULL && str_to_u64(rest, ret_slot) == ERR_OK;
 }
 
-/* Parses a cursor. False: the cursor is malformed, or older than the tombstones. */
+/* Parses a cursor. False if the cursor is malformed, or older than the tombstones. */
 static bool token_read_cursor(const struct book *book, struct str cursor, uint64_t *ret_since)
 {
     uint64_t since;
@@ -115,7 +115,7 @@ void walks_keep(struct book *book, const struct book_entry *e)
 
 /* --- measuring the answer --- */
 
-/* Counts the slots from `position` on, up to `most` machines; 0: no limit. */
+/* Counts the slots from `position` on, up to `most` machines; 0 means no limit. */
 static void walk_count_slots(struct book_walk *walk, uint64_t most)
 {
     const struct book *book = walk->book;

@@ -74,7 +74,7 @@ static void machine_id_write(const struct pool_zone *zone, uint32_t number, char
     snprintf(id, ID_MAX + 1, "%.*s-%06u", STR_ARG(zone->key), number);
 }
 
-/* Splits "<pool>-<zone>-<number>". False: the id does not belong to this cloud. */
+/* Splits "<pool>-<zone>-<number>". False if the id does not belong to this cloud. */
 static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_number)
 {
     size_t dash = id.len;
@@ -130,7 +130,7 @@ static void machine_schedule(struct cloud *cloud, struct cloud_machine *m)
 {
     enum err err = heap_put(&cloud->events, &m->event, mono_min(m->until, m->loss).ms);
 
-    assert(!err); /* a record is in the heap from the beginning */
+    assert(!err); /* every record is in the heap from the beginning */
     timer_start(&cloud->event_timer, (mono_time){heap_peek(&cloud->events)->due});
 }
 

@@ -23,7 +23,7 @@ struct write_job { /* one job at a time; the worker owns a running job */
     struct journal *journal;
     struct clock *clock;
     struct buf changes, piece;
-    uint64_t salt; /* salt of a new file to begin; 0: none */
+    uint64_t salt; /* salt of a new file to begin, or 0 */
     bool has_piece, publish, seal;
     enum err err, next_err;
     uint64_t sync_ns, size;
@@ -110,7 +110,7 @@ static void host_start_operation(struct host *host, struct operation_ticket tick
 
 /* --- waiting for the disk --- */
 
-/* Returns the number of the write after which the whole book is durable; 0: it is durable now. */
+/* Returns the number of the write after which the whole book is durable, or 0 if it is now. */
 static uint64_t host_durable_after(const struct host *host)
 {
     if (book_changes(host->book)->len > 0) return host->writing + 1;

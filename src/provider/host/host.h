@@ -20,10 +20,10 @@ struct host_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL */
-    const char *state;            /* a path; NULL: nothing is stored, for experiments */
+    const char *state;            /* a path, or NULL to store nothing, for experiments */
     const char *name;             /* HostRef.provider */
     size_t machines_max;          /* 0: BOOK_MACHINES_MAX */
-    uint64_t compact_bytes;       /* a smaller state file is not compacted; 0: 64 MiB */
+    uint64_t compact_bytes;       /* a smaller state file is not compacted; 0 means 64 MiB */
     struct backend *own_backend;  /* closed by host_close(), and by host_open() if it fails */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void *owner;
