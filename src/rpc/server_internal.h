@@ -268,8 +268,7 @@ struct plain_answer {
 };
 void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head);
 void stranger_data(struct rpc_call *call);   /* body_came has grown */
-void stranger_answer(struct rpc_call *call); /* call when the request is complete or took too
-                                              * long */
+void stranger_answer(struct rpc_call *call); /* call for a complete or a timed-out request */
 /* teardown.c */
 void teardown_begin(struct connection *c);
 task_fn teardown_run; /* runs one slice */
