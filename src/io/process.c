@@ -301,7 +301,7 @@ static void child_main(const struct launch *launch)
     if (launch->detached) child_wait(launch);
     if (options->die_with_parent) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd, false);
-        /* The parent may have died before prctl. 0 means a parent outside our pid namespace. */
+        /* The parent may have died before prctl. getppid() is 0 outside our pid namespace. */
         if (getppid() != launch->parent && getppid() != 0) _exit(CHILD_EXIT_NO_PARENT);
     }
     if (options->own_group) setpgid(0, 0);

@@ -69,7 +69,7 @@ struct arena *rpc_call_arena(struct rpc_call *call);
 void rpc_call_set_data(struct rpc_call *call, void *data); /* a pointer for the handler's use */
 void *rpc_call_data(const struct rpc_call *call);
 /* Marks a stage for the slow-request log, such as "proposed" or "applied". At most RPC_STAGES_MAX
- * are kept, including the server's own "received" and "decoded". Names must be static. */
+ * stages are kept, with the server's own "received" and "decoded". Names must be static. */
 void rpc_call_mark(struct rpc_call *call, const char *stage);
 /* Call inside an event: later events of the call go to this handler instead of the method's. */
 void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service);

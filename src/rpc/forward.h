@@ -76,7 +76,7 @@ struct rpc_forward_gate {
 /* A method with a gate has handler = &rpc_forward_handler and service = &gate. */
 extern const struct rpc_handler rpc_forward_handler;
 
-/* Ends the call with FAILED_PRECONDITION and the leader trailer. `leader` may be "". */
+/* Ends the call with FAILED_PRECONDITION and the trailer x-muster-leader. `leader` may be "". */
 void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 
 /* -- the original caller -- */

@@ -28,7 +28,7 @@
 
 /* -- the properties of a machine that do not depend on its state -- */
 enum {
-    OFFER_RESOURCES_MAX = 16, /* the limit of a shard: docs/protocols/provider.md */
+    OFFER_RESOURCES_MAX = 16, /* a shard's limit, see docs/protocols/provider.md */
     OFFER_LABELS_MAX = 256,
 };
 struct offer {

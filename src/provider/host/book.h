@@ -108,7 +108,7 @@ typedef enum err book_each_fn(void *context, const struct backend_machine *machi
 enum err book_each(struct book *book, book_each_fn *each, void *context);
 
 /* -- Get and List -- */
-/* Appends a Machine. ERR_NOT_FOUND, ERR_INVALID (no id), ERR_NOMEM. */
+/* Appends the Machine with this id. ERR_NOT_FOUND, ERR_INVALID (no id), ERR_NOMEM. */
 enum err book_get(struct book *book, struct str id, struct buf *into);
 
 struct book_filter {

@@ -108,7 +108,7 @@ void walks_keep(struct book *book, const struct book_entry *e)
         struct book_walk *walk = CONTAINER_OF(node, struct book_walk, link);
 
         if (walk->broken || e->slot < walk->position || e->slot >= walk->end) continue;
-        /* An entry is copied once, because its newer revision then excludes it from this List. */
+        /* An entry is copied at most once, as its newer revision excludes it from this List. */
         if (walk_has(walk, e)) walk->broken = walk_keep(walk, e);
     }
 }

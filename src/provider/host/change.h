@@ -38,7 +38,7 @@ struct book_change {
     uint64_t operations[OPERATION_KINDS]; /* last accepted operation of each kind, or 0 */
     struct str blob;                      /* only in state CONFIGURING */
     uint64_t grace_ms;                    /* only in state DRAINING */
-    /* FENCE: (ITEM uses `epoch` for the epoch of a shard, or 0) */
+    /* FENCE. An ITEM also uses `epoch`, for the epoch of a shard or 0. */
     struct pool_item *shard; /* borrowed */
     int64_t epoch, sequence;
     /* MARKS: */

@@ -477,7 +477,7 @@ void host_close(struct host *host)
     host->backend->ops->close(host->backend);
     assert(list_empty(&host->waiting)); /* the service has ended all calls */
     worker_close(host->worker);
-    /* In the simulator, the worker may return its job later, after its host has died. */
+    /* In the simulator, the worker may return the job later, after the simulated host has died. */
     if (host->busy)
         host->orphaned = true;
     else

@@ -36,7 +36,7 @@ struct journal_report {
     bool made;           /* the file did not exist */
     uint64_t torn_bytes; /* bytes cut from the torn tail */
 };
-/* Receives each payload, in order. An error ends the reading; ERR_CORRUPT gets the offset. */
+/* Receives each payload, in order. An error ends reading; ERR_CORRUPT is noted with the offset. */
 typedef enum err journal_batch_fn(void *context, struct str payload, struct note *note);
 /* Reads everything and cuts off a torn tail; everything read is durable on return. ERR_CORRUPT
  * (also: not a state file), ERR_VERSION, ERR_NOMEM, and errors of file functions. */
