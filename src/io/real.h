@@ -17,8 +17,8 @@ void real_io_stop(struct real_io *real); /* loop thread only; other threads use 
 /* Runs one turn: delivers events that are ready, and if `wait` is set, waits for the next event
  * first. For tests and benches. */
 void real_io_turn(struct real_io *real, bool wait);
-/* Waits for closing handles, runs waiting posts, and frees `real`. Also waits for a name lookup that
- * cannot be cancelled. No thread may post any more. `real` may be NULL. */
+/* Waits for closing handles, runs waiting posts, and frees `real`. Also waits for a name lookup
+ * that cannot be cancelled. No thread may post any more. `real` may be NULL. */
 void real_io_close(struct real_io *real);
 const char *real_io_engine_version(void); /* version of the loaded libuv, such as "1.44.2" */
 #endif
