@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses as text: split, checked, and recognised as numeric or loopback. Pure and stateless:
- * resolves nothing. */
+/* Splits and checks addresses in text form, and recognises numeric and loopback addresses. The
+ * functions are pure and resolve no names. */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/un.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's clocks and randomness, behind the interfaces of clock.h. Stateless; any thread. */
+/* Implements clock.h with the kernel's clocks and randomness. Any thread may call. */
 #include "io/clock.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clock and source of randomness as parameters: real or simulated. */
+/* Interfaces of a clock and of randomness, each with a real and a simulated implementation. */
 #ifndef IO_CLOCK_H
 #define IO_CLOCK_H
 #include "base/time.h"
 
-/* May be read from any thread. */
+/* Any thread may read a clock. */
 struct clock {
     mono_ns (*mono)(struct clock *clock);
     wall_time (*wall)(struct clock *clock);
@@ -32,8 +32,8 @@ static inline void entropy_fill(struct entropy *entropy, void *out, size_t len)
 uint64_t entropy_u64(struct entropy *entropy);
 
 struct clock *clock_real(void); /* CLOCK_MONOTONIC and CLOCK_REALTIME */
-/* A clock whose mono is CLOCK_BOOTTIME, which continues while the machine sleeps. For deadlines
- * that must count the time asleep. */
+/* Returns a clock whose mono is CLOCK_BOOTTIME, which includes the time that the machine sleeps.
+ * Deadlines that must count the time asleep use this clock. */
 struct clock *clock_boot(void);
 struct entropy *entropy_real(void); /* getrandom(2); aborts if the kernel lacks it */
 #endif

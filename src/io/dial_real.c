@@ -11,9 +11,9 @@
 
 enum { DIAL_REAL_HOST_CAP = 256, PORT_CAP = 8 };
 
-/* Exists until its stream is open or gone, or longer if a name lookup cannot be cancelled. */
+/* One attempt to open a stream. Freed when the stream is open or closed and no lookup runs. */
 struct dial {
-    struct real_stream *stream; /* NULL: the stream is gone, the lookup's result is not needed */
+    struct real_stream *stream; /* NULL if the stream was closed during the lookup */
     struct timer timer;
     mono_time deadline;
     uv_getaddrinfo_t lookup;
@@ -31,7 +31,7 @@ struct dial {
 void dial_stop(struct dial *dial)
 {
     timer_deinit(&dial->timer);
-    /* The lookup's callback runs in either case. */
+    /* The lookup's callback runs even after a cancel, and frees the dial. */
     if (dial->looking) uv_cancel((uv_req_t *)&dial->lookup);
 }
 
@@ -51,7 +51,7 @@ void dial_release(struct dial *dial)
 
 static void try_next(struct dial *dial);
 
-/* The handle of a failed address is closed, so the stream can use the next address. */
+/* Called when a failed address's handle is closed. The stream can then try the next address. */
 static void on_attempt_closed(uv_handle_t *handle)
 {
     struct real_stream *s = handle->data;
@@ -71,9 +71,9 @@ static void end_attempt(struct dial *dial, int code)
     uv_close(&dial->stream->uv.handle, on_attempt_closed);
 }
 
-/* True if the connection's two ends are equal. When a dial's target is a free port of this host and
- * the kernel picks the same port for our end, TCP's simultaneous open connects the socket to
- * itself. There is no listener, so the connection counts as refused. */
+/* True if the socket is connected to itself. When a dial's target is a free port of this host and
+ * the kernel picks the same port for our end, TCP's simultaneous open has this effect. No listener
+ * exists then, so the connection counts as refused. */
 static bool met_itself(struct real_stream *s, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = {0};
@@ -160,7 +160,7 @@ static void on_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *
 
     dial->looking = false;
     dial->found = found;
-    if (!dial->stream) { /* closed meanwhile, and on_closed was called */
+    if (!dial->stream) { /* the stream was closed during the lookup */
         dial_free(dial);
         return;
     }
@@ -210,7 +210,7 @@ static enum err dial_unix(struct dial *dial)
     return ERR_OK;
 }
 
-/* From here on on_closed reports failures, except a lack of memory that is noticed at once. */
+/* Starts the dial. on_closed reports later failures; only a lack of memory is returned at once. */
 static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {

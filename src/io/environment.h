@@ -12,9 +12,9 @@ struct environment {
     char *texts[ENVIRONMENT_OURS_MAX];
     enum err err; /* the first failure; later calls then do nothing */
 };
-/* Copies our environment, except variables whose names begin with `without` (NULL: copies all). */
+/* Copies our environment without variables whose names begin with `without`; NULL copies all. */
 void environment_init(struct environment *environment, const char *without);
-/* A NUL byte ends the value, because no variable can contain NUL. */
+/* Adds a variable. A NUL byte ends the value, because no variable can contain NUL. */
 void environment_put(struct environment *environment, const char *name, struct str value);
 void environment_deinit(struct environment *environment);
 #endif

@@ -29,8 +29,8 @@ enum fs_flags {
     FS_CREATE = BIT(2),    /* creates an absent file with `mode`; needs FS_WRITE */
     FS_EXCLUSIVE = BIT(3), /* with FS_CREATE: ERR_EXISTS if the file exists */
     FS_TRUNCATE = BIT(4),  /* needs FS_WRITE */
-    FS_APPEND = BIT(5),    /* each write is appended atomically, also with other processes as
-                              writers; the offset argument is ignored; needs FS_WRITE */
+    FS_APPEND = BIT(5),    /* each write is appended atomically, even if other processes also write;
+                            * the offset argument is ignored; needs FS_WRITE */
 };
 enum fs_kind { FS_REGULAR, FS_DIRECTORY, FS_OTHER };
 struct fs_info {
@@ -39,80 +39,81 @@ struct fs_info {
     int64_t modified_ns;  /* nanoseconds since 1970 */
     uint32_t mode;        /* permission bits */
 };
-/* Called per entry; must not change the directory being listed. */
+/* Called for each entry. The callee must not change the directory that is being listed. */
 typedef void fs_list_fn(void *context, const char *name, enum fs_kind kind);
 
-/* All calls return: ERR_NOT_FOUND, ERR_EXISTS, ERR_DENIED, ERR_NO_SPACE, ERR_NOMEM, ERR_IO;
- * ERR_INVALID for a path or kind of file that the call does not accept; ERR_FULL when too many
- * files are open; rarely ERR_TOO_LARGE (file size limit of this disk), ERR_BUSY (a mount point),
- * ERR_UNSUPPORTED; ERR_CLOSED for a handle whose simulated host crashed. */
+/* Every call can fail with ERR_NOT_FOUND, ERR_EXISTS, ERR_DENIED, ERR_NO_SPACE, ERR_NOMEM or
+ * ERR_IO. ERR_INVALID: the call does not accept the path or kind of file. ERR_FULL: too many files
+ * are open. ERR_CLOSED: the handle's simulated host crashed. Rare errors are ERR_TOO_LARGE (the
+ * disk's limit for one file), ERR_BUSY (a mount point) and ERR_UNSUPPORTED. */
 enum err fs_open(struct fs *fs, const char *path, uint32_t flags, uint32_t mode,
                  struct fs_file **ret_file);
 void fs_close(struct fs *fs, struct fs_file *file); /* NULL is fine */
-/* Reads until `len` bytes or the end of the file; *ret_got < len only at the end. */
+/* Reads up to `len` bytes. *ret_got is less than `len` only if the end of the file was reached. */
 enum err fs_read_at(struct fs *fs, struct fs_file *file, uint64_t offset, void *into, size_t len,
                     size_t *ret_got);
-/* Writes everything or fails; after an error any part may have been written. A write past the end
- * fills the gap with zeros. */
+/* Writes all bytes or fails. After an error, any part of the bytes may be in the file. A write that
+ * starts past the end of the file fills the gap with zeros. */
 enum err fs_write_at(struct fs *fs, struct fs_file *file, uint64_t offset, struct str bytes);
 enum err fs_sync(struct fs *fs, struct fs_file *file); /* syncs content and size (fdatasync) */
 /* Fills with zeros when growing. */
 enum err fs_truncate(struct fs *fs, struct fs_file *file, uint64_t size);
 enum err fs_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size);
 enum err fs_stat(struct fs *fs, const char *path, struct fs_info *ret_info); /* follows links */
-/* Replaces `to`: file by file, empty directory by directory. ERR_PRECONDITION: `to` not empty. */
+/* Renames `from`, and replaces an existing file or empty directory `to` of the same kind.
+ * ERR_PRECONDITION if the directory `to` is not empty. */
 enum err fs_rename(struct fs *fs, const char *from, const char *to);
-/* Removes a file or an empty directory. ERR_PRECONDITION: not empty. */
+/* Removes a file or an empty directory. ERR_PRECONDITION if the directory is not empty. */
 enum err fs_remove(struct fs *fs, const char *path);
 enum err fs_make_dir(struct fs *fs, const char *path, uint32_t mode); /* ERR_EXISTS */
-/* Makes a symbolic link to `target`, the name of an entry in the same directory, which need not
- * exist. ERR_EXISTS. To swap a link atomically, rename a new link over the old link. fs_list
- * reports links as FS_OTHER. */
+/* Makes a symbolic link. `target` is the name of an entry in the same directory; the entry need not
+ * exist. ERR_EXISTS if `path` exists. To swap a link atomically, make a new link and rename it over
+ * the old link. fs_list reports links as FS_OTHER. */
 enum err fs_make_link(struct fs *fs, const char *target, const char *path);
 /* Entries in no particular order. */
 enum err fs_list(struct fs *fs, const char *path, fs_list_fn *each, void *context);
 enum err fs_sync_dir(struct fs *fs, const char *path);
 enum err fs_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes);
-/* Locks a directory until fs_unlock or the death of the process. ERR_BUSY for a second holder, also
- * in this process; the note names the holder's pid. Works on a full disk if the directory was
- * locked before. Leaves a file LOCK in the directory (docs/formats/data-directory.md), which is
- * never removed. */
+/* Locks a directory until fs_unlock or the death of the process. ERR_BUSY if any process, this
+ * process included, holds the lock; the note then names the holder's pid. Works on a full disk if
+ * the directory was locked before. The directory keeps a file LOCK
+ * (docs/formats/data-directory.md), which is never removed. */
 enum err fs_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock, struct note *note);
 void fs_unlock(struct fs *fs, struct fs_lock *lock); /* NULL is fine */
 
 /* -- functions built on the calls above, the same for every file system -- */
-/* Appends the whole file to `into`, or leaves `into` unchanged. ERR_TOO_LARGE for more than `max`
- * bytes, ERR_FULL past the buffer's own ceiling. */
+/* Appends the whole file to `into`, or leaves `into` unchanged. ERR_TOO_LARGE if the file has more
+ * than `max` bytes. ERR_FULL if the content does not fit in the buffer. */
 enum err fs_read_whole(struct fs *fs, const char *path, size_t max, struct buf *into);
-/* Returns "<dir>/<name>". ERR_INVALID with a note: longer than FS_PATH_CAP. */
+/* Returns "<dir>/<name>" in `path`. ERR_INVALID with a note if the path exceeds FS_PATH_CAP. */
 enum err fs_path(const char *dir, const char *name, char path[FS_PATH_CAP], struct note *note);
-/* Returns err. On failure the note becomes "<what> <path>: <text of err>". */
+/* Returns `err`. If `err` is an error, sets the note to "<what> <path>: <text of err>". */
 enum err fs_noted(enum err err, const char *what, const char *path, struct note *note);
-/* Appends the names in directory `path` that `wants` accepts, each with its NUL, unordered. After
- * an error `names` may contain some of the names. ERR_FULL with a note: `names` is too small. */
+/* Appends each name in directory `path` that `wants` accepts, with its NUL, in no order. After an
+ * error, `names` may contain some of the names. ERR_FULL with a note if `names` is too small. */
 typedef bool fs_name_fn(struct str name, enum fs_kind kind);
 enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf *names,
                   struct note *note);
-/* For files that are written in pieces: returns the temporary name that fs_publish would use for
- * `path`, "<dir>/.<name>.<8 hex of unique>.tmp", and the directory of both. ERR_INVALID: `path`
- * does not name a file. */
+/* Returns the temporary name that fs_publish would use for `path`, "<dir>/.<name>.<8 hex of
+ * unique>.tmp", and the directory of `path`. Used for files that are written in pieces. ERR_INVALID
+ * if `path` does not name a file. */
 enum err fs_temp_for(const char *path, uint64_t unique, char dir[FS_PATH_CAP],
                      char temp[FS_PATH_CAP]);
-/* Replaces `path` atomically: readers see the old or the new content, and the new content survives
- * a power cut after ERR_OK. ERR_UNKNOWN: visible, maybe not durable. Any other error: the old
- * content remains. `unique` must be new for each call (ERR_EXISTS). fs_sweep_temps removes
- * temporary files of a dead process. */
+/* Replaces `path` atomically: readers see the old or the new content. After ERR_OK, the new content
+ * survives a power cut. ERR_UNKNOWN: readers see the new content, but a power cut may lose it. Any
+ * other error: the old content remains. `unique` must be new for each call (else ERR_EXISTS).
+ * fs_sweep_temps removes temporary files of a dead process. */
 enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_t mode,
                     uint64_t unique);
-/* Removes temporary files that fs_publish of a dead process left in `dir`. No fs_publish may run
- * there: hold the directory's lock. */
+/* Removes the temporary files that fs_publish of a dead process left in `dir`. The caller must hold
+ * the directory's lock, so that no fs_publish runs in `dir`. */
 enum err fs_sweep_temps(struct fs *fs, const char *dir);
-/* Makes the directory and its parents. Existing ones are accepted, also half-made ones of an
- * interrupted call. ERR_UNKNOWN: made, maybe not durable. */
+/* Makes the directory and its parents. Existing directories are accepted, also those of an
+ * interrupted call. ERR_UNKNOWN: the directories exist, but a power cut may lose them. */
 enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode);
-/* Makes the directory that contains `path`, with its parents. ERR_INVALID (longer than FS_PATH_CAP)
- * and errors of fs_make_dirs, with a note. Returns ERR_OK also if the directory exists and is maybe
- * not durable. */
+/* Makes the directory that contains `path`, with its parents. Fails with a note: ERR_INVALID if the
+ * path exceeds FS_PATH_CAP, or an error of fs_make_dirs. Returns ERR_OK even if the directory
+ * exists but a power cut may lose it. */
 enum err fs_make_parent(struct fs *fs, const char *path, uint32_t mode, struct note *note);
 /* True if the file was neither written nor replaced between the two fs_stat calls. */
 static inline bool fs_same(const struct fs_info *a, const struct fs_info *b)
@@ -120,13 +121,13 @@ static inline bool fs_same(const struct fs_info *a, const struct fs_info *b)
     return a->size == b->size && a->inode == b->inode && a->modified_ns == b->modified_ns;
 }
 /* Writes zeros to [offset, offset + len), so that blocks are allocated and a later overwrite with
- * fs_sync changes no metadata. ERR_NO_SPACE comes now, not at the later write. */
+ * fs_sync changes no metadata. A full disk is reported here and not by the later write. */
 enum err fs_allocate_zeroed(struct fs *fs, struct fs_file *file, uint64_t offset, uint64_t len);
 
 struct fs *fs_real(void); /* the kernel's file system; any thread */
 
 /* -- for implementations only: each function is fs_<name> above, with checked arguments -- */
-struct fs_file {     /* first field of every implementation's struct, which zeroes it */
+struct fs_file {     /* first field of an implementation's struct; the implementation zeroes it */
     uint32_t flags;  /* used by fs.c only */
     enum err failed; /* error of the first failed sync; used by fs.c only */
 };

@@ -11,9 +11,9 @@
 #include "base/hex.h"
 
 enum {
-    READ_STEP_MIN = 4096, /* first guess for a file that reports size 0 */
+    READ_STEP_MIN = 4096, /* bytes of the first read if the file reports size 0 */
     ZERO_STEP = 64 * 1024,
-    SWEEP_BYTES_MAX = 64 * 1024, /* bytes of names gathered per round of a sweep */
+    SWEEP_BYTES_MAX = 64 * 1024, /* bytes of names that one round of a sweep collects */
     TEMP_UNIQUE_LEN = 8,
 };
 #define TEMP_END ".tmp"
@@ -94,7 +94,7 @@ enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf
 
 /* -- temporaries -- */
 
-/* ".<name>.<8 hex>.tmp", the form that fs_publish uses. */
+/* True for ".<name>.<8 hex>.tmp", the form of the temporary names of fs_publish. */
 static bool is_temp_name(struct str name)
 {
     const size_t end_len = sizeof TEMP_END - 1;
@@ -151,12 +151,12 @@ enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_
     if (err) return err;
     err = fs_write_at(fs, file, 0, content);
     if (!err)
-        err = fs_sync(fs, file); /* before the rename; otherwise the name could survive
-                                          without the content */
+        err = fs_sync(fs, file); /* sync before the rename; a power cut could otherwise keep the
+                                  * name and lose the content */
     if (!err) err = fs_rename(fs, temp, path);
     fs_close(fs, file);
     if (err) {
-        fs_remove(fs, temp); /* best effort: readers skip temporary files */
+        fs_remove(fs, temp); /* errors are ignored, because readers skip temporary files */
         return err;
     }
     return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible already, maybe not durable */
@@ -184,7 +184,7 @@ static enum err remove_gathered(struct fs *fs, const char *dir, struct str names
 enum err fs_sweep_temps(struct fs *fs, const char *dir)
 {
     enum err listed, err;
-    /* Ends: a round that filled the buffer removed a file or failed. */
+    /* The loop ends, because each round that filled the buffer removed a file or failed. */
     do {
         struct buf names;
         buf_init(&names, SWEEP_BYTES_MAX);
@@ -198,7 +198,7 @@ enum err fs_sweep_temps(struct fs *fs, const char *dir)
 
 /* -- directories -- */
 
-/* An existing directory may be in a parent that we cannot open; then the parent is not synced. */
+/* Syncs the parent of `path`. A parent that we cannot open is skipped if `path` existed before. */
 static enum err sync_parent(struct fs *fs, const char *path, bool made)
 {
     char dir[FS_PATH_CAP];
@@ -208,8 +208,8 @@ static enum err sync_parent(struct fs *fs, const char *path, bool made)
     return err ? ERR_UNKNOWN : ERR_OK;
 }
 
-/* Each level is synced before the next is made. After an interrupted earlier call only the deepest
- * level it made can lack a sync. That is the deepest existing level, so it is synced first. */
+/* Syncs each directory level before it makes the next level. After an interrupted call, only the
+ * deepest existing level can lack a sync, so that level is synced first. */
 enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode)
 {
     char level[FS_PATH_CAP], found[FS_PATH_CAP] = "";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's file system. Stateless: any thread may call; each handle has one owner.
+/* Implements fs.h with the kernel's file system. Any thread may call; each handle has one owner.
  *
- * A directory is locked with flock(2) on a file LOCK in it. The kernel releases the lock whenever
- * the process dies, and two opens in one process exclude each other, too. The content of LOCK is
- * used only in the error message. */
+ * A directory is locked with flock(2) on a file LOCK in the directory. The kernel releases the lock
+ * when the process dies, and two opens in one process exclude each other, too. The content of LOCK
+ * is used only in the error message. */
 #include "io/real_internal.h"
 
 #include <dirent.h>
@@ -26,8 +26,8 @@ struct fs_lock {
     struct real_file file; /* the open LOCK file */
 };
 
-/* The only place that maps the kernel's error numbers to enum err. It is in this file because the
- * stores of libmuster link this file without the loop. */
+/* The only place that maps the kernel's error numbers to enum err. This function is here because
+ * the stores of libmuster link this file without the loop. */
 enum err real_err(int uv_code)
 {
     switch (-uv_code) {
@@ -53,8 +53,8 @@ enum err real_err(int uv_code)
     case EISDIR:
     case ENOTDIR:
     case ENAMETOOLONG:
-    case ELOOP: /* also: a symbolic link opened for writing */
-    case ENXIO: /* a pipe without reader, or a socket: not a file */
+    case ELOOP: /* also returned for a symbolic link opened for writing */
+    case ENXIO: /* returned for a socket, and for a pipe without a reader */
     case EXDEV: return ERR_INVALID;
     case ENOSYS:
     case EOPNOTSUPP: return ERR_UNSUPPORTED;
@@ -107,7 +107,7 @@ static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_
         free(file);
         return err;
     }
-    *ret_file = (struct fs_file *)file; /* the first member of the struct */
+    *ret_file = (struct fs_file *)file;
     return ERR_OK;
 }
 
@@ -139,13 +139,13 @@ static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset
             pwrite(fd_of(file), bytes.at + done, bytes.len - done, (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return real_err(-errno);
-        if (put == 0) return ERR_IO; /* no progress and no error: do not loop */
+        if (put == 0) return ERR_IO; /* no progress and no error; a retry could loop forever */
         done += (size_t)put;
     }
     return ERR_OK;
 }
 
-/* EINTR from a sync lost no data, so only EINTR is retried. */
+/* Retries only after EINTR, because after any other error the kernel may have dropped the data. */
 static enum err real_sync(struct fs *, struct fs_file *file)
 {
     int bad;
@@ -194,7 +194,7 @@ static enum err real_stat(struct fs *, const char *path, struct fs_info *ret_inf
 static enum err real_rename(struct fs *, const char *from, const char *to)
 {
     if (rename(from, to) == 0) return ERR_OK;
-    /* POSIX allows either error for a directory that is not empty. */
+    /* POSIX allows EEXIST and ENOTEMPTY for a directory that is not empty. */
     return errno == EEXIST ? ERR_PRECONDITION : real_err(-errno);
 }
 
@@ -216,7 +216,7 @@ static enum err real_make_link(struct fs *, const char *target, const char *path
     return symlink(target, path) == 0 ? ERR_OK : real_err(-errno);
 }
 
-/* Some file systems do not return the kind with the name. */
+/* Some file systems do not return the kind of an entry in d_type. */
 static enum fs_kind entry_kind(int dir_fd, const struct dirent *entry)
 {
     struct stat info;
@@ -252,7 +252,7 @@ static enum err real_sync_dir(struct fs *, const char *path)
     if (fd < 0) return real_err(-errno);
     do bad = fsync(fd);
     while (bad && errno == EINTR);
-    /* EINVAL: the file system cannot sync directories at all. Refusing to run would help nobody. */
+    /* EINVAL: the file system cannot sync directories at all. muster accepts such a file system. */
     enum err err = bad && errno != EINVAL ? real_err(-errno) : ERR_OK;
     close(fd);
     return err;
@@ -272,8 +272,8 @@ static enum err real_free_bytes(struct fs *, const char *path, uint64_t *ret_byt
 
 /* -- directory locks -- */
 
-/* True if `path` still names the open file. Otherwise the file was removed between open and lock,
- * and later processes would lock another file. */
+/* True if `path` still names the open file. Otherwise a process removed the file between open and
+ * lock, and later processes would lock another file. */
 static bool still_named(int fd, const char *path)
 {
     struct stat open_file, named;
@@ -288,9 +288,9 @@ static void note_holder(int fd, const char *dir, struct note *note)
     fs_lock_busy_note(note, dir, str_of(text, got > 0 ? (size_t)got : 0));
 }
 
-/* Writes the holder's pid, which only the message of a second process uses. On a full disk the
- * write may fail and the lock is still held. An earlier holder's pid must disappear, and truncating
- * needs no space. */
+/* Writes the holder's pid for the error message of a second process. On a full disk the write may
+ * fail, and the lock is still held. The truncation removes an earlier holder's pid and needs no
+ * disk space. */
 static void write_holder(struct fs_file *file)
 {
     char text[FS_LOCK_TEXT_CAP];

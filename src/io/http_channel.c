@@ -3,8 +3,8 @@
  *
  * A channel keeps its newest events in one ring, already encoded, and each reader has only a
  * position in the ring. So memory does not grow with readers, and a reader that falls behind the
- * oldest event learns how many events it missed. A reader that is in the middle of an event holds a
- * reference, so that the event may leave the ring.
+ * oldest event learns how many events it missed. A reader that has received part of an event holds
+ * a reference to the event, because the event may leave the ring.
  *
  * Senders only mark the channel and wake the HTTP thread; only the HTTP thread writes to readers.
  * The server's lock protects the ring, the reference counts and the list of readers. */
@@ -27,7 +27,7 @@ struct http_channel {
     struct http_server *server;
     struct list readers; /* used by the HTTP thread only */
     size_t events_max, bytes;
-    uint64_t first, next; /* sequence numbers: first <= kept < next; the very first is 1 */
+    uint64_t first, next; /* sequence numbers in the ring: from first to next - 1 */
     bool marked;          /* events were added since the last write to readers */
     struct event *ring[]; /* ring[sequence % events_max] */
 };
@@ -52,7 +52,7 @@ static void drop_oldest(struct http_channel *channel)
     *slot = NULL;
 }
 
-/* The id comes last, so that a reader cut off inside the event requests it again. */
+/* Appends the id as the last line, so that a reader cut off inside the event requests it again. */
 static void ring_add(struct http_channel *channel, struct event *own_event)
 {
     own_event->len += (size_t)snprintf(own_event->text + own_event->len, EVENT_ID_CAP,
@@ -106,14 +106,14 @@ static void channel_write(struct http_connection *c, struct str text)
     char size[16];
     struct str parts[] = {STR_EMPTY, text, STR_EMPTY};
 
-    if (!c->head.old) { /* as a chunk; HTTP/1.0 has no chunks */
+    if (!c->head.old) { /* a chunk for HTTP/1.1; HTTP/1.0 has no chunks */
         parts[0] = str_of(size, (size_t)snprintf(size, sizeof size, "%zX\r\n", text.len));
         parts[2] = STR("\r\n");
     }
     http_connection_write(c, parts, ARRAY_LEN(parts));
 }
 
-/* Takes the next event, if any. *ret_missed: number of events lost before it. */
+/* Takes the reader's next event, if any. *ret_missed is the number of events lost before it. */
 static bool channel_next(struct http_connection *c, uint64_t *ret_missed)
 {
     struct http_channel *channel = c->channel;
@@ -143,7 +143,7 @@ void http_channel_pump(struct http_connection *c, bool probe)
     char notice[64];
     uint64_t missed;
 
-    while (http_connection_has_room(c)) { /* ends: on_drained continues, or there are no events */
+    while (http_connection_has_room(c)) { /* ends at the last event, or if output is full */
         if (c->event) {
             struct str left = str_of(c->event->text + c->event_at, c->event->len - c->event_at);
             left.len = min_size(left.len, HTTP_OUTPUT_PIECE);
@@ -173,7 +173,7 @@ void http_channel_pump_all(struct http_channel *channel)
     channel->marked = false;
     http_unlock(channel->server);
     if (!marked) return;
-    LIST_EACH(&channel->readers, node) /* only this thread changes the list, and writing does not */
+    LIST_EACH(&channel->readers, node) /* only this thread removes readers, and not by writing */
     {
         http_channel_pump(CONTAINER_OF(node, struct http_connection, in_channel), false);
     }
@@ -198,7 +198,7 @@ void http_channel_finish(struct http_connection *c)
     http_connection_end(c);
 }
 
-/* The position of a returning reader: after the event it names, if this process sent that event. */
+/* Returns the position after the event that a returning reader names, if this process sent it. */
 static uint64_t position_after(const struct http_channel *channel, struct str last_event_id)
 {
     char boot[24];
@@ -228,7 +228,7 @@ void http_channel_answer(struct http_connection *c)
     }
     http_request_send(c, &answer, STR_EMPTY);
     if (c->state != CONNECTION_EVENTS) return;
-    channel_write(c, STR("retry: 2000\n\n")); /* at once: the client knows it is connected */
+    channel_write(c, STR("retry: 2000\n\n")); /* the client learns at once that it is connected */
     http_channel_pump(c, false);
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection: its place in the server's list, bytes in, bytes out.
+/* One connection: its place in the server's list, its input and its output.
  *
  * A connection handles one request at a time. Pipelined requests wait in `input`, and reading is
  * paused while a response waits for output space. A response is written only while less than half
- * of output_max is pending. So a write always has space, and on_drained follows when writing stops.
- * The connection is freed in one place, when its stream reports its end. HTTP thread only. */
+ * of output_max is pending. So a write always has space, and on_drained is called after writing
+ * stops. The connection is freed in one place, when its stream is closed. HTTP thread only. */
 #include "io/http_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* for the peer to read the last response and close */
+enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* for the peer to read the last response */
 
 /* -- opening and closing ----------------------------------------------------------------------- */
 
@@ -68,7 +68,7 @@ static enum err connection_secure(struct http_connection *c, struct tls_context 
     enum err err = tls_accept(real_io_io(c->server->real)->loop, &options, c->stream,
                               &connection_events, c, &c->stream, NULL);
 
-    if (!err) http_tls_expire(c->server); /* it may have found changed certificate files */
+    if (!err) http_tls_expire(c->server); /* the connection may have found changed files */
     return err;
 }
 
@@ -188,7 +188,7 @@ void http_connection_send(struct http_connection *c, struct str head, struct str
     struct str first[] = {head, str_of(body.at, min_size(body.len, HTTP_OUTPUT_PIECE))};
 
     c->state = CONNECTION_ANSWER;
-    http_connection_write(c, first, ARRAY_LEN(first)); /* in one packet if they fit */
+    http_connection_write(c, first, ARRAY_LEN(first)); /* one packet if both parts fit */
     c->answer_left = str_tail(body, first[1].len);
     connection_answer_pump(c);
 }
@@ -200,7 +200,7 @@ static struct str connection_input(const struct http_connection *c)
     return str_tail(buf_peek(&c->input), c->input_at);
 }
 
-/* The functions below return false if more input or output space is needed first. */
+/* The functions below return false if they first need more input or more output space. */
 static bool connection_read_head(struct http_connection *c)
 {
     struct str input = connection_input(c);
@@ -208,7 +208,7 @@ static bool connection_read_head(struct http_connection *c)
     bool too_long = len != SIZE_MAX && (len ? len : input.len) > HTTP_HEAD_MAX;
     int refuse = 0;
 
-    /* No space for the response: on_drained continues. */
+    /* Without space for the response, reading continues at on_drained. */
     if (!http_connection_has_room(c)) return false;
     if (len == SIZE_MAX)
         refuse = 400;

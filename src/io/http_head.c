@@ -66,7 +66,7 @@ static bool is_digits(struct str text)
     return text.len > 0;
 }
 
-/* True without control bytes except tabs, because some readers end text at NUL, CR or LF. */
+/* True if `text` has no control bytes other than tabs. Some programs end text at NUL, CR or LF. */
 static bool is_clean(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -76,7 +76,7 @@ static bool is_clean(struct str text)
     return true;
 }
 
-/* Takes the line up to CR LF, which *rest must contain. */
+/* Takes the first line off *rest, without its CR LF. *rest must contain CR LF. */
 static struct str head_take_line(struct str *rest)
 {
     const char *end = memmem(rest->at, rest->len, "\r\n", 2);
@@ -182,7 +182,7 @@ static bool chunks_size(struct str line, uint64_t *ret_size)
     return true;
 }
 
-/* Takes one line of the chunk framing. *ret_there: the line is complete. False: it is too long. */
+/* Takes one chunk framing line. *ret_there is true if it is complete. False if it is too long. */
 static bool chunks_line(struct str *input, struct str *ret_line, bool *ret_there)
 {
     const char *end = memmem(input->at, input->len, "\r\n", 2);
@@ -238,7 +238,7 @@ enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *re
         } else if (c == '+' && plus_is_space) {
             c = ' ';
         }
-        if (c == '\0') return ERR_PARSE; /* NUL would end a C string early, after all checks */
+        if (c == '\0') return ERR_PARSE; /* a decoded NUL would cut the text after its checks */
         into[len++] = c;
     }
     *ret_len = len;

@@ -31,31 +31,32 @@ struct http_head {
     bool chunked;
     bool close;        /* the connection closes after this request */
     bool continues;    /* the client waits for "100 Continue" before it sends the body */
-    uint64_t body_len; /* Content-Length; UINT64_MAX if it exceeds 64 bits; 0 if chunked */
+    uint64_t body_len; /* Content-Length; UINT64_MAX if it exceeds 64 bits; 0 for a chunked body */
 };
 
-/* Returns the length of the head at the start of `input`, including the final empty line and any
- * empty lines before the request line. 0: incomplete. SIZE_MAX: a line does not end with CR LF. */
+/* Returns the length of the head at the start of `input`, with the final empty line and any empty
+ * lines before the request line. Returns 0 if the head is incomplete, and SIZE_MAX if a line does
+ * not end with CR LF. */
 size_t http_head_len(struct str input);
-/* Returns 0, or the status of the refusal: 400 or 505. *ret_head is then undefined. */
+/* Parses a head. Returns 0, or status 400 or 505; *ret_head is then undefined. */
 int http_head_read(struct str head, struct http_head *ret_head);
 
-/* State of a chunked body: a line with a size, that many bytes, CR LF; after size 0, trailers
- * (which are dropped) and an empty line. */
+/* State of the parser of a chunked body. A chunk is a line with its size, that many bytes, and CR
+ * LF. After a chunk of size 0 follow trailers, which are dropped, and an empty line. */
 struct http_chunks {
     enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_DATA_END, CHUNK_TRAILERS, CHUNK_DONE } state;
     uint64_t left;        /* remaining bytes of the current chunk */
     size_t trailer_bytes; /* bytes of trailers so far */
 };
 enum { HTTP_CHUNK_LINE_MAX = 1024, HTTP_TRAILERS_MAX = 8 * 1024 };
-/* Consumes input from the front of *input; *ret_data is a piece of the body, or empty. Call it
- * until it consumes nothing. False: the body is malformed. */
+/* Consumes bytes from the start of *input, and sets *ret_data to a piece of the body or to an empty
+ * text. Call until nothing is consumed. Returns false if the body is malformed. */
 bool http_chunks_take(struct http_chunks *chunks, struct str *input, struct str *ret_data);
 
-const char *http_reason(int status); /* "Not Found"; "Unknown" if the server never sends it */
+const char *http_reason(int status); /* for 404 "Not Found"; "Unknown" for an unused status */
 /* Percent-decodes in one pass. '+' becomes a space if `plus_is_space`. ERR_PARSE for "%" without
  * two hex digits and for an encoded NUL. `into` must have room for text.len bytes. */
 enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *ret_len);
-/* True for paths that handlers may see: absolute, UTF-8, no control byte, no "." or "..". */
+/* True for a path that may reach a handler: absolute, UTF-8, no control byte, no "." or "..". */
 bool http_path_is_safe(struct str path);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and functions that the files of the HTTP server share. Only those files include this.
+/* Types and functions that the files of the HTTP server share. Only those files include it.
  *
  *     http_server.c      open, close, thread, listener, wake-up of the thread
  *     http_connection.c  one connection: limits, time-outs, bytes in, bytes out
@@ -7,8 +7,8 @@
  *     http_routes.c      the table of paths, published pages
  *     http_channel.c     server-sent events
  *
- * Two kinds of threads: only the HTTP thread uses connections; any other thread may route, publish
- * or send. `lock` protects all fields below it. Handlers run without the lock. */
+ * Only the HTTP thread uses connections. Any thread may add routes, publish pages and send events.
+ * `lock` in struct http_server protects all fields below it. Handlers run without the lock. */
 #ifndef IO_HTTP_INTERNAL_H
 #define IO_HTTP_INTERNAL_H
 #include <pthread.h>
@@ -30,9 +30,9 @@ enum {
     HTTP_PATH_MAX = 1024,          /* longest path of a route */
     HTTP_DRAIN_MAX = 1 << 20,      /* body bytes discarded before a 413 is sent */
     HTTP_INPUT_MAX = 256 * 1024,   /* received but not parsed: a head and the bytes after it */
-    HTTP_OUTPUT_MAX = 256 * 1024,  /* written but not yet accepted by the kernel */
-    HTTP_OUTPUT_PIECE = 64 * 1024, /* part of a response body written at a time */
-    HTTP_ADDRESS_CAP = 320,        /* a DNS name, a port, brackets */
+    HTTP_OUTPUT_MAX = 256 * 1024,  /* bytes written but not yet accepted by the kernel */
+    HTTP_OUTPUT_PIECE = 64 * 1024, /* bytes of a response body written at a time */
+    HTTP_ADDRESS_CAP = 320,        /* room for a DNS name, a port and brackets */
     HTTP_PEER_CAP = 64,
     HTTP_ETAG_CAP = 40, /* 32 hex digits, quotes, NUL */
 };
@@ -44,7 +44,7 @@ struct http_page {
     atomic_uint refs;
     int status;
     char etag[HTTP_ETAG_CAP];
-    const char *content_type; /* stored after this struct, as is the body */
+    const char *content_type; /* stored after this struct, like the body */
     struct str body;
 };
 void http_page_unref(struct http_page *page); /* NULL is fine */
@@ -82,14 +82,14 @@ struct http_connection {
     struct http_server *server;
     struct stream *stream;
     enum http_connection_state state;
-    bool last;                /* no further request is read after this one */
-    bool expired;             /* the certificate that admitted the peer no longer counts: the peer
-                                 has no identity */
+    bool last;                /* no further request is read after the current one */
+    bool expired;             /* the peer's certificate is no longer accepted, so the peer has no
+                               * identity */
     bool paused;              /* the stream is paused */
     char peer[HTTP_PEER_CAP]; /* peer address without port */
     mono_time active_at;      /* time of the last bytes in either direction */
-    uint64_t sent, taken; /* sent: bytes given to the stream; taken: bytes of those that the kernel
-                             had accepted at the last check */
+    uint64_t sent, taken; /* sent: bytes given to the stream; taken: how many of them the kernel had
+                           * accepted at the last check */
 
     struct buf input;
     size_t input_at;      /* the first `input_at` bytes of the input are consumed */
@@ -98,19 +98,19 @@ struct http_connection {
     struct http_chunks chunks;
     size_t body_left, drained; /* drained: discarded body bytes */
     int refuse;                /* 413 if the body is too large; else 0 */
-    enum http_method method;   /* method of the request; 0: unknown */
+    enum http_method method;   /* method of the request; 0 if unknown */
     struct str path, query;    /* views into head_text; the path is decoded in place */
-    uint32_t methods;          /* methods of the route, for a 405 */
+    uint32_t methods;          /* methods of the route, listed in a 405 response */
     struct http_channel *channel;
     struct buf body;
 
-    /* The response body: of a page, or own_body. */
+    /* The response body is the body of `page`, or own_body. */
     struct http_page *page;
     struct buf own_body;
     struct str answer_left;
 
     /* Position of a reader of `channel`. */
-    struct list in_channel; /* empty: the connection is no reader */
+    struct list in_channel; /* empty if the connection reads no channel */
     uint64_t position;      /* the next event to send */
     struct event *event;    /* the referenced event, or NULL */
     size_t event_at;
@@ -119,10 +119,10 @@ struct http_connection {
 struct http_server {
     /* -- constant after opening -- */
     size_t body_max, response_max;
-    uint64_t boot_id; /* part of event ids: a position of an earlier process is invalid */
+    uint64_t boot_id; /* part of each event id, to recognise ids of an earlier process */
     uint64_t idle_timeout_ms, keepalive_ms;
     uint32_t connections_max, per_peer_max, readers_max;
-    struct tls_options tls_options; /* the paths are owned here; without cert_file: plaintext */
+    struct tls_options tls_options; /* owns its paths; plaintext without cert_file */
     char address[HTTP_ADDRESS_CAP];
     pthread_t thread;
     struct real_io *real;
@@ -141,7 +141,7 @@ struct http_server {
     pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t handler_ended;
     struct post wake;
-    struct tls_context *tls_next; /* will replace `tls`; NULL: no new context */
+    struct tls_context *tls_next; /* will replace `tls`; NULL if there is no new context */
     size_t route_count;
     struct route routes[HTTP_ROUTES_MAX];
     bool thread_runs, stopping, woken, in_handler; /* woken: `wake` is posted */
@@ -158,45 +158,45 @@ static inline void http_unlock(struct http_server *server)
 
 /* -- http_server.c -- */
 void http_wake(struct http_server *server); /* call with the lock held */
-/* HTTP thread: the context for a new connection; NULL: plaintext. */
+/* Returns the TLS context for a new connection, or NULL for plaintext. HTTP thread. */
 struct tls_context *http_tls_now(struct http_server *server);
-/* HTTP thread: after the context was reloaded, expires connections made with the old one. */
+/* HTTP thread. After a reload of the TLS context, expires connections made with the old one. */
 void http_tls_expire(struct http_server *server);
-/* HTTP thread: starts the timer, because there are connections. */
+/* Starts the timer that checks connections; called when a connection exists. HTTP thread. */
 void http_sweep_start(struct http_server *server);
 
 /* -- http_connection.c: HTTP thread -- */
 void http_connection_accept(void *server, struct stream *own_stream);
-/* Called by a timer: checks for idle connections, and with `pulse` probes event readers. */
+/* Called by a timer. Closes the connection if it is idle. With `pulse`, probes an event reader. */
 void http_connection_check(struct http_connection *c, mono_time now, bool pulse);
-/* No further request is read: closes now or after the current response. Event readers stay. */
+/* Closes now or after the current response, and reads no further request. Event readers stay. */
 void http_connection_expire(struct http_connection *c);
-/* Starts a response: sends its head now, then `body`, which belongs to the page or is own_body. */
+/* Starts a response: sends its head now, then `body`. `body` belongs to the page or is own_body. */
 void http_connection_send(struct http_connection *c, struct str head, struct str body);
-/* True if HTTP_OUTPUT_MAX / 2 bytes can be written. Otherwise on_drained follows. */
+/* True if HTTP_OUTPUT_MAX / 2 bytes can be written. If not, on_drained is called later. */
 bool http_connection_has_room(const struct http_connection *c);
 void http_connection_write(struct http_connection *c, const struct str *parts, size_t count);
-/* Everything is written: closes in order, and waits briefly for the peer to close. */
+/* Closes in order after the last write, and waits briefly for the peer to close. */
 void http_connection_end(struct http_connection *c);
 void http_connection_fail(struct http_connection *c); /* counts an error and closes at once */
 
 /* -- http_request.c: HTTP thread -- */
-/* The head is complete: starts reading the body. */
+/* Starts reading the body of a request whose head is complete. */
 void http_request_begin(struct http_connection *c);
 void http_request_answer(struct http_connection *c); /* the body is complete */
 void http_request_refuse(struct http_connection *c, int status);
 struct http_answer {
     int status;
-    const char *content_type, *cache_control; /* no content_type: omit the usual headers */
+    const char *content_type, *cache_control; /* no content_type: no usual headers */
     const char *etag, *allow;                 /* NULL: omit */
     bool endless;                             /* the length is unknown */
 };
-/* Writes the head, and `body` (of the page, or own_body) unless the request was HEAD. */
+/* Sends the head, and unless the request was HEAD also `body` (of the page, or own_body). */
 void http_request_send(struct http_connection *c, const struct http_answer *answer,
                        struct str body);
 
 /* -- http_routes.c: call with the lock held, unless stated otherwise -- */
-/* Adds an entry with a copy of `path`; the caller fills in the rest. ERR_INVALID, ERR_EXISTS,
+/* Adds an entry with a copy of `path`; the caller sets its other fields. ERR_INVALID, ERR_EXISTS,
  * ERR_FULL, ERR_NOMEM. */
 enum err http_route_add(struct http_server *server, const char *path, struct route **ret_route);
 /* NULL: no such route. */
@@ -204,14 +204,14 @@ struct route *http_route_find(struct http_server *server, struct str path);
 void http_routes_deinit(struct http_server *server);
 
 /* -- http_channel.c -- */
-/* HTTP thread. Starts the response; the connection is then a reader of c->channel. */
+/* Starts the response of an event stream. The connection then reads c->channel. HTTP thread. */
 void http_channel_answer(struct http_connection *c);
-/* HTTP thread: writes pending events. With `probe` and no events, writes a comment. */
+/* Writes pending events. With `probe` and no pending events, writes a comment line. HTTP thread. */
 void http_channel_pump(struct http_connection *c, bool probe);
-/* Only if new events came since the last call. */
+/* Writes pending events to all readers, if events were added since the last call. */
 void http_channel_pump_all(struct http_channel *channel);
 void http_channel_finish(struct http_connection *c); /* ends the stream in order */
-/* The connection closes; no effect for a connection that is not a reader. */
+/* Removes a closing connection from the readers. No effect on a connection that is not a reader. */
 void http_channel_leave(struct http_connection *c);
 void http_channel_free(struct http_channel *channel); /* call after the thread has ended */
 #endif

@@ -2,8 +2,8 @@
 /* One request: its target and route, the response and its head.
  *
  * A request is processed when its body is complete, so that no unread body precedes the next
- * pipelined request. If more body is announced than will be read, the refusal is sent at once and
- * the connection closes after it. HTTP thread only. */
+ * pipelined request. If the announced body exceeds the limit, the refusal is sent at once and the
+ * connection closes after the refusal. HTTP thread only. */
 #include "io/http_internal.h"
 
 #include <stdio.h>
@@ -74,7 +74,7 @@ void http_request_begin(struct http_connection *c)
 {
     const struct str go_on = STR("HTTP/1.1 100 Continue\r\n\r\n");
 
-    /* A new context counts at once. */
+    /* A reloaded TLS context takes effect at once. */
     if (c->server->tls && http_tls_now(c->server)) http_tls_expire(c->server);
     atomic_fetch_add(&c->server->requests, 1);
     c->state = CONNECTION_BODY;
@@ -131,7 +131,7 @@ const char *http_reason(int status)
     return "Unknown";
 }
 
-/* Appends "Thu, 19 Nov 2026 00:24:21 GMT", independent of the locale. */
+/* Appends a date such as "Thu, 19 Nov 2026 00:24:21 GMT", independent of the locale. */
 static enum err answer_put_date(struct buf *head, wall_time now)
 {
     static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
@@ -155,7 +155,7 @@ static enum err answer_put_field(struct buf *head, const char *name, const char 
     return !err && value ? buf_append(head, STR("\r\n")) : err;
 }
 
-/* Forbids scripts, frames and fonts of other origins; the dashboard's files come from here. */
+/* Forbids scripts, frames and fonts of other origins, which the dashboard does not use. */
 static const char usual_fields[] =
     "X-Content-Type-Options: nosniff\r\n"
     "X-Frame-Options: DENY\r\n"

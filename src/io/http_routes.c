@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of routes, and published pages.
  *
- * A published page is one block, made by the publishing thread. The table holds one reference and
- * each response in progress another, so replacing a page neither copies it per request nor affects
- * running responses. The server's lock protects the table. */
+ * A published page is one block of memory, made by the publishing thread. The table holds one
+ * reference, and each response in progress holds another. So a request copies no page, and a
+ * replaced page stays valid for running responses. The server's lock protects the table. */
 #include "io/http_internal.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  *
  * The server has its own loop, so that pages are served even if the process's main loop hangs.
  * Everything on the server's loop is opened before the thread starts and closed by the thread at
- * its end. Other threads change routes and channels under the lock and post to wake it. */
+ * its end. Other threads change routes and channels under the lock, and post to wake the thread. */
 #include "io/http_internal.h"
 #include "io/real_internal.h"
 
@@ -13,7 +13,7 @@
 
 enum {
     HTTP_SWEEP_MS = 1000, /* interval between checks of the connections */
-    HTTP_STOP_TURNS = 16, /* turns for event streams to end in order */
+    HTTP_STOP_TURNS = 16, /* loop turns that event streams get to end in order */
 };
 
 void http_wake(struct http_server *server)
@@ -72,7 +72,7 @@ enum err http_reload_tls(struct http_server *server, struct note *note)
 
     if (err) return err;
     http_lock(server);
-    unused = server->tls_next; /* the HTTP thread has not used it yet */
+    unused = server->tls_next; /* the HTTP thread has not used tls_next yet */
     server->tls_next = next;
     http_wake(server);
     http_unlock(server);
@@ -153,7 +153,7 @@ static void *http_thread(void *argument)
     for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
         real_io_turn(server->real, false);
     server_close_connections(server, true);
-    while (!list_empty(&server->connections)) /* ends: every connection reports its end */
+    while (!list_empty(&server->connections)) /* ends when all connections are closed */
         real_io_turn(server->real, true);
     return NULL;
 }
@@ -207,7 +207,7 @@ static enum err server_listen(struct http_server *server, const char *address, s
         note_set(note, "listen %s", why.text + strlen("listen on "));
     else
         snprintf(server->address, sizeof server->address, "%s", listener_address(server->listener));
-    /* The name or address is not one of this host. */
+    /* ERR_UNAVAILABLE means that the name or address does not belong to this host. */
     return err == ERR_UNAVAILABLE ? ERR_INVALID : err;
 }
 
@@ -244,7 +244,7 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
     server = calloc(1, sizeof *server);
     if (!server) return ERR_NOMEM;
     pthread_cond_init(&server->handler_ended, NULL);
-    pthread_mutex_init(&server->lock, NULL); /* neither fails on Linux with default attributes */
+    pthread_mutex_init(&server->lock, NULL); /* cannot fail on Linux with default attributes */
     list_init(&server->connections);
     post_init(&server->wake, server_on_wake);
     server->body_max = options->body_max ? options->body_max : HTTP_BODY_MAX;
@@ -275,7 +275,7 @@ void http_close(struct http_server *server)
         pthread_join(server->thread, NULL);
     }
     assert(list_empty(&server->connections) && atomic_load(&server->readers) == 0);
-    listener_close(server->listener); /* opened, but the thread did not start */
+    listener_close(server->listener); /* still open only if the thread did not start */
     timer_deinit(&server->sweep);
     real_io_close(server->real);
     http_routes_deinit(server);

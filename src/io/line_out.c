@@ -24,7 +24,7 @@ static void reopen_without_waiting(struct line_out *out)
     int fd;
     snprintf(path, sizeof path, "/proc/self/fd/%d", out->fd);
     fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return; /* no /proc: line_out_write calls poll first instead */
+    if (fd < 0) return; /* without /proc, line_out_write calls poll first */
     out->fd = fd;
     out->owned = true;
 }
@@ -51,7 +51,7 @@ void line_out_deinit(struct line_out *out)
     *out = (struct line_out){.fd = -1};
 }
 
-/* poll reports a pipe writable if it accepts LINE_OUT_ATOMIC bytes. write reports other errors. */
+/* True if a write would block. poll reports a pipe as writable if LINE_OUT_ATOMIC bytes fit. */
 static bool would_wait(const struct line_out *out)
 {
     struct pollfd fd = {.fd = out->fd, .events = POLLOUT};
@@ -128,7 +128,7 @@ enum err line_out_write(struct line_out *out, struct str line)
         if (!err) (void)line_out_flush(out); /* as much as possible now */
         return err;
     }
-    sent = put(out, line); /* a file accepts less only at its limit: this gets the error */
+    sent = put(out, line); /* a file accepts fewer bytes only if it reached a limit */
     if (sent == (ssize_t)line.len) return ERR_OK;
     err = sent < 0 ? err_of_write(errno) : ERR_NO_SPACE;
     out->torn = true;

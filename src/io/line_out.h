@@ -20,21 +20,21 @@ enum {
 };
 enum line_out_kind { LINE_OUT_FILE, LINE_OUT_PIPE, LINE_OUT_SOCKET };
 struct line_out {
-    int fd;     /* borrowed, or a second non-blocking open of the same pipe */
-    bool owned; /* fd was opened here; otherwise (no /proc) poll is called before each piece */
+    int fd;     /* borrowed, or our own non-blocking descriptor of the same pipe */
+    bool owned; /* fd was opened here; otherwise (no /proc) each write calls poll first */
     bool torn;  /* the last write ended inside a line and the rest of that line is lost */
     enum line_out_kind kind;
     struct buf rest; /* unsent part of a line */
 };
 
-/* ERR_INVALID if fd is not open. The flags of `fd` stay, because other processes share them. */
+/* Keeps the flags of `fd`, because other processes share them. ERR_INVALID if `fd` is not open. */
 enum err line_out_init(struct line_out *out, int fd);
-void line_out_deinit(struct line_out *out); /* accepts a zeroed struct; an unsent rest is lost */
-/* `line` ends with '\n'. On ERR_FULL, ERR_NO_SPACE, ERR_CLOSED (no reader), ERR_TOO_LARGE,
- * ERR_NOMEM and ERR_IO the line was not written, or, for files, written in part. The next line then
+void line_out_deinit(struct line_out *out); /* accepts a zeroed struct; drops an unsent rest */
+/* `line` ends with '\n'. After ERR_FULL, ERR_NO_SPACE, ERR_CLOSED (no reader), ERR_TOO_LARGE,
+ * ERR_NOMEM and ERR_IO the line was not written; a file may contain a part. The next line then
  * starts on a new line. */
 enum err line_out_write(struct line_out *out, struct str line);
-/* Sends the rest of a partly written line. ERR_FULL: some bytes are still unsent. Other errors as
- * for line_out_write. */
+/* Sends the rest of a partly written line. ERR_FULL: some bytes are still unsent. Other errors are
+ * those of line_out_write. */
 enum err line_out_flush(struct line_out *out);
 #endif

@@ -19,8 +19,8 @@
 
 enum {
     STREAMS_MAX_DEFAULT = 1024,
-    ACCEPTS_PER_TURN = 64, /* per turn, so that other work runs; the rest stays readable */
-    ACCEPT_RETRY_MS = 100, /* after a lack of descriptors or memory */
+    ACCEPTS_PER_TURN = 64, /* accepts per turn of the loop, so that other work can run */
+    ACCEPT_RETRY_MS = 100, /* pause after a lack of descriptors or memory */
     LISTEN_QUEUE = 4096,   /* length of the kernel's queue; the kernel may allow less */
     LISTEN_ADDRESS_CAP = 128,
 };
@@ -70,7 +70,7 @@ static void on_refused(void *owner, enum err why, const struct note *note)
     struct real_stream *s = owner;
     struct real_listener *l = s->shakes_for;
 
-    if (!l) return; /* closed; or on_accept has closed the stream */
+    if (!l) return; /* the listener is closed, or on_accept has closed the stream */
     list_remove(&s->in_handshakes);
     l->listener.stats.failed_handshake++;
     if (l->options.on_refused) l->options.on_refused(l->options.owner, s->peer, why, note);
@@ -126,7 +126,7 @@ static void take_connection(struct real_listener *l, int fd, const struct sockad
     if (stream_adopt(s, fd, l->is_unix)) {
         l->listener.stats.failed_accept++;
         close(fd);
-        stream_close(&s->stream); /* not started, so no event is called */
+        stream_close(&s->stream); /* the stream was not started, so no callback is called */
         return;
     }
     stream_address_text(peer, s->peer);
@@ -144,7 +144,7 @@ static void put_off(struct real_listener *l)
     timer_start_in(&l->retry, ACCEPT_RETRY_MS);
 }
 
-/* False if there is nothing more to accept for now. */
+/* Accepts one connection. Returns false if the kernel has no more connections for now. */
 static bool accept_one(struct real_listener *l)
 {
     struct sockaddr_storage peer = {0};
@@ -226,8 +226,8 @@ static bool is_stale(const struct sockaddr_un *address, struct stat *ret_info)
     return refused == ECONNREFUSED;
 }
 
-/* Two processes that find the same stale socket at once could both take it; the lock on the data
- * directory prevents that. */
+/* Binds a Unix socket and replaces a stale one. Two processes that do so at once could both
+ * succeed; the lock on the data directory prevents that. */
 static int bind_unix(int fd, const struct sockaddr_un *address)
 {
     struct stat seen, now;
@@ -370,8 +370,8 @@ static void real_listener_close(struct listener *listener)
     }
     remove_path(l);
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
-    close(l->fd); /* at once, so that a successor can use the address */
-    l->fd = -1;   /* the number may be reused soon */
+    close(l->fd); /* closed at once, so that another process can use the address */
+    l->fd = -1;   /* the number of the descriptor may be reused soon */
 }
 
 static const struct listener_ops real_listener_ops = {
@@ -403,7 +403,7 @@ enum err real_listen(struct net *net, const struct listen_options *options,
         err = listen_real_refuse(note, options->address, -failed);
         goto failed;
     }
-    l->options.address = NULL; /* the caller's text; the real address is stored separately */
+    l->options.address = NULL; /* owned by the caller; the real address is stored in l->address */
     l->poll.data = l;
     watch(l);
     *ret_listener = &l->listener;

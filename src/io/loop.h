@@ -3,13 +3,13 @@
  *
  * Timers, tasks and turn hooks are the same over libuv (io/real.h) and over virtual time (src/sim).
  * Only the wake-up of the loop differs, behind `struct loop_ops`. Every callback runs on the loop's
- * thread, and never inside the call that requested it.
+ * thread, and never inside the call that requested the callback.
  *
- * A turn: events are delivered; due timers fire, ordered by time, then by start; deferred tasks run
- * until none is left; turn hooks run once (for batching: flush what the turn gathered); the loop
- * sleeps. A hook may defer tasks: they run in the same turn, followed by the hooks again. Tasks
- * that keep deferring tasks cannot block the loop: after 16 rounds of tasks the turn ends, and the
- * next turn follows without sleep. */
+ * A turn delivers events, fires the due timers ordered by time and then by start, runs deferred
+ * tasks until none is left, and calls each turn hook once. Hooks flush what the turn gathered. If a
+ * hook defers tasks, the tasks run in the same turn, and then the hooks run again. Tasks that keep
+ * deferring tasks cannot block the loop: after 16 rounds of tasks the turn ends, and the next turn
+ * follows without sleep. */
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
 #include "base/err.h"
@@ -31,8 +31,8 @@ struct timer {
     struct loop *loop;
     timer_fn *fn;
 };
-/* A loop has at most LOOP_TIMERS_MAX timers. Initialization reserves the space, so starting a timer
- * cannot fail. ERR_FULL, ERR_NOMEM. */
+/* A loop has at most LOOP_TIMERS_MAX timers. timer_init reserves the space, so that starting a
+ * timer cannot fail. timer_init fails with ERR_FULL or ERR_NOMEM. */
 enum { LOOP_TIMERS_MAX = 4 * 1024 * 1024 };
 enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn);
 void timer_deinit(struct timer *timer); /* stops the timer; accepts a zeroed struct */
@@ -51,9 +51,9 @@ struct task {
     task_fn *fn;
 };
 void task_init(struct task *task, task_fn *fn);
-/* No effect on a task that is not deferred. */
+/* Cancels a deferred task. No effect on a task that is not deferred. */
 void task_cancel(struct task *task);
-/* A task that is already deferred keeps its position. */
+/* Runs the task later in this turn. A task that is already deferred keeps its position. */
 void loop_defer(struct loop *loop, struct task *task);
 
 /* -- turn hooks: run at the end of every turn -- */
@@ -74,16 +74,16 @@ struct post {
     post_fn *fn;
 };
 void post_init(struct post *post, post_fn *fn);
-/* Any thread. The loop owns the memory until fn begins; a post must not be posted again before. */
+/* Any thread. The loop owns `post`, and it must not be posted again, until its fn begins. */
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */
 mono_time loop_now(const struct loop *loop); /* constant during a turn; else the current time */
 struct clock *loop_clock(const struct loop *loop);
 
-/* -- watchdog: the cost of turns. On a busy machine, wall time without CPU time is preemption. CPU
- * time is accurate to LOOP_CPU_GRAIN_NS and never too low; an exact reading would cost more than a
- * turn. -- */
+/* -- watchdog: the cost of turns. On a busy machine, a turn with more wall time than CPU time was
+ * preempted. CPU time is accurate to LOOP_CPU_GRAIN_NS and never too low, because an exact reading
+ * would cost more than a turn. -- */
 enum { LOOP_CPU_GRAIN_NS = 20000 };
 struct loop_turn {
     uint64_t wall_ns, cpu_ns;
@@ -97,11 +97,11 @@ struct loop_stats {
 enum { LOOP_SLOW_NS = 1000000 };
 typedef void loop_slow_fn(void *context, struct loop_turn turn);
 struct loop_stats loop_stats(const struct loop *loop);
-/* Total lateness of due timers, counting delays over LOOP_LATE_MS. Causes: the process was paused,
- * got no CPU, or a turn took too long. */
+/* Returns the total delay of due timers, counting only delays over LOOP_LATE_MS. Timers are late if
+ * the process was paused or got no CPU, or if a turn took too long. */
 enum { LOOP_LATE_MS = 100 };
 uint64_t loop_late_ms(const struct loop *loop);
-/* One hook only; NULL removes it. */
+/* Sets the hook for slow turns. A loop has one such hook; NULL removes the hook. */
 void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context);
 
 /* -- for the two implementations only -- */
@@ -129,7 +129,7 @@ void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock 
 void loop_core_deinit(struct loop *loop);
 /* Starts a turn, before its first event is delivered. loop_core_run ends the turn. */
 void loop_core_begin(struct loop *loop, mono_time now);
-void loop_core_run(struct loop *loop);                 /* due timers, tasks, hooks, tasks, ... */
+void loop_core_run(struct loop *loop);                 /* runs timers, then tasks and hooks */
 void loop_core_run_on(struct loop *loop);              /* continues the same turn, without timers */
 mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER if no timer runs */
 bool loop_core_has_tasks(const struct loop *loop);

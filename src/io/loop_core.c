@@ -4,8 +4,8 @@
 #include "io/loop.h"
 #include "io/worker.h"
 
-/* Rounds of tasks per turn. A few are usual. More may be work that a peer keeps causing (it reads
- * as fast as this process writes); the rest waits for the next turn, behind other events. */
+/* Maximum number of task rounds per turn. A few rounds are usual. A peer that reads as fast as this
+ * process writes can cause endless rounds, so the other tasks wait for the next turn. */
 enum { LOOP_ROUNDS_MAX = 16 };
 
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock)
@@ -33,8 +33,8 @@ void loop_core_begin(struct loop *loop, mono_time now)
     loop->in_turn = true;
 }
 
-/* Fires the timers that were due when the turn's timers began. A timer started by a callback is due
- * now or later and has a higher order, so it is behind all of them in the heap. */
+/* Fires the timers that were due when this function began. A timer started by a callback is due now
+ * or later and has a higher order, so the heap sorts it behind all those timers. */
 static void run_timers(struct loop *loop)
 {
     uint64_t started_before = loop->timers.next_order;
@@ -53,7 +53,7 @@ static void run_tasks(struct loop *loop)
     struct list ready;
 
     list_init(&ready);
-    list_splice(&ready, &loop->tasks); /* tasks deferred by these wait for the next round */
+    list_splice(&ready, &loop->tasks); /* tasks that these tasks defer wait for the next round */
     for (struct list *node; (node = list_pop(&ready));) {
         struct task *task = CONTAINER_OF(node, struct task, link);
         loop->stats.tasks_run++;
@@ -134,8 +134,8 @@ void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context)
 
 mono_time loop_now(const struct loop *loop)
 {
-    /* Between turns the time of the last turn may be long past. A program that loads for five
-     * seconds and then dials must not find its deadlines used up. */
+    /* Between turns, the time of the last turn may be seconds old. A program that loads for five
+     * seconds and then dials must get its whole deadline. */
     return loop->in_turn ? loop->now : clock_mono(loop->clock);
 }
 

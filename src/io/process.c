@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes: fork and exec, a pidfd to detect the end, a pipe each for the lines of stdout
- * and stderr.
+/* Child processes: fork and exec, a pidfd to detect the end, and one pipe each for the lines of
+ * stdout and stderr.
  *
  * uv_spawn is not used: it offers no place between fork and exec for prctl(PR_SET_PDEATHSIG), and
  * it needs the process-wide SIGCHLD handler. A pidfd belongs to one child and is never reused.
  *
- * Guarantees of die_with_parent. The kernel sends the signal when the *thread* that forked ends.
- * Here that is the loop's thread, which outlives its children, because everything is closed before
- * the loop. The signal is also sent when this process is killed. It does not reach grandchildren,
- * and the kernel drops it when the started program gains privileges (set-user-id, file
- * capabilities).
+ * With die_with_parent, the kernel signals the child when the *thread* that forked ends. That is
+ * the loop's thread, which outlives the children, because processes are closed before the loop. The
+ * kernel also signals the child when this process is killed. The signal does not reach
+ * grandchildren. The kernel drops the signal when the started program gains privileges
+ * (set-user-id, file capabilities).
  *
  * fork is used, not vfork, so that the child shares no memory with a running loop. The cost is a
- * copy of the page tables, which is small in the programs that start others. Between fork and exec
+ * copy of the page tables, which is small in programs that start children. Between fork and exec
  * only calls that are safe in a copy of a multi-threaded process are made. */
 #include "io/process.h"
 
@@ -73,7 +73,6 @@ static void process_free(struct process *p)
     free(p);
 }
 
-/* Close callback of the watch or a pipe. */
 static void process_on_handle_closed(uv_handle_t *handle)
 {
     struct process *p = handle->data;
@@ -94,8 +93,8 @@ static void close_output(struct output *output)
     if (handle->data && !uv_is_closing(handle)) uv_close(handle, process_on_handle_closed);
 }
 
-/* Kills what an ended process left running. Only before the process is reaped: until then its pid,
- * which is also the group's id, cannot be reused. */
+/* Kills the processes that an ended process left in its group. Must run before the ended process is
+ * reaped, because until then its pid, which is also the group's id, cannot be reused. */
 static void kill_group(const struct process *p)
 {
     siginfo_t info = {0};
@@ -137,7 +136,7 @@ static void keep_part(struct output *output, struct str part)
         output->cut = true;
         part.len = room;
     }
-    /* Out of memory: the part that was kept is reported. */
+    /* Without memory for the whole line, the kept part is reported. */
     if (buf_append(&output->line, part)) output->cut = true;
     if (!output->cut) return;
     p->on_line(p->owner, output->number, buf_peek(&output->line));
@@ -209,12 +208,12 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 
 /* -- starting a process -- */
 
-/* Descriptors of a launch. The read end of each pipe comes first. */
+/* Descriptors of a launch. The read end of each pipe precedes its write end. */
 enum {
     FD_INPUT,
     FD_FILE,       /* receives both outputs of a detached process */
     FD_STATUS,     /* a pipe: the child reports why exec failed */
-    FD_GATE = 4,   /* a pipe: a detached child waits on it until its pid is recorded */
+    FD_GATE = 4,   /* a pipe that delays a detached child until its pid is recorded */
     FD_OUTPUT = 6, /* a pipe for each output */
     FD_COUNT = FD_OUTPUT + 2 * OUTPUTS,
 };
@@ -229,7 +228,6 @@ struct launch {
     struct note *note;
     bool directory_failed; /* the error concerns options->directory */
 };
-/* The child's report when exec failed. */
 struct child_failure {
     int error;
     bool at_directory;
@@ -258,7 +256,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
         if (len >= PROGRAM_PATH_CAP) continue;
         if (access(path, X_OK) == 0) {
             if (is_file(path)) return 0;
-            errno = EACCES; /* for example a directory; continue with the next one */
+            errno = EACCES; /* for example a directory; try the next directory of PATH */
         }
         if (errno == EACCES) error = EACCES; /* the program exists but may not be executed */
     }
@@ -274,7 +272,7 @@ static void child_fail(int status_fd, bool at_directory)
     _exit(CHILD_EXIT_NO_PARENT);
 }
 
-/* Starts a new session, and waits until the pid is recorded. */
+/* Starts a new session, and waits until the parent has recorded the child's pid. */
 static void child_wait(const struct launch *launch)
 {
     char go;
@@ -293,7 +291,7 @@ static void child_main(const struct launch *launch)
     const struct process_options *options = launch->options;
     char *const *env = options->env ? (char *const *)options->env : environ;
     sigset_t none;
-    /* Moves the descriptor away from 0, 1 and 2. */
+    /* Moves the descriptor away from 0, 1 and 2, which the child replaces. */
     int status_fd = fcntl(launch->fds[FD_STATUS + 1], F_DUPFD_CLOEXEC, CHILD_FD_FIRST);
     int fds[1 + OUTPUTS] = {fcntl(launch->fds[FD_INPUT], F_DUPFD_CLOEXEC, CHILD_FD_FIRST), -1, -1};
 
@@ -303,7 +301,7 @@ static void child_main(const struct launch *launch)
     if (launch->detached) child_wait(launch);
     if (options->die_with_parent) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL)) child_fail(status_fd, false);
-        /* The parent may have died before prctl. 0: the parent is outside of our pid namespace. */
+        /* The parent may have died before prctl. getppid() is 0 outside our pid namespace. */
         if (getppid() != launch->parent && getppid() != 0) _exit(CHILD_EXIT_NO_PARENT);
     }
     if (options->own_group) setpgid(0, 0);
@@ -328,7 +326,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Uses an unnamed file as input, so that a program that does not read blocks nothing. */
+/* Uses an unnamed file as input, so that a program that ignores its input blocks nothing. */
 static int open_input(struct launch *launch)
 {
     struct str left = launch->options->input;
@@ -390,7 +388,7 @@ static void keep_exit_statuses(void)
     sigaction(SIGCHLD, &now, NULL);
 }
 
-/* Lets the child continue after its pid was recorded; the child exits if that failed. */
+/* Records the child's pid and lets the child continue. The child exits if the recording fails. */
 static enum err let_go(struct launch *launch, pid_t pid)
 {
     const struct process_detached *detached = launch->detached;
@@ -424,7 +422,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     return error;
 }
 
-/* Moves the read ends to the outputs; on an error they are closed with the other descriptors. */
+/* Moves the read ends to the outputs. An error leaves the read ends to the launch's cleanup. */
 static int watch_outputs(struct process *p, struct launch *launch)
 {
     for (int i = 0; i < OUTPUTS && p->on_line; i++) {
@@ -447,7 +445,7 @@ static int watch_end(struct process *p)
 {
     int failed;
 
-    p->pidfd = pidfd_open(p->pid, 0); /* not reaped yet, so the pid is this child's */
+    p->pidfd = pidfd_open(p->pid, 0); /* the child is not reaped yet, so the pid is still its own */
     if (p->pidfd < 0) return -errno;
     failed = uv_poll_init(&p->real->uv, &p->watch, p->pidfd);
     if (failed) return failed;

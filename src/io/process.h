@@ -9,7 +9,7 @@
 #include "io/loop.h"
 
 struct process;
-/* Reads at most this long after the process ended: a descendant may hold stdout or stderr open. */
+/* Maximum wait for output after the process ended, because a descendant may hold stdout open. */
 enum { PROCESS_OUTPUT_GRACE_MS = 2000 };
 struct process_exit {
     bool signalled;
@@ -21,27 +21,27 @@ struct process_options {
     const char *const *env;  /* NULL: inherit */
     const char *directory;   /* NULL: inherit */
     struct str input;        /* content of standard input */
-    /* 0: 64 KiB. The first bytes of a longer line are reported as soon as the limit is reached, and
-     * the rest is dropped. */
+    /* Limit for a line of output; 0 means 64 KiB. Of a longer line, the first bytes are reported
+     * when the limit is reached, and the other bytes are dropped. */
     size_t output_line_max;
     bool die_with_parent; /* the child gets SIGKILL when this process dies (see process.c) */
-    /* Makes a process group: signals also reach descendants, and when the process ends, the rest of
-     * the group is killed. */
+    /* Puts the process in its own group. Signals then also reach its descendants, and descendants
+     * are killed when the process ends. */
     bool own_group;
-    /* A complete line without its end, from stdout (fd 1) or stderr (fd 2). NULL: inherit both. */
+    /* Gets each line of stdout (fd 1) and stderr (fd 2), without line end. NULL: inherit both. */
     void (*on_line)(void *owner, int fd, struct str line);
-    /* Called exactly once, after the last line. The process's memory is freed when it returns. */
+    /* Called once, after the last line. The process's memory is freed when on_exit returns. */
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
 };
-/* Starts a process. Copies what it needs of `options`. Real loops only; ERR_UNSUPPORTED elsewhere.
- * Before its loop is closed, a process must have ended (signal it and wait for on_exit) or be
- * abandoned (process_abandon). ERR_NOT_FOUND (no such program), ERR_DENIED, ERR_INVALID (no
- * program, a name too long, a directory that cannot be entered), ERR_NOMEM, ERR_FULL,
- * ERR_UNAVAILABLE, ERR_BUSY, ERR_IO, with a note.
+/* Starts a process on a real loop; ERR_UNSUPPORTED on other loops. Copies what it needs of
+ * `options`. Before the loop is closed, the process must have ended (signal it and wait for
+ * on_exit) or be abandoned (process_abandon). Fails with a note: ERR_NOT_FOUND (no such program),
+ * ERR_DENIED, ERR_INVALID (no program, a name too long, a directory that cannot be entered),
+ * ERR_NOMEM, ERR_FULL, ERR_UNAVAILABLE, ERR_BUSY, ERR_IO.
  *
- * Returns after the child's exec. An ignored SIGCHLD, as some launchers leave it, is reset to its
- * default, because the kernel would keep no exit status. */
+ * Returns after the child's exec. Some launchers leave SIGCHLD ignored. process_start then resets
+ * SIGCHLD to its default, because the kernel would keep no exit status. */
 enum err process_start(struct loop *loop, const struct process_options *options,
                        struct process **ret_process, struct note *note);
 int process_pid(const struct process *process);
@@ -54,16 +54,16 @@ void process_abandon(struct process *process);
 struct process_detached {
     const char *const *argv, *const *env; /* as in process_options */
     const char *directory;
-    const char *output; /* a file to which stdout and stderr are appended; NULL: discarded */
+    const char *output; /* stdout and stderr are appended to this file; NULL discards both */
     /* Stores the pid of the new process before the program runs. After ERR_OK the process executes
      * the program. After any other result, or if the caller dies first, the process exits. So every
      * program that ever ran is recorded. */
     enum err (*record)(void *owner, int pid, struct note *note);
     void *owner;
 };
-/* Starts a process in a new session. Its end is not reported (see io/process_look.h). The caller is
- * the parent and must wait for the process. Errors of process_start and of `record`; ERR_INVALID
- * also if the output file cannot be opened. */
+/* Starts a process in a new session. No callback reports the end of the process (see
+ * io/process_look.h). The caller is the parent and must wait for the process. Errors of
+ * process_start and of `record`; ERR_INVALID also if the output file cannot be opened. */
 enum err process_start_detached(const struct process_detached *options, int *ret_pid,
                                 struct note *note);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop over libuv: wake-up, turns, and the cost of turns. Loop's thread, except posts. */
+/* The loop over libuv: wake-up, turns, and the cost of turns. Other threads may only post. */
 #include "io/real_internal.h"
 
 #include <sched.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Rounds of "run, flush" per turn. A round follows if an owner writes because output drained, and a
- * peer that reads fast enough could repeat this for ever. The rest waits for the next turn, which
- * follows without sleep. */
+/* Maximum rounds of "run tasks, flush output" per turn. A flush drains output, so that an owner
+ * writes again; a peer that reads fast could cause endless rounds. Further work waits for the next
+ * turn, which follows without sleep. */
 enum { TURN_ROUNDS_MAX = 8 };
 
 /* -- posts -- */
@@ -24,8 +24,8 @@ static void real_post(struct loop *loop, struct post *post)
     list_append(&real->posts, &post->link); /* asserts that the post is not waiting already */
     atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
-    /* Not under the lock, which the woken thread takes at once. That thread may even run the post
-     * and close the loop meanwhile; real_io_close waits for this function to return. */
+    /* Called without the lock, because the woken loop thread takes the lock at once. That thread
+     * may even run the post and close the loop now; real_io_close waits until `posters` is 0. */
     if (first) uv_async_send(&real->wake);
     atomic_fetch_sub(&real->posters, 1);
 }
@@ -87,12 +87,11 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000 * NS_PER_MS + (uint64_t)used.tv_nsec;
 }
 
-/* Reading the thread's CPU time is a system call (0.5 us on a small virtual machine, as much as the
- * rest of a small turn). Reading the monotonic clock is not (0.02 us). So the CPU time is read only
- * when more than LOOP_CPU_GRAIN_NS of wall time passed since the last reading. A thread cannot use
- * more CPU than wall time, so the last reading is never off by more than the grain, and a turn
- * shorter than the grain counts as all CPU. After a sleep the CPU time is always read. Between
- * turns without a pause this costs at most one call in 20 us. */
+/* Reads the thread's CPU time only if more than LOOP_CPU_GRAIN_NS of wall time passed since the
+ * last reading, because the reading is a system call (0.5 us on a small virtual machine, as much as
+ * the rest of a small turn). Reading the monotonic clock costs 0.02 us. A thread cannot use more
+ * CPU time than wall time, so the last reading is never off by more than the grain. A turn shorter
+ * than the grain counts as all CPU time. After a sleep the CPU time is always read. */
 void real_turn_begin(struct real_io *real)
 {
     uint64_t now = clock_mono_ns(real->loop.clock).ns;
@@ -129,9 +128,9 @@ static void finish_turn(struct real_io *real)
 {
     bool spent;
 
-    real_enter(real); /* for a turn without events: only timers, or nothing */
+    real_enter(real); /* opens the turn if no event has opened it */
     loop_core_run(&real->loop);
-    spent = loop_core_has_tasks(&real->loop); /* the turn's rounds of tasks are used up */
+    spent = loop_core_has_tasks(&real->loop); /* tasks are left, because the rounds are used up */
     real_flush_streams(real);
     for (int rounds = 1; !spent && rounds < TURN_ROUNDS_MAX && has_more(real); rounds++) {
         loop_core_run_on(&real->loop);
@@ -147,8 +146,8 @@ static void on_alarm(uv_timer_t *alarm)
 
     real_enter(real);
     real->alarm_due = MONO_NEVER;
-    /* libuv 1.44 runs timers before it polls, and would then sleep with none left. A stopped loop
-     * polls without waiting. The flag is cleared when uv_run returns. */
+    /* libuv 1.44 runs timers before it polls, and would then sleep without a timer. uv_stop makes
+     * the poll return at once. uv_run clears the stop flag when it returns. */
     uv_stop(&real->uv);
 }
 
@@ -163,11 +162,11 @@ static void set_alarm(struct real_io *real)
         uv_timer_stop(&real->alarm);
         return;
     }
-    now = uv_now(&real->uv); /* the same clock in the same unit */
+    now = uv_now(&real->uv); /* the same clock and the same unit as `due` */
     uv_timer_start(&real->alarm, on_alarm, due.ms > now ? due.ms - now : 0, 0);
 }
 
-/* Sleeps if allowed, and delivers events. The first event begins the turn. */
+/* Delivers events, and waits for them if `wait` is set. The first event begins the turn. */
 static void run_events(struct real_io *real, bool wait)
 {
     assert(!real->loop.in_turn); /* must not be called inside a callback */
@@ -272,7 +271,7 @@ void real_io_close(struct real_io *real)
     uv_walk(&real->uv, check_closing, real);
     uv_unref((uv_handle_t *)&real->wake);
     uv_unref((uv_handle_t *)&real->alarm);
-    /* Closing handles report their end. A name lookup that is no longer needed runs to its end. */
+    /* Runs the close callbacks of all handles. An unneeded name lookup also runs to its end. */
     do {
         if (has_posts(real))
             run_posts(real);

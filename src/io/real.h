@@ -5,7 +5,7 @@
 #include "io/io.h"
 
 struct real_io;
-/* ERR_NOMEM, ERR_IO; ignores SIGPIPE for the process. */
+/* Opens the I/O; the process then ignores SIGPIPE. ERR_NOMEM, ERR_IO. */
 enum err real_io_open(struct real_io **ret_real);
 /* Like real_io_open, for a library inside another program, whose signal handling must not change.
  * The thread that runs the loop blocks SIGPIPE. */
@@ -17,8 +17,8 @@ void real_io_stop(struct real_io *real); /* loop thread only; other threads use 
 /* Runs one turn: delivers events that are ready, and if `wait` is set, waits for the next event
  * first. For tests and benches. */
 void real_io_turn(struct real_io *real, bool wait);
-/* Finishes closing handles and waiting posts, then frees. Waits for a name lookup that cannot be
- * cancelled. No thread may post any more. NULL is fine. */
+/* Waits for closing handles, runs waiting posts, and frees `real`. Also waits for a name lookup
+ * that cannot be cancelled. No thread may post any more. `real` may be NULL. */
 void real_io_close(struct real_io *real);
-const char *real_io_engine_version(void); /* version of the loaded libuv, "1.44.2" */
+const char *real_io_engine_version(void); /* version of the loaded libuv, such as "1.44.2" */
 #endif

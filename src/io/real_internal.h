@@ -30,7 +30,7 @@ struct real_io {
     uint64_t cpu_mark_ns, cpu_mark_at_ns; /* thread CPU time, and when it was read */
     pthread_mutex_t posts_lock;
     struct list posts;   /* protected by posts_lock */
-    atomic_uint posters; /* threads in loop_post after the unlock */
+    atomic_uint posters; /* threads in loop_post that have released posts_lock */
     char read_room[REAL_READ_ROOM];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams over kernel sockets: reads with back-pressure, gathered bounded writes, end, close. */
+/* Streams over kernel sockets: reads with back-pressure, gathered writes with a bound, closing. */
 #include "io/stream_real.h"
 
 #include <arpa/inet.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIRECT_PARTS_MAX = 16 }; /* largest direct write; writes with more parts are buffered */
+enum { DIRECT_PARTS_MAX = 16 }; /* a write with more parts is buffered */
 
 static struct real_stream *from_stream(const struct stream *stream)
 {
@@ -63,7 +63,7 @@ void stream_finish(struct real_stream *s)
 
     assert(s->state == STREAM_CLOSING);
     write_note(s, &note);
-    if (s->listener) listener_forget(s->listener, s); /* its slot is free when on_closed runs */
+    if (s->listener) listener_forget(s->listener, s); /* frees the stream's slot before on_closed */
     if (s->started) s->events.on_closed(s->owner, s->why, &note);
     stream_free(s);
 }
@@ -91,7 +91,7 @@ void stream_fail(struct real_stream *s, const char *verb, enum err why, int code
         loop_defer(&s->real->loop, &s->notify);
     else if (!uv_is_closing(&s->uv.handle))
         uv_close(&s->uv.handle, stream_real_on_handle_closed);
-    /* otherwise dialing closed the handle between two addresses, and calls stream_finish */
+    /* Otherwise the dial is closing the handle to try another address, and calls stream_finish. */
 }
 
 static void real_stream_close(struct stream *stream)
@@ -269,8 +269,8 @@ static void on_written(uv_write_t *write, int status)
     mark_unsent(s);
 }
 
-/* The kernel's buffer is full. libuv waits for space and sends the next piece, a quarter of the
- * bound at a time, so that on_drained comes while the rest is still being sent. */
+/* Called when the kernel's buffer is full. Gives libuv a quarter of output_max at a time, which
+ * libuv sends when there is space. So on_drained is called while later pieces are being sent. */
 static void hand_to_libuv(struct real_stream *s)
 {
     size_t len =
@@ -288,7 +288,7 @@ static void hand_to_libuv(struct real_stream *s)
     }
 }
 
-/* Sends the front buffer. False: some of it is left, or the stream failed. */
+/* Sends the front buffer. Returns false if bytes are left in the buffer or the stream failed. */
 static bool send_front(struct real_stream *s)
 {
     size_t len = min_size(s->front.len - s->front_at, INT32_MAX);
@@ -349,8 +349,8 @@ void real_flush_streams(struct real_io *real)
         flush(CONTAINER_OF(node, struct real_stream, in_unsent));
 }
 
-/* Gives a large write to the kernel without a copy if nothing is pending. The rest is copied to
- * space reserved before, which keeps "all or none". Returns how much the kernel accepted. */
+/* Gives a large write to the kernel without a copy if nothing is pending. Returns how many bytes
+ * were accepted. The other bytes are copied to reserved space, which keeps "all or none". */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];
@@ -402,7 +402,7 @@ static enum err real_stream_write(struct stream *stream, const struct str *parts
     }
     if (total == 0) return ERR_OK;
     if (total > s->output_max - pending) {
-        /* on_drained must come when this write fits, which may be below half of the bound. */
+        /* on_drained must be called when this write fits, possibly below half of output_max. */
         want_drain(s, min_size(s->output_max / 2, s->output_max - total));
         return ERR_FULL;
     }

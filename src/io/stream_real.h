@@ -5,8 +5,8 @@
  *     DIALING --connected--> OPEN --end of both sides, failure, stream_close--> CLOSING --> gone
  *        \________________failure, stream_close_______________________________/
  *
- * Output is in two buffers: the kernel is being given `front` from `front_at` on, and new writes go
- * to `back`. When `front` is sent the buffers are swapped. */
+ * Output is in two buffers: `front` is being sent, from `front_at` on, and new writes go to `back`.
+ * When all of `front` is sent, the buffers are swapped. */
 #ifndef IO_STREAM_REAL_H
 #define IO_STREAM_REAL_H
 #include "base/buf.h"
@@ -14,7 +14,7 @@
 
 enum {
     STREAM_OUTPUT_MAX_DEFAULT = 1024 * 1024,
-    STREAM_READ_PER_TURN = 256 * 1024, /* per turn; the rest stays readable in the next turn */
+    STREAM_READ_PER_TURN = 256 * 1024, /* limit per turn; the next turn reads more */
     STREAM_DIRECT_MIN = 32 * 1024,     /* a write of at least this size bypasses an empty buffer */
     STREAM_KEEP = 4 * 1024,            /* an idle stream keeps buffers up to this size */
     STREAM_PEER_CAP = 80,              /* "[v6%scope]:port" */
@@ -37,7 +37,7 @@ struct real_stream {
     struct dial *dial; /* the dial of a dialed stream until the stream is open */
     struct stream_events events;
     void *owner;
-    struct task notify; /* calls on_drained; for a stream without handle, on_closed */
+    struct task notify; /* calls on_drained, or on_closed for a stream without handle */
 
     union {
         uv_handle_t handle;
@@ -53,19 +53,19 @@ struct real_stream {
     struct buf front, back;
     size_t front_at, writing;    /* writing: bytes of `front` given to libuv */
     size_t output_max, drain_at; /* on_drained is due when at most drain_at bytes are pending */
-    uint64_t read_turn;          /* the current turn, and how much was read in it */
+    uint64_t read_turn;          /* turn in which read_bytes bytes were read */
     size_t read_bytes;
     bool started, paused, reading;
     bool drain_wanted, drain_due;
     bool peer_ended, ending, shut; /* ending: stream_end was called; shut: shutdown is done */
 
     enum err why;     /* reason of CLOSING */
-    const char *verb; /* the operation that failed, for the note; NULL: none */
-    int code;         /* libuv's error; 0: only `why` is known */
+    const char *verb; /* the failed operation, for the note; NULL if none failed */
+    int code;         /* libuv's error, or 0 if only `why` is known */
     char peer[STREAM_PEER_CAP];
 };
 
-/* Makes a stream that is not started, not paused and has no handle. NULL: out of memory. */
+/* Makes a stream that is not started, not paused and has no handle. NULL if out of memory. */
 struct real_stream *stream_new(struct real_io *real, size_t output_max);
 void stream_free(struct real_stream *s); /* for a stream that never had a handle */
 /* Makes an open stream from a connected socket; the stream owns the socket only on success. */

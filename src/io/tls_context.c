@@ -4,7 +4,7 @@
  *
  * A load changes nothing before everything was read and found to match: a new SSL_CTX is built
  * separately and swapped in at the end. Connections hold a reference to the SSL_CTX they were made
- * with, so the old one exists as long as they do. */
+ * with, so the old SSL_CTX exists until its last connection is closed. */
 #include "io/tls_context.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "io/tls_identity.h"
 
 enum {
-    FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots is a quarter of this */
+    FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots has a quarter of this size */
     BUNDLE_CERTS_MAX = 512,       /* roots in all files together */
     CHAIN_CERTS_MAX = 16,         /* certificates in our own file */
     PEER_CHAIN_BYTES_MAX = 65536, /* a peer's chain; limits the memory a peer can use */
@@ -44,8 +44,8 @@ static int on_verify(int good, X509_STORE_CTX *verify)
     }
 }
 
-/* Accepts an unverified certificate as if there were none. The peer has still proved that it has
- * the certificate's key. */
+/* Accepts a peer with an unverified certificate like a peer without a certificate. The peer has
+ * still proved that it has the certificate's key. */
 static int on_verify_any(int good, X509_STORE_CTX *verify)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(verify, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -61,7 +61,7 @@ static bool is_in_time(const X509 *certificate)
 }
 
 /* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would then
- * take the first root of that name and find the signature wrong. Here the signature decides. */
+ * take the first root of that name and reject the signature. Here the signature decides. */
 static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certificate)
 {
     STACK_OF(X509) *named = X509_STORE_CTX_get1_certs(verify, X509_get_issuer_name(certificate));
@@ -131,8 +131,8 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
 
     SSL_CTX_set_options(made, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                   SSL_OP_CIPHER_SERVER_PREFERENCE);
-    /* An idle connection keeps no record buffer. The chain sent is that of our file, without the
-     * roots that we trust. */
+    /* An idle connection keeps no record buffer. We send the chain in our file, without the roots
+     * that we trust. */
     SSL_CTX_set_mode(made, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_NO_AUTO_CHAIN);
     SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_max_cert_list(made, PEER_CHAIN_BYTES_MAX);
@@ -180,8 +180,8 @@ static bool trust_and_name_root(SSL_CTX *made, X509 *certificate, size_t index)
 }
 
 typedef bool use_certificate_fn(SSL_CTX *made, X509 *certificate, size_t index);
-/* Passes each certificate of a source to `use`: at most `max` in total, of which *count came from
- * earlier sources. */
+/* Passes each certificate of a source to `use`. All sources together may have at most `max`; *count
+ * is the number so far. */
 static enum err use_certificates(const struct tls_context *context, size_t which, SSL_CTX *made,
                                  use_certificate_fn *use, size_t max, size_t *count,
                                  struct note *note)
@@ -290,7 +290,7 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
     context->info.not_after = tls_wall_from_asn1(own ? X509_get0_notAfter(own) : NULL);
 }
 
-/* Reads the files, if there are any, and swaps the SSL_CTX. The stamps were taken before, so the
+/* Reads the files, if there are any, and swaps the SSL_CTX. The caller took `stamps` before, so the
  * next check notices a change during the load. */
 static enum err load(struct tls_context *context, const struct fs_info *stamps, struct note *note)
 {
@@ -300,7 +300,7 @@ static enum err load(struct tls_context *context, const struct fs_info *stamps, 
     if (!err) err = build(context, &made, note);
     for (size_t i = 0; i < SOURCES_MAX; i++) tls_wipe(&context->sources[i].pem);
     if (err) {
-        /* Bad content stays bad until a file changes; after a read error a retry may work. */
+        /* Bad content is not read again until a file changes; a read error is worth a retry. */
         context->refused_known = err == ERR_PARSE || err == ERR_CONFLICT || err == ERR_TOO_LARGE;
         memcpy(context->refused, stamps, sizeof context->refused);
         return err;
@@ -332,7 +332,7 @@ static enum err reload(struct tls_context *context, bool skip_refused, bool *ret
     }
     err = read_stamps(context, stamps, &why);
     if (!err && same_stamps(context, stamps, context->loaded)) {
-        /* The loaded settings equal the files again, so an error in between is over. */
+        /* The loaded settings equal the files again, so the last failure no longer applies. */
         context->info.last_failure.text[0] = '\0';
         context->refused_known = false;
         *ret_changed = false;
@@ -498,7 +498,7 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
     struct note why = {0};
     enum err err;
 
-    assert(context->in_memory); /* a context with files reads its files */
+    assert(context->in_memory); /* a context with files is reloaded, not replaced */
     err = copy_pem(context, cert_pem, key_pem, ca_pem);
     if (err)
         note_set(&why, "tls: %s", err_text(err));

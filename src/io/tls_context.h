@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals of a TLS context, which only tls_context.c changes. Outside TLS files use io/tls.h. */
+/* Internals of a TLS context, which only tls_context.c changes. Other modules use io/tls.h. */
 #ifndef IO_TLS_CONTEXT_H
 #define IO_TLS_CONTEXT_H
 #include <openssl/ssl.h>
@@ -15,8 +15,8 @@ enum {
     ALPN_WIRE_MAX = 4 * 256,
 };
 struct source {
-    char *path;     /* NULL: the PEM text is in memory */
-    struct buf pem; /* from memory, or only during a load */
+    char *path;     /* the file's path, or NULL if the PEM text is in memory */
+    struct buf pem; /* the PEM text; that of a file only during a load */
 };
 
 struct tls_context {
@@ -37,11 +37,11 @@ struct tls_context {
     struct tls_info info;
 };
 
-/* Checks the files if TLS_RECHECK_MS have passed since the last check. A pair that was invalid is
- * not loaded again until a file changes; after any other failure the load is retried. */
+/* Checks the files if TLS_RECHECK_MS have passed since the last check. Invalid files are not loaded
+ * again until a file changes; after any other failure the load is retried. */
 void tls_context_recheck(struct tls_context *context, mono_time now);
 
-/* Implemented by tls_session.c; the SSL's app data is its session. Called during the handshake when
+/* Implemented by tls_session.c; `session` is the SSL's app data. Called during the handshake after
  * the peer's chain, validity, use and name were verified. Any result but ERR_OK ends the handshake
  * with an alert. */
 enum err tls_session_judge(void *session, X509 *leaf);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads certificates and keys from PEM text, and the names in a certificate, each checked before
- * any comparison.
+/* Reads certificates and keys from PEM text, and reads and checks the names in a certificate.
  *
- * The results are first views into the certificate; the identity is a copy of them in one block of
- * memory. A name has its declared length and does not end at a NUL. Any thread. */
+ * struct findings contains views into the certificate; the identity is a copy of the views in one
+ * block of memory. A name has its declared length and does not end at a NUL. Any thread. */
 #include "io/tls_identity.h"
 
 #include <stdlib.h>
@@ -42,7 +41,7 @@ enum err tls_engine_failed(enum err otherwise, struct note *note)
 
 static int no_password(char *, int, int, void *)
 {
-    return 0; /* otherwise OpenSSL would prompt on the terminal */
+    return 0; /* no pass phrase; otherwise OpenSSL would prompt on the terminal */
 }
 
 void tls_wipe(struct buf *secret)
@@ -107,7 +106,7 @@ enum err tls_pem_key(struct str pem, EVP_PKEY **ret_key, struct note *note)
 
 /* -- names ------------------------------------------------------------------------------------- */
 
-/* OpenSSL could not read a part of the certificate: out of memory, or malformed. */
+/* Returns the error for a part that OpenSSL could not read: out of memory, or malformed. */
 static enum err not_read(struct note *note, const char *what)
 {
     note_set(note, "%s", what);

@@ -7,15 +7,15 @@
 
 #include "io/tls.h"
 
-/* One block of memory, for free(). ERR_UNAUTHENTICATED with a note: the certificate's names cannot
- * be used (see io/tls.h). ERR_NOMEM. */
+/* Returns the identity in one block of memory, for free(). ERR_UNAUTHENTICATED with a note if the
+ * certificate's names cannot be used (see io/tls.h). ERR_NOMEM. */
 enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity,
                            struct note *note);
-/* Converts an ASN.1 time. 0 for a time before 1970 and for invalid text. */
+/* Converts an ASN.1 time. Returns 0 for a time before 1970 and for invalid text. */
 wall_time tls_wall_from_asn1(const ASN1_TIME *time);
 
-/* Parses all certificates of a PEM text, in order, at most `cap`. ERR_PARSE: there is none, or one
- * is damaged; ERR_TOO_LARGE, ERR_NOMEM; with a note. */
+/* Parses all certificates of a PEM text, in order, at most `cap`. Fails with a note: ERR_PARSE if
+ * no certificate is found or one is damaged, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err tls_pem_certificates(struct str pem, X509 **list, size_t cap, size_t *ret_count,
                               struct note *note);
 void tls_certificates_free(X509 **list, size_t count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A custom BIO connects OpenSSL to two bounded buffers: it reads the fed input and writes the
- * output. OpenSSL's memory BIO has no ceiling and never frees memory. One thread. */
+/* Connects OpenSSL to two bounded buffers through a custom BIO: OpenSSL reads the fed input and
+ * writes the output. OpenSSL's own memory BIO has no limit and never frees memory. One thread. */
 #include "io/tls_session.h"
 
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ static int bio_read(BIO *bio, char *into, int cap)
     size_t take = min_size((size_t)cap, session->input.len - session->input_at);
 
     BIO_clear_retry_flags(bio);
-    if (take == 0) { /* more may come: running out of bytes is not the end of the stream */
+    if (take == 0) { /* more input may follow; this is not the end of the stream */
         BIO_set_retry_read(bio);
         return -1;
     }
@@ -35,7 +35,7 @@ static int bio_read(BIO *bio, char *into, int cap)
     session->input_at += take;
     if (session->input_at == session->input.len) {
         session->input_at = 0;
-        buf_deinit(&session->input); /* an idle connection keeps no input memory */
+        buf_deinit(&session->input); /* an idle session keeps no input memory */
     }
     return (int)take;
 }
@@ -66,7 +66,7 @@ static BIO_METHOD *bio_method_new(void)
     return method;
 }
 
-/* One per process, made by the first caller; any thread. */
+/* Returns the process's BIO method, which the first caller makes. Any thread. */
 static BIO_METHOD *bio_method(void)
 {
     static _Atomic(BIO_METHOD *) shared;
@@ -183,7 +183,7 @@ static enum err fail_with(struct tls_session *session, enum err err)
     return err;
 }
 
-/* Maps a TLS alert number: alerts about our identity, and about our versions and protocols. */
+/* Maps the number of a TLS alert about our identity, versions or protocols to an error. */
 static enum err judge_alert(int alert)
 {
     switch (alert) {
@@ -210,7 +210,7 @@ static enum err refused_peer(struct tls_session *session)
 
     if (result == X509_V_ERR_OUT_OF_MEM)
         return note_fail(&session->failure, ERR_NOMEM, "out of memory");
-    /* Otherwise tls_session_judge has set the reason. */
+    /* If our own check failed, tls_session_judge has set the reason. */
     if (result != X509_V_ERR_APPLICATION_VERIFICATION)
         note_set(&session->failure, "%s", X509_verify_cert_error_string(result));
     note_prefix(&session->failure, "peer's certificate refused");
@@ -243,7 +243,7 @@ static enum err judge_reason(struct tls_session *session, unsigned long code)
 }
 
 /* OpenSSL's queue has the errors of each layer, innermost first. An error of a layer below TLS may
- * come first and is less specific. */
+ * precede the TLS error and is less specific. */
 static enum err fail(struct tls_session *session)
 {
     unsigned long code, first = 0;

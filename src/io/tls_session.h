@@ -10,7 +10,7 @@
  *     while (!err && got);
  *
  * The session keeps input that was fed and not read, so a caller may stop reading at any time. A
- * paused reader uses this to apply back-pressure to its peer. */
+ * paused reader can so apply back-pressure to its peer. */
 #ifndef IO_TLS_SESSION_H
 #define IO_TLS_SESSION_H
 #include <openssl/ssl.h>
@@ -20,8 +20,8 @@
 enum {
     TLS_RECORD_MAX = 16384,           /* plaintext of one record: the protocol's maximum */
     TLS_RECORD_EXTRA = 256,           /* a record is at most this much larger on the wire */
-    TLS_HELD_MAX = 1024 * 1024,       /* input that was fed but not read */
-    TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* output not consumed yet; past it the session fails */
+    TLS_HELD_MAX = 1024 * 1024,       /* limit for input that was fed but not read */
+    TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* limit for unconsumed output; beyond, the session fails */
 };
 enum tls_state { TLS_SHAKING, TLS_OPEN, TLS_FAILED };
 
@@ -42,24 +42,24 @@ struct tls_session {
     char alpn[256];                /* "" if none */
 };
 
-/* `peer_name` is a host name or an address (client: required; server: ignored). The first
- * tls_session_read of a client produces its first flight. ERR_INVALID for a malformed name,
- * ERR_NOMEM. */
+/* Opens a session. `peer_name` is a host name or an address; a client needs it, a server ignores
+ * it. A client's first tls_session_read produces its first handshake messages. ERR_INVALID for a
+ * malformed name, ERR_NOMEM. */
 enum err tls_session_open(struct tls_context *context, const char *peer_name,
                           struct tls_session **ret_session, struct note *note);
 void tls_session_close(struct tls_session *session); /* NULL is fine */
 
-/* Copies the bytes. ERR_FULL (past TLS_HELD_MAX) and ERR_NOMEM: nothing was copied. */
+/* Copies bytes from the peer. ERR_FULL (past TLS_HELD_MAX) and ERR_NOMEM copy nothing. */
 enum err tls_session_feed(struct tls_session *session, struct str bytes);
-/* During the handshake: continues as far as the input allows and reads no plaintext; when the state
- * has become TLS_OPEN, call again. After the handshake: reads plaintext of at most one record, up
- * to `cap` bytes. *ret_got 0: the input is used up, or the peer has ended. Any error is final; its
- * text is in `failure`, and the output may contain an alert for the peer. */
+/* During the handshake, continues as far as the input allows and reads no plaintext; when the state
+ * has become TLS_OPEN, call again. After the handshake, reads plaintext of at most one record, up
+ * to `cap` bytes. *ret_got is 0 if the input is used up or the peer has ended. Any error is final;
+ * its text is in `failure`, and the output may contain an alert for the peer. */
 enum err tls_session_read(struct tls_session *session, void *into, size_t cap, size_t *ret_got);
 
-/* Encrypts all bytes in full records. Only in TLS_OPEN before tls_session_end. Errors are final. */
+/* Encrypts all bytes in full records. Call in TLS_OPEN before tls_session_end. Errors are final. */
 enum err tls_session_write(struct tls_session *session, struct str plain);
-/* Sends close_notify; reading continues. Only in TLS_OPEN. */
+/* Adds close_notify to the output; reading continues. Call only in TLS_OPEN. */
 enum err tls_session_end(struct tls_session *session);
 
 struct str tls_session_output(const struct tls_session *session); /* does not consume */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream over a stream: plaintext above, TLS records below.
+/* A TLS stream over a plain stream.
  *
- * Output: the owner's writes of a turn are gathered, so that small writes share a record, and
- * encoded as records by the deferred task `work`. The plain stream has space for them, because it
- * was opened with this stream's bound, TLS's maximum overhead, and some space for TLS's own
- * messages. Input: a paused owner pauses reading below, and the session keeps bytes that were
+ * Output: the owner's writes of a turn are gathered, so that small writes share a record. The
+ * deferred task `work` encodes them as records. The plain stream has space for the records, because
+ * its bound is this stream's bound plus TLS's maximum overhead, plus space for TLS's own messages.
+ * Input: if the owner pauses, the plain stream is paused, and the session keeps bytes that were
  * already read.
  *
  * No callback runs inside a call of the owner: writing, resuming and ending only defer `work`. The
- * memory is freed in one place, when the plain stream reports its end. */
+ * memory is freed in one place, when the plain stream is closed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,11 +33,11 @@ struct tls_stream {
     struct tls_session *session;
     struct stream_events events;
     void *owner;
-    struct timer timer; /* deadline of the handshake, later of lingering */
+    struct timer timer; /* deadline of the handshake; later, of the wait for the peer */
     mono_time deadline; /* deadline of a dialed stream; the plain dial enforces it until
                            connected */
     struct task work;
-    struct buf output; /* plaintext of this turn, or from before the handshake ended */
+    struct buf output; /* plaintext written in this turn or before the handshake ended */
     size_t output_max, plain_max;
     bool connected; /* the plain stream is open */
     bool opened;    /* the handshake is done and on_open was called */
@@ -107,8 +107,8 @@ static void tls_on_timer(struct timer *timer)
         t->why = ERR_TIMEOUT;
         note_set(&t->note, "tls: the handshake took too long");
     }
-    /* Lingering is only for a peer that has read everything and does not close. A peer that has not
-     * read the rest yet keeps the stream open, as it would without TLS. */
+    /* The time limit is for a peer that has read everything and does not close. A peer that still
+     * has output to read keeps the stream open, as it would without TLS. */
     if (t->opened && !t->failed && !t->closing && stream_pending(t->plain) > 0)
         timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
     else
@@ -117,7 +117,7 @@ static void tls_on_timer(struct timer *timer)
 
 /* -- output ------------------------------------------------------------------------------------ */
 
-/* The plain stream is full: the peer makes TLS respond, and does not read the responses. */
+/* Sends TLS records. A peer that makes TLS respond and does not read fills the plain stream. */
 static void tls_push_records(struct tls_stream *t)
 {
     struct str records = tls_session_output(t->session);
@@ -125,11 +125,11 @@ static void tls_push_records(struct tls_stream *t)
 
     if (!err)
         tls_session_consume(t->session, records.len);
-    else if (err != ERR_CLOSED) /* otherwise the plain stream's on_closed follows */
+    else if (err != ERR_CLOSED) /* after ERR_CLOSED the plain stream calls on_closed */
         tls_fail_text(t, err, err_text(err));
 }
 
-/* Encodes all written bytes as records, then the end if it was requested. */
+/* Encodes all written bytes as records, then close_notify if stream_end was called. */
 static void tls_send_output(struct tls_stream *t)
 {
     struct str rest = buf_peek(&t->output);
@@ -158,9 +158,9 @@ static void tls_want_drain(struct tls_stream *t, size_t drain_at)
     t->drain_wanted = true;
 }
 
-/* All pending output is in the plain stream, which calls on_drained only at half of its bound. A
- * write that does not fit makes it call on_drained when that write would fit. The offered bytes are
- * neither read nor accepted. */
+/* Makes the plain stream call on_drained at `drain_at` pending bytes instead of half of its bound.
+ * A write that does not fit has this effect: on_drained is called when that write would fit. The
+ * plain stream neither reads nor accepts the probe's bytes. */
 static void tls_ask_plain(struct tls_stream *t)
 {
     struct str probe = {"", t->plain_max - t->drain_at};
@@ -183,7 +183,7 @@ static void tls_report_drained(struct tls_stream *t)
     }
 }
 
-/* Call only from events and tasks, because it may call on_drained. */
+/* Sends output. Call only from events and tasks, because this function may call on_drained. */
 static void tls_pump_out(struct tls_stream *t)
 {
     tls_push_records(t);
@@ -211,7 +211,7 @@ static void tls_report_open(struct tls_stream *t)
     if (t->events.on_open) t->events.on_open(t->owner);
 }
 
-/* Continues the handshake, then passes plaintext to the owner until none is left or a pause. */
+/* Continues the handshake, then passes plaintext to the owner until none is left or it pauses. */
 static void tls_read(struct tls_stream *t)
 {
     char plain[TLS_RECORD_MAX];

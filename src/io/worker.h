@@ -2,7 +2,7 @@
 /* A thread beside the loop that runs jobs in order and returns results as events.
  *
  * Threads share no mutable data: a job owns its data until done() runs on the loop's thread. The
- * simulator has no worker thread; there a job takes virtual time. */
+ * simulator has no worker threads; its jobs take virtual time. */
 #ifndef IO_WORKER_H
 #define IO_WORKER_H
 #include "base/err.h"
@@ -13,23 +13,23 @@ struct job;
 struct job {
     struct list link;
     void (*run)(struct job *job); /* runs on the worker's thread */
-    /* On the loop's thread, exactly once. ERR_OK: the job ran. ERR_CANCELLED: it did not run. */
+    /* Called once, on the loop's thread: ERR_OK if the job ran, ERR_CANCELLED if it did not. */
     void (*done)(struct job *job, enum err err);
 };
 struct worker_options {
     const char *name; /* thread name, at most 15 characters */
-    size_t jobs_max;  /* jobs that wait, run, or whose done() has not run yet */
+    size_t jobs_max;  /* limit for jobs whose done() has not run yet */
 };
 struct loop_worker;
 
 void job_init(struct job *job, void (*run)(struct job *), void (*done)(struct job *, enum err));
-/* ERR_INVALID, ERR_NOMEM, ERR_UNAVAILABLE (cannot start a thread). */
+/* Starts a worker. ERR_INVALID, ERR_NOMEM, ERR_UNAVAILABLE (cannot start a thread). */
 enum err worker_open(struct loop *loop, const struct worker_options *options,
                      struct loop_worker **ret_worker);
-/* Loop thread. ERR_FULL, ERR_CLOSED (in a done() during worker_close): the caller keeps the job. */
+/* Loop thread. The caller keeps the job on ERR_FULL and ERR_CLOSED (a done() in worker_close). */
 enum err worker_submit(struct loop_worker *worker, struct job *job);
-/* Waits for the running job, calls done() for all remaining jobs, and frees the worker. NULL is
- * fine. May be called from a done(). */
+/* Waits for the running job, calls done() for all remaining jobs, and frees the worker. `worker`
+ * may be NULL. A job's done() may call worker_close. */
 void worker_close(struct loop_worker *worker);
 
 /* -- for the two implementations only -- */

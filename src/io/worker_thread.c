@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers with a real thread. Jobs wait in a bounded queue, results in another; one post wakes the
- * loop for all results that are available when it runs. */
+/* Workers with a real thread. Jobs wait in a bounded queue, and results in another queue. One post
+ * wakes the loop for all results that are available when the post runs. */
 #include "io/real_internal.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct worker_thread {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct list waiting, finished; /* these four are protected by the lock */
+    struct list waiting, finished; /* waiting, finished, posted, stop: protected by `lock` */
     bool posted, stop;
 };
 
@@ -27,7 +27,7 @@ static void finish_job(struct worker_thread *w, struct job *job)
 {
     pthread_mutex_lock(&w->lock);
     list_append(&w->finished, &job->link);
-    /* Posted under the lock: worker_close, which takes it after joining, sees every post. */
+    /* Posts under the lock, so that worker_close, which takes the lock after the join, sees it. */
     if (!w->posted) loop_post(&w->real->loop, &w->post);
     w->posted = true;
     pthread_mutex_unlock(&w->lock);
@@ -82,7 +82,7 @@ static void on_post(struct post *post)
     w->posted = false;
     pthread_mutex_unlock(&w->lock);
     w->handing_back = true;
-    /* A bounded number: with a done() that submits and a fast thread this loop would never end. */
+    /* Takes at most `most` jobs, because done() may submit more and the loop would never end. */
     for (struct job *job; most > 0 && (job = take_job(w, &w->finished)); most--)
         job->done(job, ERR_OK); /* may close the worker; then no job is left */
     w->handing_back = false;
@@ -101,7 +101,7 @@ static void on_post(struct post *post)
 static enum err thread_submit(struct loop_worker *worker, struct job *job)
 {
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
-    enum err err = ERR_CLOSED; /* submitted by a done() that worker_close calls */
+    enum err err = ERR_CLOSED; /* a done() that worker_close calls submitted the job */
 
     pthread_mutex_lock(&w->lock);
     if (!w->stop) {
@@ -136,7 +136,7 @@ static void thread_close(struct loop_worker *worker)
 static const struct worker_ops thread_ops = {.submit = thread_submit, .close = thread_close};
 
 /* Blocks signals in other threads, because a handler on a worker would interrupt its system calls.
- * Signals for a thread's own faults stay unblocked, or they would end the process silently. */
+ * Fault signals stay unblocked, because a blocked fault would end the process silently. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};

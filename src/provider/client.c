@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections, calls, and the queue of waiting calls. A call is sent when a connection has room for
- * it. A sent call ends once, with its answer or its connection. All on the loop's thread. */
+ * it. A sent call ends once, with its answer or with its connection. Runs on the loop's thread. */
 #include "provider/client.h"
 
 #include <stdlib.h>
@@ -15,9 +15,9 @@ enum {
     TIMEOUT_MS = 30 * 1000,
     WAIT_MAX_MS = 30 * 1000,
     LIST_TIMEOUT_MS = 120 * 1000,
-    /* Requests are kept until their answers arrive, because they may be sent again: all requests up
-     * to KEPT_MAX, and larger ones while their total is below kept_max. The bootstrap blobs of tens
-     * of thousands of calls are not kept, because the shard can derive them again. */
+    /* Requests are kept until their answers arrive, because a request may be sent again. All
+     * requests up to KEPT_MAX bytes are kept, and larger ones while their total is below kept_max.
+     * Bootstrap blobs of many calls are not kept, because the shard can derive them again. */
     KEPT_MAX = 2048,
     KEPT_LARGE_MAX = 16 << 20,
     REQUEST_MAX = 64 << 20,
@@ -39,7 +39,7 @@ struct call {
     mono_time sent;     /* when the call was last sent */
     struct buf request; /* without its sequence number; empty when no longer needed */
     size_t bytes;       /* size of the request; the connection may still hold a copy */
-    size_t kept;        /* while running: size of `request` if above KEPT_MAX; in provider.kept */
+    size_t kept;        /* bytes that this call counts in provider.kept while it runs */
     provider_done_fn *done;
     void *context;
 };
@@ -47,7 +47,7 @@ struct call {
 /* Field numbers of the token in each request: proto/bigfleet/v1alpha1/provider.proto. */
 static const struct verb {
     const char *path;
-    uint32_t shard_id, epoch, sequence; /* 0: the request has no token */
+    uint32_t shard_id, epoch, sequence; /* field numbers; 0 if the request has no token */
 } verbs[] = {
     [PROVIDER_CREATE] = {"/bigfleet.v1alpha1.CapacityProvider/Create", 3, 4, 5},
     [PROVIDER_CONFIGURE] = {"/bigfleet.v1alpha1.CapacityProvider/Configure", 4, 5, 6},
@@ -293,8 +293,8 @@ static enum err call_send(struct call *call, struct call_lane *lane)
 
 /* --- the waiting queue --- */
 
-/* Returns the lane for the next call: the lane of the last call first, so that no more lanes are
- * used than needed. NULL: none is free; on_change will be called. */
+/* Returns the lane (connection) for the next call: the lane of the last call first, so that few
+ * lanes are used. Returns NULL if no lane is free; on_change is called later. */
 static struct call_lane *choose(struct provider *p)
 {
     uint32_t ready = 0;
@@ -309,14 +309,14 @@ static struct call_lane *choose(struct provider *p)
         p->lane_next = at;
         return lane;
     }
-    /* If there is no connection at all, the call fails on this lane, with the reason. */
+    /* Without any connection, the call fails on the first lane, which gives the reason. */
     if (ready == 0 && rpc_channel_failing(p->lanes[0].channel)) return &p->lanes[0];
     if (ready == p->lane_count && ready < p->options.connections_max) (void)lane_open(p, NULL);
     return NULL;
 }
 
-/* Returns why a waiting call must end without being sent; NULL: it continues to wait. A call can
- * also be late for lack of room: a peer that accepts no streams, or long calls. */
+/* Returns why a waiting call must end unsent, or NULL if it continues to wait. A call may also wait
+ * too long because the peer accepts no streams or because other calls are long. */
 static const char *call_given_up(const struct call *call)
 {
     const struct provider *p = call->provider;
@@ -334,7 +334,7 @@ static void end_given_up(struct provider *p)
         struct call *call = CONTAINER_OF(node, struct call, link);
         const char *why = call_given_up(call);
 
-        if (!why && !p->held) return; /* the calls after this one are younger */
+        if (!why && !p->held) return; /* all following calls have waited for less time */
         if (!why) continue;
         call_stops_waiting(call);
         call_end_unsent(call, why);
@@ -414,7 +414,7 @@ enum err provider_call(struct provider *p, const struct provider_request *reques
     call->bytes = call->request.len;
     list_append(&p->waiting, &call->link);
     call_waits(call);
-    timer_start_in(&p->turn, 0); /* later, because pump() may end calls */
+    timer_start_in(&p->turn, 0); /* not at once, because pump() may end calls */
     return ERR_OK;
 }
 

@@ -3,7 +3,7 @@
  *
  * Fencing. Every attempt at a mutating call carries the shard's id, its epoch and a sequence number
  * that no other attempt had. A call that may have been applied is never sent again: it ends as
- * UNKNOWN, and the caller finds out by Get. A call that certainly did not reach the provider (its
+ * UNKNOWN, and the caller must ask with Get. A call that certainly did not reach the provider (its
  * connection was closing) is sent again under a new number, at most PROVIDER_ATTEMPTS_MAX times.
  *
  * A fence that names no epoch above ours does not prove that a newer process exists, because a
@@ -22,16 +22,16 @@
  *   no status (lost, late, unreadable)       UNKNOWN
  *   no status, and nothing was sent          UNSENT: no connection, or no free slot in time
  *
- * Many calls. Tens of thousands run at once. A further connection is opened when one is full, by
- * the provider's own limit (SETTINGS_MAX_CONCURRENT_STREAMS, often 100) or ours (8,192 calls, 32
- * MiB of requests). When `connections_max` connections are full, calls wait here, in order. The
- * deadline of a call begins when the call is sent, because the provider does not know the call
- * before. A call that has waited for 30 s is not sent any more, and ends within another 30 s: by
- * then the caller has decided anew, and a late Drain would hit a machine that serves another Need.
- * A connection that received nothing during the whole time of a call is replaced. List has a
+ * Many calls. Tens of thousands run at once. A further connection is opened when one reaches the
+ * provider's own limit (SETTINGS_MAX_CONCURRENT_STREAMS, often 100) or ours (8,192 calls, 32 MiB of
+ * requests). When `connections_max` connections are full, calls wait here, in order. The deadline
+ * of a call begins when the call is sent, because the provider does not know the call before. A
+ * call that has waited for 30 s is not sent any more, and ends within another 30 s: by then the
+ * caller has decided anew, and a late Drain would hit a machine that serves another Need. A
+ * connection that received nothing during the whole time of a call is replaced. List has a
  * connection of its own, because half a gigabyte must not delay the other answers.
  *
- * Everything belongs to the loop's thread; no callback comes from inside a call of this header. */
+ * Everything runs on the loop's thread. No callback runs inside a function of this header. */
 #ifndef PROVIDER_CLIENT_H
 #define PROVIDER_CLIENT_H
 #include "model/ids.h"
@@ -50,20 +50,20 @@ struct provider_options { /* the texts must outlive the client */
     int64_t epoch;            /* > 0 */
     struct tls_context *tls;  /* NULL: plaintext. Held by reference */
     const char *tls_name;     /* NULL: the dialled host */
-    uint32_t connections_max; /* connections for calls, not for List; 0: 16 */
-    uint32_t calls_max;       /* waiting and running; 0: 65,536; further calls get ERR_FULL */
-    uint64_t timeout_ms, list_timeout_ms; /* time limit of one attempt; 0: 30 s, 2 min */
-    size_t kept_max; /* bytes of large requests kept for sending again; 0: 16 MiB */
-    size_t list_max; /* bytes of one List answer; 0: 2 GiB */
-    uint64_t backoff_first_ms, backoff_max_ms; /* between connection attempts; 0: as rpc/client.h */
-    uint64_t dial_timeout_ms; /* time limit of one connection attempt; 0: as rpc/client.h */
+    uint32_t connections_max; /* connections for calls, not for List; 0 means 16 */
+    uint32_t calls_max;       /* waiting and running calls; 0 means 65,536; others get ERR_FULL */
+    uint64_t timeout_ms, list_timeout_ms; /* limits of one attempt; 0 means 30 s and 2 min */
+    size_t kept_max; /* bytes of large requests kept for sending again; 0 means 16 MiB */
+    size_t list_max; /* bytes of one List answer; 0 means 2 GiB */
+    uint64_t backoff_first_ms, backoff_max_ms; /* between dials; 0: the defaults of rpc/client.h */
+    uint64_t dial_timeout_ms;           /* limit of one connection attempt; 0: as rpc/client.h */
     struct rpc_client_metrics *metrics; /* may be NULL */
 };
 /* Opens a client. ERR_INVALID with a note (missing or bad address, no shard id, no epoch),
  * ERR_NOMEM, ERR_FULL (timers). */
 enum err provider_open(const struct provider_options *options, struct provider **ret_provider,
                        struct note *note);
-/* Ends every call: UNKNOWN if it was sent, else UNSENT. Then done() is called; done may be NULL. */
+/* Ends every call: as UNKNOWN if it was sent, else as UNSENT. Then calls done(), unless NULL. */
 void provider_close(struct provider *provider, void (*done)(void *owner), void *owner);
 struct provider_stats {
     uint32_t running, waiting, connections;
@@ -85,7 +85,7 @@ struct provider_answer {
     enum provider_end end;
     enum grpc_status status;
     struct str text;  /* the provider's text, or ours if the provider sent none */
-    struct str bytes; /* DONE: a TransitionAck, or a Machine for GET; neither decoded nor checked */
+    struct str bytes; /* after DONE: an undecoded TransitionAck, or for GET a Machine */
 };
 typedef void provider_done_fn(void *context, const struct provider_answer *answer);
 
@@ -104,12 +104,12 @@ struct provider_token {
 struct provider_request { /* everything is copied */
     enum provider_verb verb;
     struct str machine;
-    uint64_t timeout_ms;          /* 0: the timeout of the client */
+    uint64_t timeout_ms;          /* 0 means the timeout of the client */
     struct str cluster, blob;     /* only for CONFIGURE */
     const struct label *metadata; /* only for CONFIGURE */
     size_t metadata_count;
     uint64_t grace_seconds; /* only for DRAIN */
-    /* NULL as in a shard: the client's shard id and epoch, and a new sequence number. */
+    /* NULL in a shard: its id and epoch are sent with a new sequence number. */
     const struct provider_token *token;
 };
 /* Starts a call. done() is called exactly once, unless provider_call() fails: ERR_INVALID (no
@@ -118,10 +118,10 @@ enum err provider_call(struct provider *provider, const struct provider_request 
                        provider_done_fn *done, void *context);
 
 /* Stops sending mutating calls: waiting and new calls end as UNSENT with `why`, which must be
- * static. Calls that were sent continue, and Get and List are still sent. This cannot be undone. */
+ * static. Calls that were sent continue, and Get and List are still sent. The stop is final. */
 void provider_stop_mutating(struct provider *provider, const char *why);
 /* Reads the epoch from the text of a FENCED answer. `muster provider` writes "token (1, 5) is not
- * newer than (41, 7)", whose epoch is 41. False: the text names no epoch (other providers). */
+ * newer than (41, 7)", whose epoch is 41. Returns false if the text names no epoch. */
 bool provider_fence_epoch(struct str text, int64_t *ret_epoch);
 
 /* -- List: one answer, delivered in chunks as they arrive -- */
@@ -131,18 +131,18 @@ struct provider_chunk { /* may be read on another thread until provider_chunk_do
 };
 struct provider_fetch_request {
     struct str cursor;      /* the since_revision; empty: everything */
-    struct str page_token;  /* from the previous page; empty: the first page */
-    uint32_t page_size;     /* 0: all machines in one page */
+    struct str page_token;  /* from the previous page; empty for the first page */
+    uint32_t page_size;     /* 0 means all machines in one page */
     const uint32_t *states; /* only machines in these states; not checked by the client */
     size_t state_count;     /* 0: machines in all states */
     uint32_t max_results;   /* 0: no limit */
-    size_t chunk_bytes;     /* a chunk is delivered as soon as it has this size; 0: 256 KiB */
-    uint32_t chunks_max;    /* chunks not returned; then the client stops reading. 0: 8 */
+    size_t chunk_bytes;     /* a chunk is delivered as soon as it has this size; 0 means 256 KiB */
+    uint32_t chunks_max;    /* at this many unreturned chunks, reading stops; 0 means 8 */
 };
 struct provider_fetch_events {
     void (*on_chunk)(void *context, struct provider_chunk *own_chunk);
-    /* DONE: all chunks together are one MachineList. Otherwise the chunks are a part of one. The
-     * fetch must not be used after on_end; chunks may still be returned. */
+    /* After DONE all chunks together are one MachineList; otherwise they are only its beginning.
+     * The fetch must not be used after on_end; chunks may still be returned. */
     void (*on_end)(void *context, const struct provider_answer *answer);
 };
 /* Starts a List. ERR_FULL, ERR_CLOSED, ERR_NOMEM. */

@@ -2,7 +2,7 @@
 /* List: one long message, delivered in chunks.
  *
  * A fetch is freed when on_end was called and every chunk was returned. Chunks are reused, so a
- * List of any size needs only the memory of the chunks that are out at the same time. */
+ * List of any size needs only the memory of the chunks that the caller holds at once. */
 #include <stdlib.h>
 
 #include "provider/client_internal.h"
@@ -11,7 +11,7 @@
 enum {
     CHUNK_BYTES = 256 << 10,
     CHUNKS_MAX = 8,
-    CHUNK_SLACK = 4 << 20, /* a piece may exceed the chunk by all that arrived during a pause */
+    CHUNK_SLACK = 4 << 20, /* a piece may exceed its chunk by the bytes that arrive in a pause */
     FILTER_MAX = 1 << 20,
     FILTER_STATES = 1,
     FILTER_MAX_RESULTS = 4,

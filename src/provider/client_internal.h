@@ -26,17 +26,17 @@ struct provider {
     struct timer turn; /* sends waiting calls, and ends calls that have waited too long */
     uint32_t waiting_count, running;
     size_t waiting_bytes; /* total size of waiting requests */
-    size_t kept;          /* bytes kept of large running requests */
+    size_t kept;          /* bytes of large running requests that are kept */
     uint32_t open;        /* number of channels that exist */
-    const char *held;     /* why mutating calls are no longer sent; NULL: they are sent */
+    const char *held;     /* why mutating calls are no longer sent, or NULL if they are */
     bool closing;
     void (*done)(void *owner);
     void *owner;
 };
 
-/* Replaces the connection of a request that was sent at `sent` and has timed out, if nothing was
+/* Replaces the connection of a request that was sent at `sent` and timed out, if nothing was
  * received since. The kernel reports an unreachable peer only after a quarter of an hour. */
 void provider_doubt(struct rpc_channel *channel, mono_time sent, mono_time now, mono_time *alive);
-/* Maps an outcome to its end. `mutates`: the call carried a token. */
+/* Maps an outcome to the end of its call. `mutates` is true if the call carried a token. */
 enum provider_end provider_judge(const struct rpc_outcome *outcome, bool mutates);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a MachineList as it arrives: wire/message.h splits it into machines, machine_wire.h reads
- * each machine. Tombstones are read at the end, from the rest of the message. Runs on the one
- * thread that merges. */
+ * each machine. Tombstones are read at the end, from the fields that are not machines. Runs on the
+ * thread that merges machines. */
 #include "provider/list.h"
 
 #include <stdlib.h>

@@ -16,18 +16,18 @@
 
 enum {
     PROVIDER_MACHINE_MAX = 1 << 20,  /* bytes of one record; twice the size of 256 longest labels */
-    PROVIDER_REMOVED_MAX = 64 << 20, /* bytes of everything else, mostly tombstones */
+    PROVIDER_REMOVED_MAX = 64 << 20, /* bytes that are not machines, mostly tombstones */
 };
 
 struct provider_list_events {
-    /* An error ends the reading and is returned by provider_list_feed(). */
+    /* Receives each machine. An error ends the reading; provider_list_feed() returns the error. */
     enum err (*on_machine)(void *context, const struct machine_record *record);
     void (*on_refused)(void *context, struct str id, const char *why); /* `id` may be empty */
     void (*on_removed)(void *context, struct str id);                  /* after all machines */
 };
 
 struct provider_list;
-/* Borrows the reader while the list is open. ERR_NOMEM. */
+/* Opens a list, which borrows the reader until it is closed. ERR_NOMEM. */
 enum err provider_list_open(struct machine_reader *reader,
                             const struct provider_list_events *events, void *context,
                             struct provider_list **ret_list);
@@ -39,10 +39,10 @@ enum err provider_list_feed(struct provider_list *list, struct str bytes, struct
 struct provider_list_end {
     uint64_t machines, refused, removed;
     bool whole; /* every record had an id, so a machine missing from a full List is gone */
-    bool more;  /* this was a page; request the next with next_page */
+    bool more;  /* the List has more pages; next_page requests the next page */
     struct str next_page;
-    /* For the since_revision of the next List. Empty: request everything, because the provider sent
-     * no revision or does not report removed machines. */
+    /* The since_revision of the next List. If empty, the next List must request everything, because
+     * the provider sent no revision or does not report removed machines. */
     struct str cursor;
     struct str revision; /* the revision as received */
     bool tombstones;     /* the provider reports removed machines */

@@ -38,7 +38,7 @@ enum {
 };
 enum {
     SHAPES = 512,          /* cached shapes; a newer shape replaces an older one */
-    SHAPE_BYTES_MAX = 256, /* encoded; a longer shape is parsed each time */
+    SHAPE_BYTES_MAX = 256, /* bytes of an encoded shape; a longer shape is parsed each time */
     SORT_BY_HAND_MAX = 32,
 };
 
@@ -105,7 +105,7 @@ static enum err take_enum(const struct field *field, const char *name, uint32_t 
     return ERR_OK;
 }
 
-/* Reads a sub-message. A second would have to be merged with the first; no encoder writes two. */
+/* Reads a sub-message. Refuses a second one, which no encoder writes and which needs a merge. */
 static enum err take_message(const struct field *field, const char *name, struct str *into,
                              struct note *note)
 {

@@ -32,12 +32,12 @@ struct machine_reader; /* used by one thread at a time */
 /* Adds resource names to `dimensions`, which must outlive the reader. ERR_NOMEM. */
 enum err machine_reader_open(struct dimensions *dimensions, struct machine_reader **ret_reader);
 void machine_reader_close(struct machine_reader *reader); /* NULL is allowed */
-/* Reads one Machine. The record points into `bytes` and into the reader, until the next read.
- * ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (too many resource names for the shard),
+/* Reads one Machine. The record points into `bytes` and into the reader; it is valid until the next
+ * read. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (too many resource names for the shard),
  * ERR_NOMEM. */
 enum err machine_read(struct machine_reader *reader, struct str bytes,
                       struct machine_record *ret_record, struct note *note);
-/* Returns the id of a refused record; empty: the id cannot be read. */
+/* Returns the id of a refused record, or an empty text if the id cannot be read. */
 struct str machine_read_id(struct str bytes);
 /* Reads a TransitionAck. ERR_PARSE if it has no machine or an empty operation_id. */
 enum err machine_read_ack(struct machine_reader *reader, struct str bytes,

@@ -28,7 +28,7 @@ const char *rpc_access_text(struct rpc_access access)
 
 /* -- identities -- */
 
-/* The identity's only URI of the scheme; empty if there is none or more than one. */
+/* Returns the identity's only URI of the scheme, or "" if it has none or more than one. */
 static struct str uri_of(const struct tls_identity *identity, struct str scheme)
 {
     struct str uri;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One table of who may call which method. The server checks it before a handler runs, and
+/* One table of who may call which method. The server checks the table before a handler runs, and
  * `musterctl auth table` prints it.
  *
  * Without TLS there is no identity, and every check passes; the listener is then on loopback, or
- * was opened by --insecure. With TLS the identity is the certificate's single URI SAN of the
+ * was opened by --insecure. With TLS the identity is the certificate's single URI SAN of the rule's
  * scheme. A peer with no such URI, with several, or without a certificate has no identity. Every
  * rule except ACCESS_ANYONE refuses such a peer with PERMISSION_DENIED. */
 #ifndef RPC_ACCESS_H
@@ -28,12 +28,12 @@ struct rpc_access {
     enum rpc_access_kind kind;
 };
 const char *rpc_access_text(struct rpc_access access); /* "bigfleet://admin", for the table */
-/* ERR_OK, or ERR_DENIED with a note that names the identity shown and the identity required. */
+/* Returns ERR_OK, or ERR_DENIED with a note that names the peer's and the required identity. */
 enum err rpc_access_check(struct rpc_access access, const struct tls_identity *identity,
                           struct note *note);
-/* The identity's name for logs: its single bigfleet:// URI, else its common name. "" for NULL. */
+/* Returns the name for logs: the single bigfleet:// URI, else the common name. "" for NULL. */
 struct str rpc_access_name(const struct tls_identity *identity);
-/* For handlers: checks for the identity prefix + id ("bigfleet://shard/" + "s1"). NULL passes. */
+/* Checks in a handler for the identity prefix + id ("bigfleet://shard/" + "s1"). NULL passes. */
 enum err rpc_access_is(const struct tls_identity *identity, struct str prefix, struct str id,
                        struct note *note);
 
@@ -43,6 +43,6 @@ struct rpc_access_row {
     struct rpc_access access;
 };
 size_t rpc_access_table(const struct rpc_access_row **ret_rows);
-/* ACCESS_UNSET if the table does not contain the path. */
+/* Returns the rule of a path, or ACCESS_UNSET if the table does not contain the path. */
 struct rpc_access rpc_access_for(struct str path);
 #endif

@@ -5,7 +5,7 @@
  * are sent until rpc_finish. A unary method gets one message and answers with rpc_reply. The server
  * owns the call's memory. A handler that answers later keeps the pointer until on_done. on_done is
  * called exactly once for each call that was begun, also after a reset, a deadline or a lost
- * connection. It is never called from inside a function of this header, and no event follows it.
+ * connection. on_done is never called from inside a function of this header, and is the last event.
  * Everything runs on the loop's thread. */
 #ifndef RPC_CALL_H
 #define RPC_CALL_H
@@ -24,19 +24,19 @@ enum rpc_kind { RPC_UNARY, RPC_CLIENT_STREAM, RPC_SERVER_STREAM, RPC_BIDI };
 struct rpc_handler {
     /* The call begins. Unary and server-streaming methods begin with on_message instead. */
     void (*on_start)(void *service, struct rpc_call *call); /* may be NULL */
-    /* A message, decoded in the call's arena. For unary methods it is valid during the whole call,
-     * for streams until the next message. A raw method (message type NULL) gets bytes instead,
-     * which are valid only during the callback. */
+    /* Receives a message, decoded in the call's arena. The message of a unary method is valid
+     * during the whole call, that of a stream until the next message. A raw method (message type
+     * NULL) gets bytes instead, which are valid only during the callback. */
     void (*on_message)(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str bytes);
-    /* For streams: a message of `bytes` is about to be read; a compressed message counts with the
-     * most that it can inflate to. A handler without room pauses the call here. The message then
-     * waits at the peer until rpc_resume, and is not announced again. Empty messages are not
-     * announced. May be NULL. */
+    /* Announces a stream's next message before it is read. `bytes` is its size; for a compressed
+     * message, the most that it can inflate to. A handler without room calls rpc_pause here. The
+     * message then waits at the peer until rpc_resume, and is not announced again. Empty messages
+     * are not announced. May be NULL. */
     void (*on_announced)(void *service, struct rpc_call *call, size_t bytes);
     void (*on_half_closed)(void *service, struct rpc_call *call); /* for streams; may be NULL */
     void (*on_writable)(void *service, struct rpc_call *call);    /* after ERR_FULL; may be NULL */
-    /* The server is draining, so a stream without an end of its own must end soon. May be NULL. */
+    /* The server is draining, so a stream that would not end by itself must end. May be NULL. */
     void (*on_drain)(void *service, struct rpc_call *call);
     void (*on_done)(void *service, struct rpc_call *call); /* always the last event; may be NULL */
 };
@@ -50,47 +50,47 @@ enum {
 
 /* -- properties of a call -- */
 struct str rpc_call_path(const struct rpc_call *call); /* "/pkg.Service/Method" */
-/* The caller: the peer, or the original caller of a forwarded call. NULL: plaintext. */
+/* Returns the identity of the peer or, if forwarded, of the original caller. NULL on plaintext. */
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call);
 const char *rpc_call_peer(const struct rpc_call *call);   /* the peer's address */
 mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER: no deadline */
-/* Finds metadata by its lower-case name; the values of -bin names are decoded. Returns the first of
- * several values; false if there is none. The value belongs to the call. */
+/* Finds metadata by its lower-case name; the values of -bin names are decoded. Returns the first
+ * value, which belongs to the call, or false if there is none. */
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value);
-/* Iterates over the metadata without reserved names. Start with *cursor 0. */
+/* Iterates over the metadata except reserved names. Start with *cursor 0. */
 bool rpc_call_metadata_next(const struct rpc_call *call, size_t *cursor, struct str *ret_name,
                             struct str *ret_value);
 struct str rpc_call_trace(const struct rpc_call *call); /* 32 hex digits, never empty */
-/* For raw methods, once per on_message: transfers the message's memory to the caller, who must call
- * buf_deinit. For messages that are too large to copy. */
+/* Transfers the memory of a raw method's message to the caller, who must call buf_deinit. At most
+ * once per on_message. For messages that are too large to copy. */
 struct buf rpc_take_message(struct rpc_call *call);
-/* Memory with the lifetime of the message; suitable for the response. */
+/* Returns an arena that lives as long as the message; suitable for the response. */
 struct arena *rpc_call_arena(struct rpc_call *call);
 void rpc_call_set_data(struct rpc_call *call, void *data); /* a pointer for the handler's use */
 void *rpc_call_data(const struct rpc_call *call);
 /* Marks a stage for the slow-request log, such as "proposed" or "applied". At most RPC_STAGES_MAX
- * are kept, including the server's own "received" and "decoded". Names must be static. */
+ * stages are kept, with the server's own "received" and "decoded". Names must be static. */
 void rpc_call_mark(struct rpc_call *call, const char *stage);
 /* Call inside an event: later events of the call go to this handler instead of the method's. */
 void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service);
-/* The call waits on purpose from now on, so the slow-request log ignores it. */
+/* Marks a call that waits on purpose from now on; the slow-request log then ignores the call. */
 void rpc_call_set_waiting(struct rpc_call *call);
 
 /* -- responses: after the end of the call these functions do nothing, or return ERR_CLOSED -- */
-/* ERR_FULL: too many bytes are queued for this peer; wait for on_writable. ERR_CLOSED: the call is
- * over. ERR_TOO_LARGE: more than response_max. ERR_NOMEM. */
+/* Sends a message. ERR_FULL: too many bytes are queued for this peer; wait for on_writable.
+ * ERR_CLOSED: the call is over. ERR_TOO_LARGE: more than response_max. ERR_NOMEM. */
 enum err rpc_send(struct rpc_call *call, const ProtobufCMessage *message);
 enum err rpc_send_bytes(struct rpc_call *call, struct str message);
-/* Accepts the message even if others are queued, so ERR_FULL is never returned. While
- * rpc_reply_waits() is true the caller must not send more; on_writable follows. ERR_NOMEM also if
- * the limits on buffered bytes are exceeded. */
+/* Sends a message even if others are queued, and never returns ERR_FULL. While rpc_reply_waits() is
+ * true the caller must not send more; on_writable is called later. ERR_NOMEM also if the limits on
+ * buffered bytes are exceeded. */
 enum err rpc_send_kept(struct rpc_call *call, struct str message);
 /* Adds metadata to the headers (before the first message) or the trailers (before the end). The
  * values of -bin names are given raw. ERR_INVALID: the name is not lower case or is reserved by
  * gRPC, or HTTP/2 cannot carry the value. ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
 enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value);
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value);
-/* Ends the call. `text` is percent-encoded here. `details` (grpc-status-details-bin) may be "". */
+/* Ends the call and percent-encodes `text`. `details` (grpc-status-details-bin) may be "". */
 void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
                 struct str details);
 /* Sends the response and ends the call with OK, even if bytes are queued. If the response cannot be
@@ -104,8 +104,8 @@ void rpc_reply_bytes(struct rpc_call *call, struct str message);
  * ERR_FULL (the limits), ERR_NOMEM. A client that gets a part and then a status drops the part. */
 enum err rpc_reply_begin(struct rpc_call *call, size_t total);
 enum err rpc_reply_more(struct rpc_call *call, struct str piece);
-/* True while some of the bytes sent so far wait for the peer to read. on_writable is called when
- * they are gone. A handler that sends nothing meanwhile keeps little memory in use. */
+/* True while the peer has not read all bytes sent so far. on_writable is called when all are read.
+ * A handler that waits for on_writable before it sends more uses little memory. */
 bool rpc_reply_waits(const struct rpc_call *call);
 /* derives the status from err */
 void rpc_fail(struct rpc_call *call, enum err err, const struct note *note);

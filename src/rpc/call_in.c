@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From headers to a call, from data to messages.
  *
- * A request is checked in this order: is it gRPC, is there room, does the method exist, may this
- * peer call it, are its headers valid. Bytes are consumed (which opens the peer's window) when the
- * reader takes them. While the call is paused they wait in the inbox, not consumed. */
+ * A request is checked in this order: is it gRPC, is there room for a call, does the method exist,
+ * may this peer call it, are its headers valid. Bytes are consumed (which opens the peer's window)
+ * when the reader takes them. While the call is paused, bytes wait in the inbox, not consumed. */
 #include "rpc/forward.h"
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
 enum {
     INFLATION = 1032,                    /* the highest compression ratio of deflate */
-    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* capacity kept for the next message */
+    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* buffer capacity kept for the next message */
 };
 
-/* The headers that are not metadata. */
+/* The request headers that are not metadata. */
 struct request {
     struct str method, path, content_type, timeout, encoding;
     /* metadata_first: where the search begins */
@@ -30,7 +30,7 @@ enum grpc_header {
     HEADER_OTHER
 };
 
-/* Names reserved by gRPC, except three that users may set. */
+/* Recognises the names that gRPC reserves, except three that users may set. */
 static enum grpc_header request_grpc_field(struct str name)
 {
     if (str_equal(name, STR("grpc-timeout"))) return HEADER_TIMEOUT;
@@ -84,7 +84,7 @@ static bool request_is_grpc(struct str content_type)
     return rest.len == 0 || rest.at[0] == '+' || rest.at[0] == ';';
 }
 
-/* Refuses a call when there is no room. */
+/* Refuses a call when the server has no room for another call. */
 static void request_refuse(struct connection *c, int32_t stream)
 {
     const struct h2_header headers[] = {
@@ -117,7 +117,7 @@ static struct str request_keep_text(struct rpc_call *call, struct str s)
     return copy ? str_of(copy, s.len) : STR_EMPTY;
 }
 
-/* ERR_PARSE: a -bin value is not base64. The decoded value is shorter than the encoded one. */
+/* Copies a value and decodes that of a -bin name, which never grows. ERR_PARSE: not base64. */
 static enum err metadata_put_value(struct rpc_call *call, char **at, const struct h2_header *header,
                                    struct str *ret_value)
 {
@@ -187,7 +187,7 @@ static enum err request_take_encoding(struct rpc_call *call, struct str encoding
                      (int)min_size(encoding.len, 64), encoding.at);
 }
 
-/* Access is checked for the original caller, whom only a replica may name (rpc/forward.h). */
+/* Takes a forwarded call's original caller, whom only a replica may name (rpc/forward.h). */
 static enum err request_take_caller(struct rpc_call *call, struct note *note)
 {
     struct str value;
@@ -204,7 +204,7 @@ static enum err scheme_check_name(struct str name, struct note *note)
                      (int)min_size(name.len, 128), name.at);
 }
 
-/* Names of the fleet's schemes prove nothing if the certificate authority is not the fleet's. */
+/* Refuses an identity with the fleet's URI schemes if another certificate authority signed it. */
 static enum err scheme_check(const struct rpc_call *call, struct note *note)
 {
     const struct tls_identity *identity = call->connection->identity;
@@ -239,7 +239,7 @@ static enum err request_find_method(struct rpc_call *call, struct str path, stru
                      path.at);
 }
 
-/* All checks before the handler is involved. */
+/* Makes all checks of a request before the handler is called. */
 static enum err request_open_call(struct rpc_call *call, const struct h2_header *headers,
                                   const struct request *r, struct note *note)
 {
@@ -266,8 +266,8 @@ static bool request_has_hops(const struct h2_header *headers, size_t count)
     return false;
 }
 
-/* Charges the metadata that the call keeps, because a peer can refer to a long entry of the header
- * table with one byte, any number of times. False: the call was refused. */
+/* Charges the call for the metadata that it keeps, because a peer can refer to a long entry of the
+ * header table with one byte, any number of times. Returns false if the call was refused. */
 static bool request_charge_metadata(struct rpc_call *call, const struct h2_header *headers,
                                     size_t count, const struct request *r)
 {
@@ -300,7 +300,7 @@ static void request_start(struct rpc_call *call)
     if (call->message.cap > m->request_max) buf_deinit(&call->message);
     call->message.max = m->request_max;
     call->arena.max = m->arena_max;
-    /* the call begins with its message */
+    /* these two kinds of calls begin with on_message */
     if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return;
     call_handler_to(call, HANDLER_AWARE);
     if (call->events->on_start) call->events->on_start(call->service, call);
@@ -353,9 +353,9 @@ static void request_fail(struct rpc_call *call, enum grpc_status status, struct 
     rpc_finish(call, status, text, STR_EMPTY);
 }
 
-/* Fails a request that cannot be read further. The status must be doubtful, because the handler may
- * have acted on earlier messages. The usual status of ERR_NOMEM and ERR_FULL is RESOURCE_EXHAUSTED,
- * which a client reads as "not applied" (retry.c). */
+/* Fails a request that cannot be read further. The status must not mean "not applied", because the
+ * handler may have acted on earlier messages. The usual status of ERR_NOMEM and ERR_FULL is
+ * RESOURCE_EXHAUSTED, which a client reads as "not applied" (retry.c). */
 static void request_fail_reading(struct rpc_call *call, enum err err, const struct note *note)
 {
     bool ours = err == ERR_NOMEM || err == ERR_FULL;
@@ -366,7 +366,7 @@ static void request_fail_reading(struct rpc_call *call, enum err err, const stru
         rpc_fail(call, err, note);
 }
 
-/* The bytes of the complete message, inflated if needed. False: the call has ended. */
+/* Returns the bytes of the complete message, inflated if needed. False if the call has ended. */
 static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
 {
     struct rpc_server *s = call->server;
@@ -390,7 +390,6 @@ static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
     return false;
 }
 
-/* Delivers the complete message to the handler. */
 static void message_deliver(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;
@@ -401,7 +400,7 @@ static void message_deliver(struct rpc_call *call)
 
     if (!message_inflated(call, &bytes)) return;
     call->bytes_in += bytes.len;
-    if (request_is_one(call)) /* time of the last bytes; "decoded" shows the wait */
+    if (request_is_one(call)) /* marks when the last bytes were received */
         call_mark_at(call, "received", call->connection->read_at);
     else
         arena_reset(&call->arena);
@@ -450,8 +449,8 @@ static void request_reader_failed(struct rpc_call *call, enum err err)
         request_fail_reading(call, err, &(struct note){"request buffer"});
 }
 
-/* Reserves memory for the whole message, if the handler was announced the message and so accepted
- * its size. Growing step by step would copy a large message repeatedly. */
+/* Reserves memory for the whole message, if on_announced was called for the message and the handler
+ * so accepted its size. Growing step by step would copy a large message repeatedly. */
 static enum err message_make_room(struct rpc_call *call)
 {
     struct grpc_reader *r = &call->reader;
@@ -469,8 +468,8 @@ static void message_announce(struct rpc_call *call)
     call->events->on_announced(call->service, call, (size_t)bytes);
 }
 
-/* Reads from *bytes up to the end of one message and updates the accounting. The five header bytes
- * of a message that must be announced are read alone. */
+/* Reads from *bytes up to the end of one message and counts its memory. The five header bytes of a
+ * message that must be announced are read alone. */
 static enum err request_read_message(struct rpc_call *call, struct str *bytes, bool *ret_whole)
 {
     struct grpc_reader *r = &call->reader;
@@ -505,11 +504,11 @@ static void message_whole(struct rpc_call *call)
     size_t len = call->message.len;
 
     call->whole = request_is_one(call);
-    if (call->whole) return; /* delivered and refunded with the end of the request */
+    if (call->whole) return; /* the message is delivered when the request ends */
     body_over(call);         /* the next message has its own timeout */
     message_deliver(call);
     message_forget(call);
-    if (call->paused) buf_deinit(&call->message); /* the next message may come much later */
+    if (call->paused) buf_deinit(&call->message); /* the next message may arrive much later */
     limits_refund(call, len);
 }
 
@@ -518,7 +517,7 @@ static bool request_is_held(const struct rpc_call *call)
     return call->paused || call->connection->choked;
 }
 
-/* Reads what is possible; the rest stays in *bytes. */
+/* Reads messages until the call is paused or decided; unread bytes stay in *bytes. */
 static void request_read(struct rpc_call *call, struct str *bytes)
 {
     while (bytes->len > 0 && !request_is_held(call) && !call_is_decided(call)) {

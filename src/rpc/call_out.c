@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Outgoing messages and statuses.
  *
- * A message goes directly into the stream's queue if it fits. A message that can never fit, and the
+ * A message is queued directly on the stream if it fits. A message that can never fit, and the
  * response of rpc_reply, wait in the call's outbox and are sent in pieces as the peer reads; the
  * status follows. While the outboxes of a connection hold more than output_max, the connection is
- * choked: its requests are not read. So a peer that does not read responses cannot cause more. Each
+ * choked: its requests are not read. So a peer that does not read cannot cause more responses. Each
  * call counts with at most SHARE_MAX, so that one large response does not block many small ones. */
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
@@ -94,7 +94,7 @@ static struct str status_put_digits(enum grpc_status status, char out[3])
     return str_of(out, len);
 }
 
-/* Appends grpc-status and related fields. With `full` false, only fields that always fit. */
+/* Appends grpc-status and related fields. If `full` is false, only fields that always fit. */
 static size_t status_put(const struct rpc_call *call, bool full, char digits[3],
                          struct h2_header *into)
 {
@@ -135,7 +135,7 @@ static void status_send(struct rpc_call *call, bool headers_out, enum response_s
     call_response_to(call, end);
 }
 
-/* Copies the encoded status into the call, because it may have to wait. */
+/* Copies the encoded status into the call, because the status may be sent later. */
 static void status_keep_text(struct rpc_call *call, struct str text, struct str details)
 {
     struct buf *scratch = &call->server->message;
@@ -208,8 +208,8 @@ static void outbox_choke(struct connection *c)
     if (c->held >= c->server->limits.output_max) c->choked = true;
 }
 
-/* Only calls with waiting input are resumed, at the end of the turn. The peer decides how often its
- * connection is choked, so resuming must not walk over all open calls. */
+/* Resumes only calls with waiting input, at the end of the turn. The peer decides how often its
+ * connection is choked, so resuming must not visit all open calls. */
 static void outbox_unchoke(struct connection *c)
 {
     struct list *node;
@@ -277,13 +277,13 @@ void call_pump(struct rpc_call *call)
     if (call->response == RESPONSE_DECIDED) status_send(call, true, RESPONSE_SENT);
 }
 
-/* The handler must wait for on_writable. */
+/* Records that the handler must wait for on_writable. */
 static void response_block(struct rpc_call *call)
 {
     if (call->handler != HANDLER_BLOCKED) call_handler_to(call, HANDLER_BLOCKED);
 }
 
-/* `must_take`: the caller cannot try again. */
+/* Sends a message. `must_take` is true if the caller cannot try again. */
 static enum err response_send(struct rpc_call *call, struct str message, bool must_take)
 {
     struct connection *c = call->connection;
@@ -303,7 +303,7 @@ static enum err response_send(struct rpc_call *call, struct str message, bool mu
     err = call->outbox.len > 0 ? ERR_FULL : h2_send(c->h2, call->stream, parts, 2);
     if (err == ERR_TOO_LARGE || (err == ERR_FULL && must_take)) {
         err = outbox_append(call, parts, 2);
-        /* the peer's share is used up, and no event ends that */
+        /* the peer's share of memory is used up, and no event reports free memory */
         if (err == ERR_FULL) return ERR_NOMEM;
         if (!err) call_pump(call);
     }
@@ -349,8 +349,8 @@ enum err rpc_send_kept(struct rpc_call *call, struct str message)
     return err;
 }
 
-/* Ends a call after its handler has acted, so the status must be doubtful. Most of these errors
- * would map to RESOURCE_EXHAUSTED, which a client reads as "not applied" (retry.c). */
+/* Ends a call after its handler has acted, so the status must not mean "not applied". Most of these
+ * errors would map to RESOURCE_EXHAUSTED, which a client reads as "not applied" (retry.c). */
 static void response_end(struct rpc_call *call, enum err err, const struct note *why)
 {
     struct note note;
@@ -416,6 +416,5 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
 
 bool rpc_reply_waits(const struct rpc_call *call)
 {
-    return call->handler ==
-           HANDLER_BLOCKED; /* not while only the message header waits in the outbox for a piece */
+    return call->handler == HANDLER_BLOCKED; /* false if only a message's header is in the outbox */
 }

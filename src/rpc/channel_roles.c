@@ -48,7 +48,7 @@ static void step_past(struct rpc_channel *c, const char *address)
 
 /* -- extra connections to the same server -- */
 
-/* Retires extras of another address than the active connection's. `idle_only`: without calls. */
+/* Retires extra connections: all, or with `idle_only` those without calls. */
 static void retire_extras(struct rpc_channel *c, bool idle_only)
 {
     if (c->extra_count == 0) return;
@@ -60,7 +60,7 @@ static void retire_extras(struct rpc_channel *c, bool idle_only)
     }
 }
 
-/* Retires extras without calls when half of the active connection's streams are free. */
+/* Retires extra connections without calls when half of the active one's streams are free. */
 static void retire_idle_extras(struct rpc_channel *c)
 {
     if (c->extra_count == 0 || !c->active || !list_empty(&c->waiting)) return;
@@ -99,7 +99,7 @@ struct client_connection *roles_with_room(struct rpc_channel *c)
         if (has_room(n)) return n;
         dialing = dialing || n->state == CLIENT_DIALING;
     }
-    if (!dialing) dial_extra(c); /* one dial at a time, because its streams may suffice */
+    if (!dialing) dial_extra(c); /* one dial at a time, because one connection may suffice */
     return NULL;
 }
 
@@ -126,7 +126,7 @@ static void dial_failed(struct rpc_channel *c, const char *address)
         return;
     }
     step_past(c, address);
-    if (++c->tried < c->address_count) return; /* dial the next address at once */
+    if (++c->tried < c->address_count) return; /* the next address is dialed at once */
     c->failing = true;
     channel_changed(c);
     count_failed_round(c);
@@ -311,7 +311,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
     memcpy(address, leader.at, leader.len);
     address[leader.len] = '\0';
     if (strcmp(address, from->address) == 0) {
-        rpc_channel_next_address(c); /* the server calls itself leader and "not leader" */
+        rpc_channel_next_address(c); /* the server says "not leader" and names itself the leader */
         return;
     }
     channel_touch(c);

@@ -3,23 +3,23 @@
  *
  * A channel dials from the moment it is opened and never gives up. It tries its addresses in order
  * and resolves names again for every dial. After a failed round it waits with a growing, fully
- * jittered back-off. A connection counts as ready when the server has sent its first bytes. On
- * request the channel keeps a second connection to another address ready.
+ * jittered back-off. A connection counts as ready when the server has sent its first bytes. With
+ * warm_second it keeps a second connection to another address ready.
  *
- * Applied, not applied, unknown. A call is retried only if it was certainly not applied (no byte
- * sent, REFUSED_STREAM, GOAWAY below its stream, a response that says so), or if a repeat is
- * harmless (the method deduplicates by request id, or the call is idempotent). Any other call that
- * was sent and not answered ends as ERR_UNKNOWN, never as refused: after a lost connection, a
- * deadline, a cancellation or an unreadable response. The same holds for the statuses that do not
- * say whether the call was applied: UNKNOWN, CANCELLED, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE,
- * DATA_LOSS (rpc/retry.h has the whole table).
+ * A call was applied or not applied, or its outcome is unknown. A call is retried only if it was
+ * certainly not applied (no byte sent, REFUSED_STREAM, GOAWAY below its stream, a response that
+ * says so), or if a repeat is harmless (the method deduplicates by request id, or the call is
+ * idempotent). Any other call that was sent and not answered ends as ERR_UNKNOWN, never as refused:
+ * after a lost connection, a deadline, a cancellation or an unreadable response. The same holds for
+ * the statuses that do not say whether the call was applied: UNKNOWN, CANCELLED, DEADLINE_EXCEEDED,
+ * INTERNAL, UNAVAILABLE, DATA_LOSS (rpc/retry.h has the whole table).
  *
  * Our servers may send these trailers (headers in a trailers-only response):
  *   x-muster-leader   with FAILED_PRECONDITION: this replica is not the leader. The value is the
- *                     leader's "host:port", or empty if unknown. Also means "not applied".
+ *                     leader's "host:port", or empty if unknown. Not applied.
  *   x-muster-applied  "no": nothing was done, whatever the status; a retry is safe.
- * A request carries traceparent (W3C, 00-<trace>-<span>-01) unless switched off, x-request-id if
- * the caller gave an id, and grpc-timeout with the remaining time.
+ * A request carries traceparent (W3C, 00-<trace>-<span>-01) unless `untraced`, x-request-id if the
+ * caller gave an id, and grpc-timeout with the remaining time.
  *
  * on_end is called exactly once for each started call, never from inside a function of this header,
  * and is the call's last event. Everything runs on the loop's thread. */
@@ -45,8 +45,8 @@ enum {
     RPC_METADATA_BYTES_MAX = 32 * 1024,
 };
 
-/* Counters shared by all channels of a process: open one object and give it to each channel. It
- * must outlive the channels. */
+/* Counters shared by all channels of a process. Open one object and give it to each channel; the
+ * object must outlive the channels. */
 struct rpc_client_metrics;
 enum err rpc_client_metrics_open(struct metrics *metrics, struct rpc_client_metrics **ret_metrics,
                                  struct note *note);
@@ -56,56 +56,56 @@ void rpc_client_metrics_close(struct rpc_client_metrics *metrics); /* NULL is fi
 struct rpc_channel_options {
     struct io *io;
     const char *const *addresses; /* ends with NULL; tried in order, round after round; copied */
-    struct tls_context *tls;      /* NULL: plaintext; must offer "h2". Held by reference */
+    struct tls_context *tls;      /* must offer ALPN "h2"; referenced; NULL means plaintext */
     const char *tls_name;         /* NULL: the dialed host; copied */
     bool warm_second;             /* keep a second connection, to another address, ready */
     bool follow_leader;           /* follow "not leader" responses, also to an unlisted address */
     uint64_t backoff_first_ms, backoff_max_ms; /* 0: 100 ms, 10 s */
-    uint64_t dial_timeout_ms;                  /* until the server's first bytes; 0: 5 s */
-    /* Ping after this silence, and time for the reply; 0: off, 20 s. Pings are sent only while
-     * calls run, as gRPC servers expect, and on the second connection. */
+    uint64_t dial_timeout_ms;                  /* until the server's first bytes; 0 means 5 s */
+    /* After ping_after_ms of silence (0: never) a ping is sent, with ping_timeout_ms (0: 20 s) for
+     * the reply. Pings are sent only while calls run, and on the second connection. */
     uint64_t ping_after_ms, ping_timeout_ms;
-    uint32_t calls_max; /* waiting and running; 0: 10,000; further calls get ERR_FULL */
-    /* Connections to the active server. When the server's stream limit is reached, further
-     * connections are dialed up to this number. 0: 1. Calls beyond the limit wait for a stream. */
+    uint32_t calls_max; /* waiting and running calls; 0 means 10,000; others get ERR_FULL */
+    /* Maximum of connections to the active server; 0 means 1. A further connection is dialed when
+     * the server's stream limit is reached. Calls beyond the maximum wait for a stream. */
     uint32_t connections_max;
     struct rpc_client_metrics *metrics; /* may be NULL */
     /* Called after a connection became ready or was lost, a round of dials failed, or a call left
      * its connection: the results of rpc_channel_room and similar functions may have changed. Never
      * called from inside a function of this header. May be NULL. */
     void (*on_change)(void *owner);
-    /* A dial that would have made the connection for calls failed. May be NULL. */
+    /* Called when a dial for the active connection failed. May be NULL. */
     void (*on_dial_failed)(void *owner, const char *address, const struct note *why);
     void *owner;
 };
-/* ERR_INVALID with a note (no address, or an invalid one), ERR_NOMEM, ERR_FULL (timers). */
+/* Errors: ERR_INVALID with a note (no address, or an invalid one), ERR_NOMEM, ERR_FULL (timers). */
 enum err rpc_channel_open(const struct rpc_channel_options *options,
                           struct rpc_channel **ret_channel, struct note *note);
 /* Ends every call (ERR_CANCELLED, or ERR_UNKNOWN if it was sent), frees the channel, then calls
  * done(), which may be NULL. No new calls are accepted. */
 void rpc_channel_close(struct rpc_channel *channel, void (*done)(void *owner), void *owner);
 bool rpc_channel_ready(const struct rpc_channel *channel);
-/* How many calls the server accepts at once on the current connection; 0: not connected. */
+/* Returns how many calls the current connection accepts at once, or 0 if not connected. */
 size_t rpc_channel_room(const struct rpc_channel *channel);
-/* every address has failed since the last success */
+/* True if every address has failed since the last successful connection. */
 bool rpc_channel_failing(const struct rpc_channel *channel);
 const char *rpc_channel_peer(const struct rpc_channel *channel); /* connected address, or "" */
-/* connected address of the second connection, or "" */
+/* Returns the connected address of the second connection, or "". */
 const char *rpc_channel_warm_peer(const struct rpc_channel *channel);
-/* The connected server is the wrong one, for example after a "not leader" without our trailers. New
- * calls go to the next address. Running calls are not affected. */
+/* Call if the connected server is the wrong one, for example after a "not leader" without our
+ * trailers. New calls go to the next address. Running calls are not affected. */
 void rpc_channel_next_address(struct rpc_channel *channel);
-/* A response is late; the server may be busy, stopped or cut off. New calls go to the second
- * connection if it is ready, and the former connection becomes the second. It is pinged, and closed
- * if nothing arrives within `silence_max_ms`. A late response alone causes no dial, because a slow
- * server would only get a further handshake. */
+/* Call if a response is late; the server may be busy, stopped or unreachable. New calls go to the
+ * second connection if it is ready, and the former connection becomes the second. The former one is
+ * pinged, and closed if nothing arrives within `silence_max_ms`. A late response alone causes no
+ * dial, because a slow server would only get a further handshake. */
 void rpc_channel_answer_late(struct rpc_channel *channel, uint64_t silence_max_ms);
 
 /* -- calls -- */
 struct rpc_outcome {
-    enum err err;            /* ERR_OK; ERR_UNKNOWN: may have been applied; otherwise not applied */
-    enum grpc_status status; /* the peer's, or the status that matches the failure */
-    struct str text;         /* the peer's status message, decoded; or a text of this client */
+    enum err err;            /* ERR_UNKNOWN: maybe applied; any other error: not applied */
+    enum grpc_status status; /* the peer's status, or a status that matches the failure */
+    struct str text;         /* the peer's status message, decoded, or a text of this client */
     struct str details;      /* grpc-status-details-bin, decoded */
     bool answered;           /* `status` came from the peer */
     uint32_t attempts;       /* attempts that reached a connection */
@@ -114,31 +114,31 @@ struct rpc_outcome {
 struct rpc_call_events {
     /* The bytes are valid during the callback. */
     void (*on_message)(void *owner, struct rpc_client_call *call, struct str message);
-    /* There is room again, after ERR_FULL from rpc_call_send. May be NULL. */
+    /* Called when rpc_call_send has room again after ERR_FULL. May be NULL. */
     void (*on_writable)(void *owner, struct rpc_client_call *call);
     void (*on_end)(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome);
 };
 struct rpc_call_options {  /* all values are copied */
     const char *path;      /* "/package.Service/Method" */
-    uint64_t timeout_ms;   /* 0: none; the remaining time is sent and also enforced here */
+    uint64_t timeout_ms;   /* 0 means no limit; sent to the server and enforced here, too */
     struct str request_id; /* sent as x-request-id; does not by itself allow a retry */
-    /* The method's state machine recognises a repeat by request_id and gives the first answer
-     * again, so a retry is safe. A property of the method, never of a client's header. */
+    /* The method recognises a repeat by request_id and returns the first response again, so a retry
+     * is safe. Set it only for such methods, never because of a client's header. */
     bool dedups_by_request_id;
-    bool idempotent; /* a read, or a write that may be repeated: retry without an id */
-    /* Wait for a connection without a limit. Otherwise the call waits only for a dial in progress.
-     * It fails with ERR_UNAVAILABLE once every address has failed, and during the back-off. */
+    bool idempotent; /* true for a read, and for a write that may be repeated without an id */
+    /* If true, the call waits for a connection without a limit. If false, it waits only for a dial
+     * in progress, and fails with ERR_UNAVAILABLE in a back-off or if every address failed. */
     bool wait_for_ready;
     const struct h2_header *metadata; /* names in lower case; values of -bin names are raw */
     size_t metadata_count;
-    struct str trace;      /* 32 hex digits; empty: drawn at random */
+    struct str trace;      /* 32 hex digits; drawn at random if empty */
     bool untraced;         /* send no traceparent, so the server draws the id */
-    size_t response_max;   /* limit of one message, checked on its header; 0: 4 MiB */
+    size_t response_max;   /* limit of a message, checked on its header; 0 means 4 MiB */
     uint32_t attempts_max; /* 0: 8; 1: no retry */
 };
-/* ERR_INVALID (path, metadata, trace), ERR_TOO_LARGE (metadata), ERR_FULL (calls_max, timers),
- * ERR_CLOSED (the channel is closing), ERR_NOMEM. The channel owns the call's memory and frees it
- * when on_end returns. The request is sent at the end of the turn. */
+/* Starts a call. ERR_INVALID (path, metadata, trace), ERR_TOO_LARGE (metadata), ERR_FULL
+ * (calls_max, timers), ERR_CLOSED (the channel is closing), ERR_NOMEM. The channel owns the call's
+ * memory and frees it when on_end returns. The request is sent at the end of the turn. */
 enum err rpc_call_start(struct rpc_channel *channel, const struct rpc_call_options *options,
                         const struct rpc_call_events *events, void *owner,
                         struct rpc_client_call **ret_call);
@@ -148,13 +148,13 @@ enum err rpc_call_start(struct rpc_channel *channel, const struct rpc_call_optio
  * the outcome is ERR_OK. response_max limits the message, not the piece. Gzip is not offered. */
 typedef void rpc_piece_fn(void *owner, struct rpc_client_call *call, struct str piece, bool last);
 void rpc_call_in_pieces(struct rpc_client_call *call, rpc_piece_fn *on_piece);
-/* Copies the message. ERR_FULL: 256 KiB are queued; on_writable follows. A larger message is
- * accepted whole if nothing is queued. ERR_CLOSED: after rpc_call_end, or the call is over and
- * on_end follows. ERR_TOO_LARGE (1 GiB), ERR_NOMEM. */
+/* Queues a copy of the message. ERR_FULL: 256 KiB are queued; on_writable is called later. A larger
+ * message is accepted whole if nothing is queued. ERR_CLOSED: after rpc_call_end, or if the call is
+ * over and on_end is due. ERR_TOO_LARGE (1 GiB), ERR_NOMEM. */
 enum err rpc_call_send(struct rpc_client_call *call, struct str message);
 void rpc_call_end(struct rpc_client_call *call);    /* half-closes: no more messages are sent */
-void rpc_call_cancel(struct rpc_client_call *call); /* on_end follows, unless it is already due */
-/* Stops on_message until rpc_call_resume. Meanwhile data fills the peer's window. */
+void rpc_call_cancel(struct rpc_client_call *call); /* no effect if on_end is already due */
+/* Stops on_message until rpc_call_resume. The peer can then send only until its window is full. */
 void rpc_call_pause(struct rpc_client_call *call);
 void rpc_call_resume(struct rpc_client_call *call);
 /* Metadata from the peer, with -bin values decoded and without the protocol's own names. Headers

@@ -6,11 +6,11 @@
  * call and its effect is unknown. */
 #include "rpc/client_internal.h"
 
-enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* capacity kept for the next message */
+enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* buffer capacity kept for the next message */
 
 /* -- metadata -- */
 
-/* Names used by the protocol itself; all others are for the caller. */
+/* True for a name that the protocol uses; all other names are for the caller. */
 static bool is_protocol_name(struct str name)
 {
     return name.len == 0 || name.at[0] == ':' || str_starts(name, STR("grpc-")) ||
@@ -99,7 +99,7 @@ size_t rpc_call_trailers(const struct rpc_client_call *call, const struct h2_hea
 
 /* -- the end of an answer -- */
 
-/* Sets the attempt's result; the attempt ends once held data was delivered to the caller. */
+/* Sets the attempt's result. The attempt ends when all held data is delivered to the caller. */
 static void answer_conclude(struct rpc_client_call *call, const struct attempt *attempt)
 {
     call->attempt = *attempt;
@@ -249,7 +249,7 @@ void answer_closed(struct rpc_client_call *call, uint32_t code)
 
 static void answer_deliver(struct rpc_client_call *call, struct str message)
 {
-    if (call->unary_done) return; /* kept in call->message until the end */
+    if (call->unary_done) return; /* a unary response stays in call->message until the end */
     call->replayable = false;     /* the caller has seen data, so the call cannot be retried */
     call->events.on_message(call->owner, call, message);
     buf_clear(&call->message);
@@ -288,7 +288,7 @@ static void answer_piece(struct rpc_client_call *call, struct str piece, bool la
         call->replayable = false;
         call->on_piece(call->owner, call, piece, last);
     } else if (call->unary_done && call->messages > last) {
-        /* a further message; on_end reports the error */
+        /* a unary call got a further message; on_end reports the error */
     } else if (buf_append(&call->message, piece)) {
         answer_lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
     } else if (last && call->reader.compressed) {
@@ -308,7 +308,7 @@ static bool answer_takes_messages(const struct rpc_client_call *call)
     return answer_is_read(call) && !call->paused && list_empty(&call->resume_link);
 }
 
-/* Reads until the caller pauses; the rest stays in *bytes. */
+/* Reads messages until the caller pauses the call; unread bytes stay in *bytes. */
 static void answer_read(struct rpc_client_call *call, struct str *bytes)
 {
     uint32_t attempt = call->attempts;

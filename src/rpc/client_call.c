@@ -48,7 +48,7 @@ static size_t base64_len(size_t len)
     return (len * 4 + 2) / 3;
 }
 
-/* Checks the options and counts the bytes of a copy. */
+/* Checks the options and counts the bytes that a copy needs. */
 static enum err check_options(const struct rpc_call_options *o, size_t *ret_bytes)
 {
     size_t bytes = 0;
@@ -295,7 +295,7 @@ enum err client_call_begin(struct rpc_client_call *call, struct client_connectio
     return ERR_OK;
 }
 
-/* True once a flush followed after the request was given to h2; before that no byte was sent. */
+/* True if a flush has run since the request was given to h2. Before the flush no byte was sent. */
 bool client_call_was_sent(const struct rpc_client_call *call)
 {
     return call->state == CALL_ANSWERED ||
@@ -316,7 +316,7 @@ static void trim(struct rpc_client_call *call)
         call->replayable = false;
     if (call->attempts >= call->attempts_max) call->replayable = false;
     if (call->replayable || call->output_at == 0) return;
-    /* Moving the rest costs its length, so only a rest shorter than the discarded part is moved. */
+    /* Moves unsent bytes only if they are fewer than the sent bytes, to bound the cost. */
     if (call->output_at < unsent(call)) return;
     buf_consume(&call->output, call->output_at);
     call->output_at = 0;
@@ -351,7 +351,7 @@ void client_call_pump(struct rpc_client_call *call)
         client_call_stop(call, ERR_NOMEM, GRPC_RESOURCE_EXHAUSTED, err_text(ERR_NOMEM));
         return;
     }
-    trim(call); /* after ERR_FULL or ERR_CLOSED an event follows */
+    trim(call); /* after ERR_FULL or ERR_CLOSED, an event of h2 continues the call */
     report_writable(call);
 }
 
@@ -432,7 +432,7 @@ static void try_again(struct rpc_client_call *call, bool at_once)
     answer_forget(call);
     CHANNEL_COUNT(c, retries);
     if (at_once) {
-        /* keeps its place before the other calls */
+        /* A call that is retried at once waits in front of the other calls. */
         client_call_to(call, CALL_WAITING, c->waiting.next);
         channel_touch(c);
         return;
@@ -468,7 +468,7 @@ void client_call_over(struct rpc_client_call *call, const struct attempt *attemp
     verdict = retry_decide(&facts);
     if (attempt->end == ATTEMPT_NOT_LEADER && facts.follows) {
         rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader);
-        /* an election is in progress, so back off first */
+        /* Without a known leader, an election is in progress, so the call backs off first. */
         if (leader.len == 0) verdict.at_once = false;
         roles_follow(call->channel, call->connection, leader);
     }
@@ -546,7 +546,7 @@ enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *o
     call->unary_done = done;
     err = rpc_call_send(call, request);
     if (err) {
-        list_remove(&call->link); /* the caller was not given the call */
+        list_remove(&call->link); /* the caller has no pointer to the call */
         channel->calls_count--;
         client_call_free(call);
         return err;

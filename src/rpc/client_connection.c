@@ -8,7 +8,7 @@
 
 #include "rpc/client_internal.h"
 
-/* A client does not count abuse by its server, but memory is bounded. */
+/* A client tolerates any number of resets by its server, but bounds the memory. */
 static const struct h2_limits connection_limits = {
     .streams_max = 1u << 16,
     .memory_max = 64u << 20,
@@ -110,12 +110,12 @@ static void client_on_stream_closed(void *owner, int32_t stream, uint32_t code)
     if (!list_empty(&n->channel->waiting)) channel_touch(n->channel);
 }
 
-/* h2 closes the streams above the last accepted one as refused. */
+/* Handles GOAWAY. h2 has closed the streams above the last accepted stream as refused. */
 static void client_on_goaway(void *owner, int32_t, uint32_t code)
 {
     struct client_connection *n = owner;
 
-    /* Once per connection, because a server that repeats the code would otherwise disable pings. */
+    /* Doubles ping_after_ms once per connection, so that repeated codes cannot stop all pings. */
     if (code == H2_ENHANCE_YOUR_CALM && !n->goaway && n->channel->options.ping_after_ms)
         n->channel->options.ping_after_ms =
             add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);
@@ -357,8 +357,8 @@ static void client_end_in_order(struct client_connection *n)
     timer_start_in(&n->timer, CONNECTION_LINGER_MS);
 }
 
-/* Writes while at most half of the output bound is pending, because then as much again fits. Above
- * that, client_on_drained triggers the next flush. */
+/* Writes while at most half of the output bound is pending, because then another half fits. With
+ * more pending, client_on_drained triggers the next flush. */
 void client_flush(struct client_connection *n)
 {
     struct str bytes;

@@ -24,13 +24,13 @@
 enum {
     CONNECTION_OUTPUT_MAX = 1024 * 1024,
     CONNECTION_LINGER_MS = 1000, /* time for an orderly close */
-    CONNECTION_STABLE_MS = 1000, /* a connection that was ready for less counts as failed */
+    CONNECTION_STABLE_MS = 1000, /* a connection ready for a shorter time counts as failed */
     CLIENT_TRACE_LEN = 32,
     CALL_OUTPUT_MAX = 256 * 1024,
     CALL_MESSAGE_MAX = 1024 * 1024 * 1024,
     CALL_REPLAY_MAX = 64 * 1024,  /* bytes of a stream's requests kept for a retry */
     CALL_HELD_MAX = 1024 * 1024,  /* larger than any window that the client announces */
-    CALL_ANSWER_MAX = 512 * 1024, /* metadata of all attempts, and the status text */
+    CALL_ANSWER_MAX = 512 * 1024, /* limit for metadata of all attempts and the status text */
 };
 
 /* A call has a state, and its running attempt has one state for each direction. client_call_to
@@ -81,7 +81,7 @@ struct rpc_client_call {
     mono_time deadline, resume_at;
     mono_ns started;
 
-    /* -- the options; stored behind this struct -- */
+    /* -- copies of the caller's options, stored behind this struct -- */
     struct str path, request_id;
     char trace[CLIENT_TRACE_LEN]; /* "": no traceparent */
     struct h2_header *metadata;   /* -bin encoded */
@@ -97,7 +97,7 @@ struct rpc_client_call {
     /* -- framed requests; [0, output_at) was given to h2 in this attempt -- */
     struct buf output;
     size_t output_at;
-    bool writable_due; /* the caller got ERR_FULL and is owed on_writable */
+    bool writable_due; /* the caller got ERR_FULL and waits for on_writable */
 
     /* -- the response in this attempt -- */
     struct grpc_reader reader;
@@ -133,8 +133,8 @@ struct client_connection {
     uint64_t flushes; /* number of flushes so far */
     uint64_t ping_after_ms;
     mono_time heard;
-    mono_time ready_since; /* when the server's first bytes arrived; MONO_NEVER: not yet */
-    struct timer timer;    /* dial timeout, then pings, then linger */
+    mono_time ready_since; /* when the server's first bytes arrived, or MONO_NEVER */
+    struct timer timer;    /* dial timeout, then ping interval, then timeout of the close */
     struct list calls;     /* each call is also attached to its stream in h2 */
     size_t calls_count;
     struct buf output;
@@ -179,7 +179,7 @@ struct rpc_channel {
 
 /* -- channel.c -- */
 void channel_touch(struct rpc_channel *channel);   /* schedules the channel's task */
-void channel_changed(struct rpc_channel *channel); /* channel_touch, and the task calls on_change */
+void channel_changed(struct rpc_channel *channel); /* as channel_touch, and calls on_change */
 struct rpc_client_metrics {
     struct counter *calls[GRPC_STATUS_COUNT], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;
@@ -191,16 +191,16 @@ struct rpc_client_metrics {
 
 /* -- channel_roles.c -- */
 void roles_settle(struct rpc_channel *channel);
-/* A connection with a free stream for the next call. NULL: none at present; another connection is
- * dialed if the options allow it. */
+/* Returns a connection with a free stream for the next call. Returns NULL if there is none; another
+ * connection is then dialed if the options allow it. */
 struct client_connection *roles_with_room(struct rpc_channel *channel);
 void roles_ready(struct client_connection *connection);
-/* Takes the connection out of use: lost, going away or given up. */
+/* Takes a connection out of its role because it is lost, going away or given up. */
 void roles_drop(struct client_connection *connection);
 void roles_lost(struct client_connection *connection, const struct note *why); /* after on_closed */
 void roles_follow(struct rpc_channel *channel, const struct client_connection *from,
                   struct str leader);
-void roles_timer(struct timer *timer); /* handles each of the three timers */
+void roles_timer(struct timer *timer); /* the callback of all three role timers */
 
 /* -- client_connection.c -- */
 enum err client_dial(struct rpc_channel *channel, const char *address,
@@ -215,14 +215,14 @@ void client_add_call(struct client_connection *connection, struct rpc_client_cal
 void client_remove_call(struct client_connection *connection, struct rpc_client_call *call);
 
 /* -- client_call.c -- */
-/* Changes the state and inserts the call before that node; before the head means at the end. */
+/* Changes the state and inserts the call before node `before`; a list's head means at its end. */
 void client_call_to(struct rpc_client_call *call, enum call_state to, struct list *before);
-/* ERR_OK: the call runs or was ended. ERR_FULL, ERR_CLOSED: this connection accepts no call now. */
+/* Begins a call. ERR_OK: the call runs or has ended. ERR_FULL, ERR_CLOSED: no room for it now. */
 enum err client_call_begin(struct rpc_client_call *call, struct client_connection *connection);
 void client_call_pump(struct rpc_client_call *call); /* gives queued requests to h2 */
 /* Handles the end of an attempt and decides what follows. */
 void client_call_over(struct rpc_client_call *call, const struct attempt *attempt);
-/* Ends the call for a reason of this client. */
+/* Ends the call for a reason on the client's side. */
 void client_call_stop(struct rpc_client_call *call, enum err err, enum grpc_status status,
                       const char *text);
 bool client_call_was_sent(const struct rpc_client_call *call);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: passes bytes between a stream and its h2, and runs its timer.
  *
- * Input is processed as it arrives. Output is gathered once per turn by connection_flush: as much
- * as the socket's bound allows, in one write, for full TLS records and few system calls. If the
- * socket is full the rest stays in h2 until on_drained.
+ * Input is processed as it arrives. connection_flush sends output once per turn, as much as the
+ * socket's bound allows, in one write, for full TLS records and few system calls. If the socket is
+ * full, further output stays in h2 until on_drained.
  *
  * One timer serves all deadlines of the connection. It is never postponed: when it fires early it
  * checks what is due and restarts, so a busy connection does not change the timer heap per read. */
@@ -18,7 +18,7 @@ enum {
     TOKEN_DRAIN = 1,     /* token of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
     TOKEN_STALL = 3,                      /* token of the ping to a peer with closed windows */
-    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* for a replica, which forwards many clients' resets */
+    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* limit per replica, which forwards clients' resets */
 };
 
 /* -- its calls -- */
@@ -39,8 +39,8 @@ void connection_remove(struct connection *c, struct rpc_call *call)
 
 /* -- the end -- */
 
-/* From here on no call of the connection can be answered: functions for handlers return ERR_CLOSED.
- * teardown.c ends the calls. */
+/* Marks the connection as ended. Its calls can no longer be answered: functions for handlers return
+ * ERR_CLOSED. teardown.c ends the calls. */
 static void connection_drop_h2(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -66,7 +66,7 @@ void connection_cut(struct connection *c)
     if (c->stream) stream_close(c->stream);
 }
 
-/* May be called inside h2's events. The next flush sends the rest and closes the connection. */
+/* Fails the connection, also inside h2's events. The next flush sends its output and closes it. */
 static void connection_fail(struct connection *c)
 {
     if (c->state != CONNECTION_OPEN) return;
@@ -149,9 +149,9 @@ static void connection_note_written(struct connection *c, mono_time now)
     c->moved = now;
 }
 
-/* When the stall ping is due: responses wait, and the peer's windows allow no output. A stall may
- * last as long as the peer still reads. After each write timeout a ping is sent, and only its reply
- * counts, because a peer that sends requests and never reads would seem alive. */
+/* Returns when the ping of a stall is due: responses wait, but the peer's windows allow no output.
+ * A stall may last while the peer still reads. After each write timeout a ping is sent. Only the
+ * reply counts, because a peer that sends requests and never reads would seem alive. */
 static mono_time connection_stall_due(const struct connection *c)
 {
     if (c->stall_asked.ms != MONO_NEVER.ms)
@@ -316,8 +316,8 @@ static const struct h2_events connection_h2_events = {
 
 /* -- bytes -- */
 
-/* Data for streams that are gone costs only reading time, and some of it legitimately crosses the
- * end of a call. Checked after the responses to earlier input were sent. */
+/* Limits data for closed streams. Such data costs only reading time, and a peer may send some
+ * before it learns of a call's end. Checked after the responses to earlier input were sent. */
 static void connection_check_late_data(struct connection *c)
 {
     uint64_t late = h2_data_late(c->h2);
@@ -363,8 +363,8 @@ static void connection_on_drained(void *owner)
     if (c->state != CONNECTION_ENDED) connection_mark_dirty(c);
 }
 
-/* The peer has ended its output. A gRPC client keeps its side open while it waits for responses, so
- * the connection is closed. */
+/* Called when the peer has ended its output. Closes the connection, because a gRPC client that
+ * waits for responses keeps its side open. */
 static void connection_on_end(void *owner)
 {
     connection_end(owner);
@@ -447,7 +447,7 @@ void connection_flush(struct connection *c)
         connection_note_written(c, loop_now(c->server->io->loop));
         connection_note_data(c, loop_now(c->server->io->loop));
         connection_wake_by(c, connection_write_due(c));
-        /* There may be more output, and without pending output on_drained does not follow. */
+        /* More output may wait, and without pending output on_drained would not be called. */
         if (bytes.len == bound - pending && stream_pending(c->stream) <= bound / 2)
             connection_mark_dirty(c);
     }
@@ -464,7 +464,7 @@ void connection_flush(struct connection *c)
 
 static const struct tls_identity nobody; /* a peer without a certificate */
 
-/* Copies identity and address: the stream frees its own at on_closed, before calls end. */
+/* Copies identity and address, because the stream frees its own at on_closed, before calls end. */
 static enum err connection_copy_peer(const struct listening *l, struct connection *c)
 {
     const struct tls_identity *identity = stream_peer_identity(c->stream);
@@ -553,7 +553,7 @@ void connection_accept(void *owner, struct stream *own_stream)
     meter_connections(s, 1);
     stream_start(own_stream, &connection_stream_events, c);
     connection_wake_by(c, connection_next_due(c));
-    /* Sends our SETTINGS; with pages, after the first byte, see page.c. */
+    /* Schedules our SETTINGS. With pages, they are sent after the first byte (page.c). */
     if (!s->page) connection_mark_dirty(c);
 }
 

@@ -3,8 +3,8 @@
  *
  * The gate decides at the first event of a call and redirects the call to the service's own handler
  * or to passing_handler. A `passing` exists from that event until both calls have ended: on_done of
- * the server's call and on_end of the client's. At most one request message waits here while the
- * leader does not accept it; responses wait in the server's call. The other side is paused. */
+ * the server's call and on_end of the client's. At most one request message waits here, until the
+ * leader accepts it; meanwhile the server's call is paused. Responses wait in the server's call. */
 #include "rpc/forward.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 enum {
     PASSING_MAX = 10000, /* forwarded calls at once; further calls get UNAVAILABLE */
-    /* Calls that wait at the leader (locks, watches) occupy streams that other calls need. Enough
-     * for PASSING_MAX calls at the 1,000 streams that our servers allow. */
+    /* Calls that wait at the leader (locks, watches) occupy streams that other calls need. Twelve
+     * connections suffice for PASSING_MAX calls, because our servers allow 1,000 streams each. */
     LEADER_CONNECTIONS_MAX = 12,
     LEADERS_MAX = 4, /* the current leader, and old leaders that still have calls */
     MESSAGE_MAX = 1024 * 1024 * 1024,
@@ -36,14 +36,14 @@ struct passing {
     struct rpc_call *call;          /* the server's call; NULL after on_done */
     struct rpc_client_call *onward; /* the client's call; NULL after on_end */
     struct buf request;             /* the message that the leader has not accepted yet */
-    enum err broken;                /* why the request cannot be forwarded; ERR_OK: none */
+    enum err broken;                /* why the request cannot be forwarded, or ERR_OK */
     bool request_waits;             /* a message is in `request`, and the server's call is paused */
     bool headers_given;
     bool cut_short; /* the gate's timeout is shorter than the caller's */
 };
 struct rpc_forwarder {
     struct rpc_forwarder_options options;
-    struct list leaders; /* oldest first, until their channels are closed */
+    struct list leaders; /* oldest first; a leader stays until its channel is closed */
     size_t leader_count;
     struct leader *leader; /* NULL: unknown */
     struct buf scratch;
@@ -203,7 +203,7 @@ static void passing_add_headers(struct passing *p)
         (void)rpc_add_header(p->call, headers[i].name, headers[i].value); /* best effort */
 }
 
-/* The response cannot be passed to the caller: too large, or no memory. The call was applied. */
+/* Ends a call whose response is too large to pass on or finds no memory. The call was applied. */
 static void passing_fail_answer(struct passing *p, enum err err)
 {
     struct note note;
@@ -244,7 +244,7 @@ static void passing_add_trailers(struct passing *p, const struct rpc_client_call
     }
 }
 
-/* The leader did not respond, and the call was certainly not applied. */
+/* Ends a call that the leader did not answer and that was certainly not applied. */
 static void passing_end_not_applied(struct passing *p, const struct rpc_outcome *outcome)
 {
     (void)rpc_add_trailer(p->call, STR(RPC_APPLIED_TRAILER), STR("no"));
@@ -296,8 +296,8 @@ static void onward_on_end(void *owner, struct rpc_client_call *onward,
 
 /* -- from the caller to the leader -- */
 
-/* A part of the request cannot be read or kept here. Earlier parts may have reached the leader.
- * Only the client's call knows, so the answer waits for on_end. */
+/* Stops a request of which a part cannot be read or kept here. Earlier parts may have reached the
+ * leader. Only the client's call can know, so the caller's response waits for its on_end. */
 static void passing_break_off(struct passing *p, enum err err)
 {
     if (err == ERR_CLOSED) return; /* on_end follows */
@@ -332,7 +332,7 @@ static void passing_send_request(struct passing *p, const ProtobufCMessage *mess
     if (message) {
         buf_clear(scratch);
         err = message_write(message, scratch, NULL);
-        /* not the leader's queue: no event would follow */
+        /* Here ERR_FULL means a full buffer, after which no event follows. */
         if (err == ERR_FULL) err = ERR_TOO_LARGE;
         bytes = buf_peek(scratch);
     }
@@ -477,10 +477,10 @@ static const struct rpc_handler passing_handler = {
 
 /* -- the gate: the first event of each call -- */
 
-/* The gate has answered the call itself, so no handler gets events. */
+/* Handler of calls that the gate has answered; the handler ignores all events. */
 static const struct rpc_handler gate_answered;
 
-/* NULL: the gate has answered the call itself. */
+/* Forwards a call. Returns NULL if the gate has answered the call itself. */
 static struct passing *gate_pass_on(struct rpc_forward_gate *gate, struct rpc_call *call)
 {
     struct passing *p;
@@ -520,7 +520,7 @@ static void gate_on_start(void *service, struct rpc_call *call)
     if (gate->handler->on_start) gate->handler->on_start(gate->service, call);
 }
 
-/* The first event of a call that begins with its message. Streams were redirected in on_start. */
+/* Handles the first event of a call without on_start. Streams were redirected in on_start. */
 static void gate_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                             struct str bytes)
 {

@@ -2,21 +2,21 @@
 /* Forwards calls from a follower to the leader, for any service.
  *
  * A service registers its methods with `rpc_forward_handler` and a gate. For each call the gate
- * asks whether the call stays here. A call that stays goes to the service's own handler as if there
- * were no gate. Any other call goes to the leader. All four kinds of calls are supported. Messages
- * are passed unchanged, with the remaining time, metadata, trace and request id, and so is the
- * leader's response, including trailers. Back-pressure works in both directions. A caller that
- * disconnects cancels the call at the leader.
+ * asks the service whether the call stays on this replica. A call that stays goes to the service's
+ * own handler as if there were no gate. Any other call is forwarded to the leader. All four kinds
+ * of calls are supported. Messages are passed unchanged, with the remaining time, metadata, trace
+ * and request id. The leader's response is passed unchanged, too, including trailers. Back-pressure
+ * works in both directions. A caller that disconnects cancels the call at the leader.
  *
  * If the response of the leader is lost, the call ends as UNKNOWN if the leader may have applied
  * it; otherwise as UNAVAILABLE with "x-muster-applied: no". The forwarder never retries such a
- * call, because no header of the caller, x-request-id included, says that a repeat is safe. The
- * same holds for a request that fails here because there is no memory for a stream's next message:
- * UNKNOWN once a byte was sent to the leader, before that the error with "x-muster-applied: no".
+ * call, because no header of the caller, x-request-id included, says that a repeat is safe. If
+ * there is no memory here for a stream's next message, the call ends as UNKNOWN if a byte was sent
+ * to the leader; otherwise with the error and "x-muster-applied: no".
  *
- * Two rules may surprise. A call is forwarded only once: it carries x-muster-hops, and a replica
- * that gets such a call without being the leader answers "not leader". Two replicas that believe
- * each other to be the leader therefore do not forward in a loop. And the leader authorises the
+ * Two rules may surprise. First, a call is forwarded only once: it carries x-muster-hops, and a
+ * replica that gets such a call without being the leader answers "not leader". So two replicas that
+ * believe each other to be the leader do not forward in a loop. Second, the leader authorises the
  * original caller, not the forwarding replica: x-muster-caller-bin names the caller. A call with
  * this header is refused unless it comes from a replica (muster://replica/...). */
 #ifndef RPC_FORWARD_H
@@ -38,17 +38,17 @@ enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
                             struct rpc_forwarder **ret_forwarder);
 /* Call after the server is closed, when no forwarded call is left. done() may be NULL. */
 void rpc_forwarder_close(struct rpc_forwarder *forwarder, void (*done)(void *owner), void *owner);
-/* Sets the leader's address; empty or NULL: unknown. Running calls stay with the old leader.
- * ERR_INVALID (not an address), ERR_FULL (several old leaders still have calls; the oldest is being
- * closed, so try again), ERR_NOMEM: after an error the leader is unknown. */
+/* Sets the leader's address; "" and NULL mean unknown. Running calls stay with the old leader.
+ * After an error the leader is unknown: ERR_INVALID (not an address), ERR_FULL (several old leaders
+ * still have calls; the oldest is being closed, so try again), ERR_NOMEM. */
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *address);
 const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" if unknown */
-/* For the replica's own calls, which need RPC_HOPS_HEADER and, under TLS, RPC_CALLER_HEADER. NULL:
- * the leader is unknown. Calls end when another leader is set. The channel is valid this turn. */
+/* Returns a channel for the replica's own calls, or NULL without a known leader. Calls need
+ * RPC_HOPS_HEADER and, under TLS, RPC_CALLER_HEADER; a new leader ends them. Valid this turn. */
 struct rpc_channel *rpc_forwarder_channel(const struct rpc_forwarder *forwarder);
 size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 
-/* Failures that the gate reports itself. */
+/* Failures that a gate can report by its `lost` function. */
 enum rpc_forward_loss {
     RPC_LOST_NO_LEADER,   /* the leader is unknown, or the call was forwarded already */
     RPC_LOST_TOO_MANY,    /* too many calls are being forwarded */
@@ -56,33 +56,33 @@ enum rpc_forward_loss {
     RPC_LOST_UNKNOWN,     /* the leader may have applied the call */
 };
 
-/* -- the gate in front of a method; in the caller's storage, for the life of the server -- */
+/* -- the gate in front of a method; the caller stores it for the life of the server -- */
 struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
     const struct rpc_handler *handler; /* for calls that stay */
     void *service;
-    size_t response_max; /* limit of one message; 0: 4 MiB */
-    uint64_t timeout_ms; /* limit for a forwarded call; 0: the caller's alone */
+    size_t response_max; /* limit of one message; 0 means 4 MiB */
+    uint64_t timeout_ms; /* limit for a forwarded call; 0 means only the caller's limit */
     /* True if this replica leads, or if any replica may answer the call. Called once per call. */
     bool (*stays)(void *service, struct rpc_call *call);
-    /* For calls that begin with their message, after `stays` returned false: true if any replica
-     * may answer this message. May be NULL. */
+    /* Called for a unary or server-streaming call after `stays` returned false. Returns true if any
+     * replica may answer the message. May be NULL. */
     bool (*keeps)(void *service, const ProtobufCMessage *message);
     /* Called with the leader's response, before the caller gets it. May be NULL. */
     void (*passed)(void *service, struct str message);
     /* Ends the call with the error texts of another protocol; may be NULL. */
     void (*lost)(struct rpc_call *call, enum rpc_forward_loss loss);
 };
-/* rpc_method.handler = &rpc_forward_handler, rpc_method.service = &gate */
+/* A method with a gate has handler = &rpc_forward_handler and service = &gate. */
 extern const struct rpc_handler rpc_forward_handler;
 
-/* Ends the call with FAILED_PRECONDITION and the leader trailer. `leader` may be "". */
+/* Ends the call with FAILED_PRECONDITION and the trailer x-muster-leader. `leader` may be "". */
 void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 
 /* -- the original caller -- */
-/* The caller that a forwarding replica names; `caller` is the decoded header. *ret_identity is
- * valid as long as the arena. With a NULL peer (plaintext) the header is ignored and *ret_identity
- * is NULL. ERR_DENIED with a note: the peer is not a replica. ERR_PARSE, ERR_NOMEM. */
+/* Reads the original caller that a forwarding replica names. `caller` is the decoded header.
+ * *ret_identity is valid as long as the arena. With a NULL peer (plaintext) the header is ignored
+ * and *ret_identity is NULL. ERR_DENIED with a note if not a replica. ERR_PARSE, ERR_NOMEM. */
 enum err rpc_forward_identity(const struct tls_identity *peer, struct str caller,
                               struct arena *arena, const struct tls_identity **ret_identity,
                               struct note *note);

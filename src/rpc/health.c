@@ -2,8 +2,8 @@
 /* grpc.health.v1: Check answers at once; Watch sends the current state and every change. Runs on
  * the loop's thread.
  *
- * A watcher that does not read may miss intermediate states but never the last one: it keeps the
- * state it was last sent, which is compared with the current state when it is writable again. */
+ * A watcher that does not read may miss intermediate states but never the last state. The service
+ * remembers the last state sent, and when the watcher is writable again sends a newer state. */
 #include "rpc/health.h"
 
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static const struct rpc_handler check_handler = {.on_message = health_on_check};
 
 /* -- Watch -- */
 
-/* Sends the current state if it is new to the watcher. If not writable, on_writable calls again. */
+/* Sends the current state if it is new to the watcher. A blocked watcher gets it in on_writable. */
 static void watcher_send(const struct rpc_health *h, struct watcher *w)
 {
     check_response response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;

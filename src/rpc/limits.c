@@ -12,7 +12,7 @@
 enum {
     KEY_MAX = 512,            /* bytes of an identity; longer ones are cut and share an account */
     H2_OVERHEAD = 3 << 20,    /* nghttp2's own memory: header tables, control frames */
-    STREAMS_RECKONED = 65536, /* streams that a raised limit may add to the overhead, 1 KiB each */
+    STREAMS_RECKONED = 65536, /* at most this many streams add 1 KiB each to the overhead */
 };
 
 #define DEFAULT(field, value)                                                                      \
@@ -69,7 +69,7 @@ struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
 
 /* -- identities -- */
 
-/* Any name that the certificate proves is suitable, if it is the same for the same peer. */
+/* Returns a proven name of the certificate, which is the same for every connection of a peer. */
 static struct str identity_key(const struct tls_identity *identity)
 {
     if (identity->uri_count > 0) return identity->uris[0];
@@ -145,7 +145,7 @@ enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct connection *c = call->connection;
-    bool replica = c->passes_on && c->own_identity; /* in plaintext any peer could claim this */
+    bool replica = c->passes_on && c->own_identity; /* plaintext does not prove a replica */
 
     if (!c->passes_on && !limits_fit(c->metadata, s->limits.metadata_per_connection_max, bytes))
         return ERR_TOO_LARGE;

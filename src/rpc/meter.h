@@ -16,7 +16,7 @@
 #include "obs/metrics.h"
 
 struct rpc_meter;
-/* ERR_EXISTS (a second meter on these metrics), ERR_FULL, ERR_NOMEM. `metrics` must outlive it. */
+/* ERR_EXISTS (`metrics` has a meter), ERR_FULL, ERR_NOMEM. `metrics` must outlive the meter. */
 enum err rpc_meter_open(struct metrics *metrics, struct rpc_meter **ret_meter, struct note *note);
 void rpc_meter_close(struct rpc_meter *meter); /* NULL is fine */
 #endif

@@ -3,7 +3,7 @@
  *
  * One handler, typed as v1, serves both versions, because their messages have the same fields and
  * numbers. A query for a file or symbol is answered with the file and all its imports, so that a
- * tool needs one round trip; repeated queries on a stream get them again. Responses are encoded by
+ * tool needs one round trip; each query on a stream gets all these files. Responses are encoded by
  * hand, because they contain only views of descriptors and paths. */
 #include "rpc/reflection.h"
 
@@ -44,7 +44,7 @@ static bool files_have(const struct files *files, struct str file)
     return false;
 }
 
-/* Adds the file, then its imports breadth first. */
+/* Adds the file to `files`, then its imports in breadth-first order. */
 static void files_with_imports(struct str set, struct str file, struct files *files)
 {
     files->at[0] = file;
@@ -58,7 +58,7 @@ static void files_with_imports(struct str set, struct str file, struct files *fi
     }
 }
 
-/* These functions encode the body of a response and return the response's field number. */
+/* The pack functions encode the body of a response and return the response's field number. */
 static uint32_t pack_files(struct pack *body, struct str set, struct str file)
 {
     struct files files;
@@ -85,7 +85,7 @@ static struct str method_service(const struct rpc_method *m)
     return str_of(rest.at, str_find(rest, '/'));
 }
 
-/* A service is listed at its first method. */
+/* True if the method is the first of its service. A service is listed at its first method. */
 static bool method_is_first(const struct rpc_server *server, size_t index)
 {
     struct str name = method_service(rpc_server_method(server, index));

@@ -45,7 +45,7 @@ static bool retry_leaves_doubt(const struct retry_facts *f)
     }
 }
 
-/* Whether a retry could improve this outcome. */
+/* True if a retry could improve this outcome. */
 static bool retry_is_worth_another(const struct retry_facts *f)
 {
     bool repeatable = f->repeat != RETRY_REPEAT_UNSAFE;
@@ -68,7 +68,7 @@ struct retry_verdict retry_decide(const struct retry_facts *f)
     if (!f->stopped && f->replayable && f->attempts < f->attempts_max &&
         retry_is_worth_another(f)) {
         verdict.again = true;
-        /* The first refusal usually comes from a closing connection, and another is ready. */
+        /* A first refusal is usually from a closing connection, and another connection is ready. */
         verdict.at_once = f->attempts <= 1 && f->end != ATTEMPT_ANSWERED;
         return verdict;
     }

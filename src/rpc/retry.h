@@ -31,12 +31,12 @@ enum attempt_end {
 };
 enum retry_repeat {
     RETRY_REPEAT_UNSAFE,
-    RETRY_REPEAT_KNOWN,    /* the method answers a repeat like the first, by its request id */
+    RETRY_REPEAT_KNOWN,    /* the method recognises a repeat by its request id */
     RETRY_REPEAT_HARMLESS, /* the call may be applied twice */
 };
 struct retry_facts {
     enum attempt_end end;
-    enum grpc_status status; /* the peer's, or the status that matches the failure */
+    enum grpc_status status; /* the peer's status, or a status that matches the failure */
     bool stopped;            /* the caller or the deadline ended the call, so there is no retry */
     bool doubt;              /* an earlier attempt may have been applied */
     enum retry_repeat repeat;
@@ -52,12 +52,12 @@ struct retry_verdict {
 };
 struct retry_verdict retry_decide(const struct retry_facts *facts);
 
-/* The error for a status that means "not applied". */
+/* Returns the error for a status that means "not applied". */
 enum err retry_err_from_status(enum grpc_status status);
 /* True if the status alone does not show whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);
 
-/* Full jitter: 0 to min(max, first * 2^(failures - 1)), by `random`; 0 without failures. */
+/* Back-off with full jitter: 0 to min(max, first * 2^(failures - 1)) ms; 0 without failures. */
 struct backoff {
     uint64_t first_ms, max_ms;
 };

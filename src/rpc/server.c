@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Methods, listeners, turns, draining and closing. Runs on the loop's thread. */
+/* A server's methods, listeners, turns, draining and closing. Runs on the loop's thread. */
 #include "rpc/server.h"
 
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static void scratch_trim(struct buf *scratch)
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
-/* Runs deferred work and sends gathered output at the end of the turn. Each may cause more of the
- * other. The loop ends because sockets are bounded and a handler gets each event once. */
+/* Runs deferred work and sends gathered output at the end of the turn. Work and flushes cause each
+ * other. The loop ends, because sockets are bounded and a handler gets each event once. */
 static void server_on_turn(struct turn_hook *hook)
 {
     struct rpc_server *s = CONTAINER_OF(hook, struct rpc_server, hook);
@@ -36,7 +36,7 @@ static void server_on_turn(struct turn_hook *hook)
     scratch_trim(&s->inflated);
 }
 
-/* The task only ensures another turn, and so a run of the hook. */
+/* Empty, because the task only makes the loop run another turn and its hooks. */
 static void server_on_wake(struct task *) {}
 
 void server_wake(struct rpc_server *s)
@@ -126,7 +126,7 @@ enum err rpc_server_listen(struct rpc_server *server, const char *address, struc
     struct listen_options options = {
         .address = address,
         .tls = tls,
-        /* the server refuses further connections itself */
+        /* One more than the limit: the server itself refuses further connections. */
         .streams_max = (size_t)server->limits.connections_max + 1,
         .handshake_timeout_ms = server->limits.handshake_timeout_ms,
         .output_max = server->limits.socket_output_max,
@@ -174,7 +174,7 @@ static void server_on_drain_timer(struct timer *timer)
     server_report_drained(CONTAINER_OF(timer, struct rpc_server, drain_timer));
 }
 
-/* Handlers may end any calls from inside; a call's memory is kept until the end of the turn. */
+/* Handlers may end any calls here, because a call's memory is kept until the end of the turn. */
 static void server_drain_calls(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -195,7 +195,7 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
         connection_drain(c);
         server_drain_calls(c);
     }
-    /* The timer also reports a drain without connections, so done() is never called from inside. */
+    /* Without connections the timer calls done(), so that done() never runs inside this call. */
     timer_start_in(&server->drain_timer, list_empty(&server->connections) ? 0 : within_ms);
 }
 

@@ -23,11 +23,11 @@ struct rpc_method {
     enum rpc_kind kind;
     const ProtobufCMessageDescriptor *input;  /* NULL: raw bytes */
     const ProtobufCMessageDescriptor *output; /* NULL: raw bytes */
-    size_t request_max;                       /* checked on the 5-byte message header; 0: 4 MiB */
-    size_t inflated_max;      /* size of a compressed request after inflation; 0: request_max */
+    size_t request_max;                       /* 0 means 4 MiB; checked on the message header */
+    size_t inflated_max;      /* bytes of a compressed request after inflation; 0: request_max */
     size_t response_max;      /* 0: 4 MiB */
-    size_t arena_max;         /* memory of the decoded message; 0: 16 MiB or 4 x request_max */
-    struct rpc_access access; /* ACCESS_UNSET: the rule of the table */
+    size_t arena_max;         /* memory of a decoded message; 0: max(16 MiB, 4 x request_max) */
+    struct rpc_access access; /* ACCESS_UNSET selects the rule of the table */
     const struct rpc_handler *handler;
     void *service;
 };
@@ -35,7 +35,7 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
     uint32_t connections_max;              /* 10,000 */
     uint32_t connections_per_identity_max; /* 1,000; by identity under TLS, otherwise by address */
     uint32_t streams_per_connection_max;   /* 1,000 */
-    uint32_t calls_max;                    /* 100,000 in all; beyond that RESOURCE_EXHAUSTED */
+    uint32_t calls_max;                    /* 100,000 in all; beyond this, RESOURCE_EXHAUSTED */
     size_t buffered_max;                   /* 1 GiB in all: partial requests, unsent responses */
     size_t buffered_per_identity_max;      /* 512 MiB */
     /* Metadata kept by open calls, and responses without a body that the peer has not read. Beyond
@@ -47,21 +47,21 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
     uint32_t header_bytes_max;          /* 64 KiB per request, counted as in RFC 9113 */
     uint32_t stream_window;             /* 256 KiB that a client may send ahead on a stream */
     uint32_t connection_window;         /* 1 MiB for all streams of a connection */
-    uint32_t stream_output_max;         /* 32 KiB queued per stream; the rest waits in the call */
+    uint32_t stream_output_max;         /* 32 KiB queued per stream; more waits in the call */
     uint32_t output_max;                /* 1 MiB queued for all streams of a connection */
     uint32_t socket_output_max;         /* 256 KiB written and not yet accepted by the kernel */
-    uint64_t handshake_timeout_ms;      /* 10,000 for TLS; the same again for the HTTP/2 preface */
+    uint64_t handshake_timeout_ms;      /* 10,000 for TLS, and 10,000 for the HTTP/2 preface */
     uint64_t header_timeout_ms;         /* 10,000 for a request's headers (slow loris) */
-    /* 30,000: in this time the rest of a request (in a stream: of a message) must arrive, or at
-     * least RPC_BODY_RATE_MIN bytes per second of it; else DEADLINE_EXCEEDED. Time in which the
-     * server does not read does not count. */
+    /* 30,000. Within this time the rest of a request, or of a stream's message, must arrive, or at
+     * least RPC_BODY_RATE_MIN bytes per second. Otherwise the call ends with DEADLINE_EXCEEDED.
+     * Time in which the server does not read does not count. */
     uint64_t body_timeout_ms;
-    uint64_t write_timeout_ms; /* 60,000 without the kernel accepting a byte; windows that stay
-                                * closed as long cause a ping */
-    uint64_t idle_timeout_ms;  /* 0: never; closes a connection without streams */
+    uint64_t write_timeout_ms; /* 60,000; ends a connection if the kernel accepts no byte for so
+                                * long; windows closed as long cause a ping */
+    uint64_t idle_timeout_ms;  /* closes a connection without streams; 0 means never */
     uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
-    uint64_t ping_min_interval_ms; /* 300,000: more frequent pings, without responses between, lead
-                                    * to ENHANCE_YOUR_CALM after two more */
+    uint64_t ping_min_interval_ms; /* 300,000; a peer that pings more often, without responses
+                                    * between, gets ENHANCE_YOUR_CALM at the third such ping */
     uint64_t slow_call_ms;         /* 1,000: slower unary calls are logged */
 };
 enum { RPC_BODY_RATE_MIN = 16 << 10 };
@@ -69,19 +69,20 @@ struct rpc_server_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct rpc_meter *meter;      /* may be NULL; shared by all servers of a process */
-    /* The clients' certificate authority is not the fleet's. A certificate with a name of the
-     * fleet's schemes (bigfleet://, muster://), as URI or common name, is refused. */
+    /* True if the clients' certificate authority is not the fleet's. Then a certificate whose URI
+     * or common name has a scheme of the fleet (bigfleet://, muster://) is refused. */
     bool outsiders;
     struct rpc_server_limits limits;
 };
 /* ERR_INVALID (contradictory limits), ERR_NOMEM. */
 enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_server **ret_server,
                          struct note *note);
-/* Call before rpc_server_listen. The handler and the service must outlive the server. ERR_EXISTS,
- * ERR_INVALID (no access rule or not the table's, bad path, no handler), ERR_FULL, ERR_NOMEM. */
+/* Adds a method before rpc_server_listen. Handler and service must outlive the server. ERR_EXISTS,
+ * ERR_INVALID (access rule missing or not the table's, bad path, no handler), ERR_FULL,
+ * ERR_NOMEM. */
 enum err rpc_server_add(struct rpc_server *server, const struct rpc_method *method,
                         struct note *note);
-/* May be called repeatedly. `tls` must offer ALPN "h2"; NULL: plaintext with prior knowledge. */
+/* Adds a listener. `tls` must offer ALPN "h2"; NULL: plaintext HTTP/2 with prior knowledge. */
 enum err rpc_server_listen(struct rpc_server *server, const char *address, struct tls_context *tls,
                            struct note *note);
 /* Plain HTTP pages on the same listeners, for probes. Served over HTTP/2, and over HTTP/1.1 on a
@@ -102,13 +103,13 @@ const char *rpc_server_address(const struct rpc_server *server,
 size_t rpc_server_methods(const struct rpc_server *server);
 const struct rpc_method *rpc_server_method(const struct rpc_server *server, size_t index);
 /* Stops listening, sends GOAWAY to all connections and calls on_drain of the handlers. done() is
- * called once, when the last connection is gone or after `within_ms`, never from inside. Then call
- * rpc_server_close. */
+ * called once, when the last connection is gone or after `within_ms`, and never inside this
+ * function. Call rpc_server_close after done(). */
 void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done)(void *owner),
                       void *owner);
 /* Closes every connection. Running calls end without a response, so their clients see an unknown
- * outcome. on_done is called for each call, then done() once all memory is freed. Never called from
- * inside; done may be NULL. With a NULL server done() is called at once. */
+ * outcome. on_done is called for each call. done(), which may be NULL, is called when all memory is
+ * freed, never inside this function. With a NULL server done() is called at once. */
 void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner);
 struct rpc_server_stats {
     uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;

@@ -26,10 +26,10 @@
 
 enum {
     CALLS_KEPT_MAX = 128,       /* ended calls kept for reuse */
-    ARENA_KEPT_MAX = 16 << 10,  /* memory that an ended call may keep */
-    HEAD_ARENA_MAX = 256 << 10, /* metadata in both directions; h2 bounds that of the request */
+    ARENA_KEPT_MAX = 16 << 10,  /* an ended call keeps arenas up to this size for reuse */
+    HEAD_ARENA_MAX = 256 << 10, /* limit for metadata in both directions; h2 limits the request's */
     TRACE_POOL = 64,            /* trace ids drawn from the kernel at a time */
-    LINGER_MS = 1000,           /* for the peer to read the last GOAWAY before the close */
+    LINGER_MS = 1000,           /* time for the peer to read the last GOAWAY */
     DRAIN_STEP_MS = 1000,       /* time for the reply to the ping between two GOAWAYs */
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
@@ -68,7 +68,7 @@ struct connection;
 /* -- page.c: pages of plain HTTP -- */
 /* Parses the head of an HTTP/1.x request, as far as pages need it. Pure. */
 enum page_head {
-    PAGE_HEAD_MORE,  /* the empty line at its end has not arrived */
+    PAGE_HEAD_MORE,  /* the empty line after the head has not arrived */
     PAGE_HEAD_ASKS,  /* a request for a page: *ret_ask is set */
     PAGE_HEAD_OTHER, /* a method that pages do not support */
     PAGE_HEAD_BROKEN,
@@ -106,18 +106,18 @@ struct connection {
     bool choked;         /* `held` exceeds the limit, so requests are not read */
     bool unread;         /* input is paused because the peer has too many unread responses */
     bool encodings_sent;
-    struct method *last;  /* the method of the last call; the next call is probably for the same */
+    struct method *last;  /* the method of the last call, and probably of the next call */
     struct buf page_head; /* the incomplete head of an HTTP/1.1 request */
     struct timer timer;
     mono_time timer_due;
     mono_time opened, heard, idle_since, moved;
-    mono_ns read_at;         /* when the bytes being processed, or last processed, arrived */
+    mono_ns read_at;         /* when the last or currently processed bytes arrived */
     uint64_t late;           /* bytes of data for streams that were gone, see h2_data_late */
     mono_time ping_sent;     /* MONO_NEVER: no ping is pending */
     mono_time stall_since;   /* when the peer's windows last allowed output */
-    mono_time stall_asked;   /* when the ping of a stall was sent; MONO_NEVER: none is pending */
-    uint64_t data_sent;      /* h2's counter at the last check */
-    mono_time drain_step;    /* MONO_NEVER: not draining, or the last GOAWAY was sent */
+    mono_time stall_asked;   /* when the ping of a stall was sent, or MONO_NEVER */
+    uint64_t data_sent;      /* h2's count of sent data at the last check */
+    mono_time drain_step;    /* MONO_NEVER if not draining, or after the last GOAWAY */
     uint64_t written, taken; /* bytes given to the stream; accepted by the kernel so far */
 };
 void connection_free(struct connection *c);
@@ -191,7 +191,7 @@ struct rpc_call {
     struct method *method;
     const struct rpc_handler *events; /* the method's handler, or that of rpc_call_redirect */
     void *service;
-    const struct tls_identity *caller; /* named by a forwarding replica; NULL: the peer itself */
+    const struct tls_identity *caller; /* named by a forwarding replica; NULL for the peer itself */
     int32_t stream;
     struct str path;
     struct arena head, arena; /* head: metadata, for the whole call; arena: messages */
@@ -239,18 +239,18 @@ static inline bool call_takes_answer(const struct rpc_call *call)
 /* call.c */
 struct rpc_call *call_new(struct connection *c, int32_t stream); /* NULL: no memory, or calls_max */
 void call_free(struct rpc_call *call);                           /* keeps the memory for reuse */
-/* frees the most recently kept call */
+/* Frees the newest of the ended calls that are kept for reuse. */
 void call_forget_kept(struct rpc_server *s);
-void call_due(struct rpc_call *call);  /* call_look() follows at the end of the turn */
+void call_due(struct rpc_call *call);  /* schedules call_look() for the end of the turn */
 void call_look(struct rpc_call *call); /* the deferred work of call_due() */
-/* The stream is closed: ends the call for the handler, too, and frees it. */
+/* Called when the stream is closed. Ends the call for the handler, too, and frees it. */
 void call_gone(struct rpc_call *call);
 /* Calls the handler's on_drain. A call that arrives while the server drains gets on_drain at once,
  * because the peer may not have received the GOAWAY yet. */
 void call_drain(struct rpc_call *call);
-/* Ends the call from the server's side; on_done is called before this returns. */
+/* Ends the call from the server's side; on_done is called before call_abort returns. */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);
-/* sets the status and counts the call, once */
+/* Sets the status and counts the call, once. */
 void call_decide(struct rpc_call *call, enum grpc_status status);
 void call_request_to(struct rpc_call *call, enum request_state to);
 void call_response_to(struct rpc_call *call, enum response_state to);
@@ -268,7 +268,7 @@ struct plain_answer {
 };
 void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head);
 void stranger_data(struct rpc_call *call);   /* body_came has grown */
-void stranger_answer(struct rpc_call *call); /* the request is complete, or took too long */
+void stranger_answer(struct rpc_call *call); /* call for a complete or a timed-out request */
 /* teardown.c */
 void teardown_begin(struct connection *c);
 task_fn teardown_run; /* runs one slice */
@@ -289,11 +289,11 @@ void call_drop_outbox(struct rpc_call *call);
 /* -- limits.c -- */
 enum err limits_settle(const struct rpc_server_limits *given, struct rpc_server_limits *ret_limits);
 struct h2_limits limits_for_h2(const struct rpc_server_limits *limits);
-/* NULL: too many connections, or no memory. */
+/* Counts a connection of a peer. Returns NULL for too many connections, or without memory. */
 struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
                              const char *address);
 void limits_leave(struct rpc_server *s, struct rpc_peer *peer);
-/* ERR_FULL: a limit is exceeded, and the bytes must not be kept. */
+/* Charges bytes that a call keeps. After ERR_FULL (a limit) the bytes must not be kept. */
 enum err limits_charge(struct rpc_call *call, size_t bytes);
 void limits_refund(struct rpc_call *call, size_t bytes);
 /* Like limits_charge, for metadata that an open call keeps. ERR_TOO_LARGE: the connection's limit

@@ -3,7 +3,7 @@
  *
  * A peer that disconnects may leave as many open calls as its connections allow, and each costs its
  * handler's on_done. The loop's turn also runs Raft, so a turn ends at most TEARDOWN_PER_TURN
- * calls. The rest follows in later turns. Until a call is ended it counts against calls_max,
+ * calls. Later turns end the other calls. Until a call is ended it counts against calls_max,
  * buffered bytes and metadata.
  *
  * Invariants: a connection in server.ended has the state CONNECTION_ENDED, so no handler can answer
@@ -23,7 +23,6 @@ void teardown_begin(struct connection *c)
     loop_defer(c->server->io->loop, &c->server->teardown);
 }
 
-/* Ends at most `max` calls; returns the number. */
 static size_t teardown_end_calls(struct connection *c, size_t max)
 {
     size_t count = 0;

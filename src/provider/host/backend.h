@@ -2,16 +2,17 @@
 /* A backend of the reference provider: creates, joins, drains and removes hosts.
  *
  * The host (host.h) owns the book of machines: fencing, repeats, states, revisions, the state file.
- * A backend executes operations and reports how they ended. It never sees the book, and only its
- * `check` decides whether an operation is allowed. Everything runs on the loop's thread. Neither
- * side calls the other back from inside a call: done() and seen() are called from a timer, a task
- * or a process end, never from within start().
+ * A backend executes operations and reports how they ended. The backend never sees the book, and
+ * can only refuse an operation by its `check`. Everything runs on the loop's thread. Neither side
+ * calls the other back from inside a call: done() and seen() are called from a timer, a task or a
+ * process end, never from within start().
  *
  * A backend may rely on this:
- *   - Before start() the operation is on disk. If the process is killed between start() and done(),
- *     the next process calls adopt() and start() with `again` set: same number, same content. The
- *     backend must find, by the machine's id, what was done before, and must not do it twice.
- *   - At most one operation of a machine is under way; the machine is then in its passing state.
+ *   - Before start() the operation is on disk. If the process is killed between start() and
+ *     done(), the next process calls adopt() and start() with `again` set: same number, same
+ *     content. The backend must find, by the machine's id, what was done before, and must not do
+ *     it twice.
+ *   - At most one operation of a machine is under way, in a passing state such as Creating.
  *   - Views (struct str, pointers, the offer) are valid during the call only.
  *
  * The backend promises this:
@@ -27,7 +28,7 @@
 
 /* -- the properties of a machine that do not depend on its state -- */
 enum {
-    OFFER_RESOURCES_MAX = 16, /* the limit of a shard: docs/protocols/provider.md */
+    OFFER_RESOURCES_MAX = 16, /* a shard's limit, see docs/protocols/provider.md */
     OFFER_LABELS_MAX = 256,
 };
 struct offer {
@@ -42,11 +43,11 @@ struct offer {
 
 /* -- operations -- */
 enum operation_kind {
-    OPERATION_CREATE,    /* Speculative, Creating, Idle: creates a host */
-    OPERATION_CONFIGURE, /* Idle, Configuring, Configured: the node becomes ready in its cluster */
-    OPERATION_DRAIN,     /* Configured, Draining, Idle: the node leaves its cluster */
-    /* Idle or Failed, Deleting, Speculative: removes the host, keeps the id. A Failed machine may
-     * have no host, or only parts of a host. */
+    OPERATION_CREATE,    /* Speculative -> Creating -> Idle: creates a host */
+    OPERATION_CONFIGURE, /* Idle -> Configuring -> Configured: the cluster gets a ready node */
+    OPERATION_DRAIN,     /* Configured -> Draining -> Idle: the node leaves its cluster */
+    /* Idle or Failed -> Deleting -> Speculative: removes the host, keeps the id. A Failed machine
+     * may have no host, or only parts of a host. */
     OPERATION_DELETE,
     OPERATION_KINDS,
 };
@@ -55,13 +56,13 @@ const char *operation_kind_name(enum operation_kind kind); /* for example "creat
 struct backend_machine {
     struct str id;
     enum machine_state state;
-    struct str host;           /* the host name from done() of Create; empty: no host */
+    struct str host;           /* the host name from done() of Create, or empty without host */
     struct str cluster;        /* empty: none */
     const struct offer *offer; /* never NULL */
 };
 /* Identifies an operation in this process; the backend returns it with done(). */
 struct operation_ticket {
-    uint64_t number; /* "op-<number>" on the wire; never reused. 0: none */
+    uint64_t number; /* "op-<number>" on the wire; never reused; 0 means none */
     uint32_t place;  /* slot of the machine; used by the host */
 };
 struct backend_operation {
@@ -72,11 +73,11 @@ struct backend_operation {
     struct str blob;              /* CONFIGURE, if the backend `keeps_blobs` */
     const struct label *metadata; /* CONFIGURE: shard_metadata; values may hold NUL */
     size_t metadata_count;
-    uint64_t grace_ms; /* DRAIN: time that pods may take, counted from acceptance */
+    uint64_t grace_ms; /* DRAIN: time for pods to end, counted from the acceptance */
 };
 struct operation_end {
     bool failed;
-    struct str error; /* failed: becomes last_error and is not empty */
+    struct str error; /* if failed: the machine's last_error, never empty */
     struct str host;  /* CREATE: name of the host, at most 253 bytes; empty: "host-" and the id */
 };
 
@@ -89,12 +90,12 @@ enum sighting {
     SIGHTINGS,
 };
 struct backend_host {
-    /* The operation is over. Dropped if a sighting has already ended the operation. */
+    /* Reports that an operation is over. Ignored if a sighting has already ended the operation. */
     void (*done)(struct backend_host *host, struct operation_ticket ticket,
                  const struct operation_end *end);
-    /* `offer`: only with SEEN_OFFERED. `why`: not empty with SEEN_FAILED. An unknown id is dropped,
-     * except with SEEN_OFFERED. ERR_INVALID (an id, offer or text that a shard would refuse; the
-     * note names the field), ERR_FULL (machines), ERR_NOMEM: nothing has changed. */
+    /* `offer` is given only with SEEN_OFFERED. `why` is not empty with SEEN_FAILED. Ignores an
+     * unknown id, except with SEEN_OFFERED. Errors change nothing: ERR_INVALID (an id, offer or
+     * text that a shard would refuse; the note names the field), ERR_FULL (machines), ERR_NOMEM. */
     enum err (*seen)(struct backend_host *host, enum sighting what, struct str id,
                      const struct offer *offer, struct str why, struct note *note);
 };
@@ -103,29 +104,29 @@ struct backend_host {
 struct backend;
 struct backend_ops {
     const char *name; /* for example "catalogue" */
-    /* needs bootstrap_blob, also after a restart: the blob stays on disk until Configure is over */
+    /* True if Configure needs the blob, which then stays on disk until Configure is over. */
     bool keeps_blobs;
     bool ignores_offers; /* the offers of machines given to the backend are empty: saves time */
-    /* Returns whether the backend would execute the operation: ERR_OK; ERR_UNSUPPORTED
-     * (UNIMPLEMENTED on the wire: such a machine is never deleted), ERR_FULL (a quota:
-     * RESOURCE_EXHAUSTED), ERR_UNAVAILABLE; never ERR_PRECONDITION or ERR_FENCED, which only the
-     * book returns. Called after the checks of fence and state. Must not change anything. NULL:
-     * every operation is allowed. */
+    /* Returns ERR_OK if the backend would execute the operation. ERR_UNSUPPORTED becomes
+     * UNIMPLEMENTED on the wire; such a machine is never deleted. ERR_FULL (a quota) becomes
+     * RESOURCE_EXHAUSTED. ERR_UNAVAILABLE is allowed, too; only the book returns ERR_PRECONDITION
+     * and ERR_FENCED. Called after the checks of fence and state. Must not change anything. NULL
+     * allows every operation. */
     enum err (*check)(struct backend *backend, enum operation_kind kind,
                       const struct backend_machine *machine, struct note *note);
-    /* On an error, with a note, the operation was not begun and fails; done() is never called. */
+    /* Starts an operation. An error, with a note, fails the operation, and done() is not called. */
     enum err (*start)(struct backend *backend, const struct backend_operation *operation,
                       struct note *note);
     /* Called when the provider starts, before all other functions: once for each machine that is
-     * not Speculative, in any order. NULL: not needed. */
+     * not Speculative, in any order. May be NULL. */
     void (*adopt)(struct backend *backend, const struct backend_machine *machine);
-    /* All machines were adopted, and all operations under way were started again. From now on the
-     * backend may report sightings, also of new machines. */
+    /* Called when all machines were adopted and all operations under way were started again. From
+     * now on the backend may report sightings, also of new machines. */
     void (*ready)(struct backend *backend);
-    /* Rereads the configuration (SIGHUP). On an error the old one stays in force. May be NULL. */
+    /* Rereads the configuration (SIGHUP). An error keeps the old configuration. May be NULL. */
     enum err (*reload)(struct backend *backend, struct note *note);
-    /* The provider stops: the backend must not call done() or seen() any more. Hosts keep running.
-     * Frees the backend. */
+    /* Frees the backend when the provider stops. The backend must not call done() or seen() any
+     * more. Hosts keep running. */
     void (*close)(struct backend *backend);
 };
 struct backend { /* first member of every backend's own struct */

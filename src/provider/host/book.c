@@ -9,7 +9,7 @@
 
 enum {
     POOL_MAX = 8 << 20,
-    CHANGE_ROOM = 512, /* upper bound of the numbers and tags of a change */
+    CHANGE_ROOM = 512, /* upper bound for the encoded numbers and tags of a change */
 };
 
 /* --- open and close --- */
@@ -212,7 +212,7 @@ static enum err fences_set(struct fences *fences, const struct book_change *chan
     return ERR_OK;
 }
 
-/* Adds an unknown id without a fence. ERR_FULL, ERR_NOMEM. */
+/* Adds an unknown id, which has no fence yet. ERR_FULL, ERR_NOMEM. */
 static enum err book_add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
 {
     struct book_entry *e = NULL;
@@ -271,7 +271,7 @@ static void book_count_out(struct book *book, const struct book_entry *e)
 
 /* --- applying MACHINE changes --- */
 
-/* Builds the texts of a machine; *ret_texts NULL: the machine needs none. */
+/* Builds the texts of a machine. *ret_texts is NULL if the machine needs none. */
 static enum err texts_make(const struct book_change *change, struct entry_texts **ret_texts)
 {
     /* "host-<id>" is not stored. */
@@ -354,7 +354,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
         if (book->loaded) book_order_remove(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
-    /* Before entry_set(), because the change may contain views of texts that entry_set() frees. */
+    /* Called before entry_set(), which may free texts to which the change has views. */
     if (book->loaded) book_put_change(book, change, &book->changes);
     entry_set(book, e, change, texts);
     e->wire_len = entry_wire_len(book, e);
@@ -368,7 +368,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
 
 /* --- applying REMOVED --- */
 
-/* Turns a machine into a stranger with its fences: a stale shard stays fenced if the id returns. */
+/* Keeps the fences of a removed machine, so that a stale shard stays fenced if the id returns. */
 static void book_make_stranger(struct book *book, struct book_entry *e)
 {
     const struct book_entry left = {
@@ -459,7 +459,7 @@ enum err book_apply(struct book *book, const struct book_change *change)
     enum err err = ERR_OK;
 
     assert(change->kind != CHANGE_ITEM); /* book_load.c applies items */
-    /* A new journal may not contain the machine and its fences yet. */
+    /* A new journal may still lack the machine's fences, so the fences are written first. */
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
         err = snapshot_put_fences(book, change->id, &e->fences, &book->changes);
     if (!err && book->loaded) err = change_room(change, &book->changes);
@@ -468,9 +468,9 @@ enum err book_apply(struct book *book, const struct book_change *change)
     switch (change->kind) {
     case CHANGE_MACHINE: return book_apply_machine(book, change);
     case CHANGE_FENCE:
-        /* The epoch first: a new shard needs memory for it, and without that memory the token is
-         * refused. If recording the fence of a known shard's machine then fails, the raised epoch
-         * stays, which is correct because the shard's process has that epoch. */
+        /* Records the epoch first. A new shard needs memory for its epoch, and without that memory
+         * the token is refused. If recording the fence of a known shard's machine then fails, the
+         * raised epoch stays, which is correct because the shard's process has that epoch. */
         err = book_raise_epoch(book, change->shard, change->epoch);
         if (!err) err = book_apply_mark(book, change);
         break;

@@ -14,7 +14,7 @@
  * sends its sequence numbers concurrently. The epoch alone is compared per shard: once a newer
  * process of a shard has acted on any machine, an older process may act on none.
  *
- * Except loading and a full List, no operation depends on the number of machines. */
+ * Only loading and a full List take time that grows with the number of machines. */
 #ifndef PROVIDER_HOST_BOOK_H
 #define PROVIDER_HOST_BOOK_H
 #include "base/arena.h"
@@ -27,11 +27,11 @@ enum {
     BOOK_METADATA_BYTES_MAX = 64 << 10, /* bytes of metadata per machine */
     BOOK_BLOB_MAX = 1 << 20,            /* bytes of the blob of one Configure */
     BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all operations under way */
-    BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards that ever commanded a machine; then refused */
+    BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards that commanded a machine; others are refused */
     BOOK_STRANGERS_MAX = 64 << 10,      /* unknown ids with fences; the oldest are removed */
-    /* shards whose newest epoch is kept; removes the least recently used, not its machine fences */
+    /* Maximum of shards with a stored epoch. Dropping the least recently used keeps its fences. */
     BOOK_SHARDS_MAX = 64 << 10,
-    BOOK_TOMBSTONES_MAX = 64 << 10, /* a List with an older cursor returns everything */
+    BOOK_TOMBSTONES_MAX = 64 << 10, /* the oldest are dropped; a List may then return everything */
     BOOK_WALKS_MAX = 16,            /* open Lists */
 };
 
@@ -84,20 +84,20 @@ const char *book_outcome_name(enum book_outcome outcome);
 struct book_answer {
     enum book_outcome outcome;
     enum grpc_status status;
-    /* accepted: start this operation; repeated: the operation of the first request */
+    /* if accepted: the operation to start; if repeated: that of the first request */
     struct operation_ticket operation;
 };
-/* Decides about a request. `into` receives a TransitionAck if the status is OK, else nothing.
- * `note`: the reason of a refusal. `backend`: its check() is called; NULL: none. */
+/* Decides about a request. Appends a TransitionAck to `into` if the status is OK. `note` gets the
+ * reason of a refusal. Calls check() of `backend`, which may be NULL. */
 struct book_answer book_ask(struct book *book, const struct book_request *request,
                             struct backend *backend, struct buf *into, struct note *note);
 
 /* -- operations -- */
 /* Returns an operation under way, for the backend. Its views are in `arena`, or in the book until
- * the book's next change. False: the operation is over, or *ret_err is ERR_NOMEM. */
+ * the book's next change. Returns false if the operation is over, or if *ret_err is ERR_NOMEM. */
 bool book_operation(struct book *book, struct operation_ticket ticket, struct arena *arena,
                     struct backend_operation *ret_operation, enum err *ret_err);
-/* Ends an operation. False: it is not under way, or *ret_err is ERR_NOMEM and nothing changed. */
+/* Ends an operation. False: it was not under way, or *ret_err is ERR_NOMEM and nothing changed. */
 bool book_end(struct book *book, struct operation_ticket ticket, const struct operation_end *end,
               enum err *ret_err);
 enum err book_see(struct book *book, enum sighting what, struct str id, const struct offer *offer,
@@ -109,33 +109,33 @@ typedef enum err book_each_fn(void *context, const struct backend_machine *machi
 enum err book_each(struct book *book, book_each_fn *each, void *context);
 
 /* -- Get and List -- */
-/* Appends a Machine. ERR_NOT_FOUND, ERR_INVALID (no id), ERR_NOMEM. */
+/* Appends the Machine with this id. ERR_NOT_FOUND, ERR_INVALID (no id), ERR_NOMEM. */
 enum err book_get(struct book *book, struct str id, struct buf *into);
 
 struct book_filter {
-    uint32_t states; /* one bit per state; 0: all */
+    uint32_t states; /* one bit per state; 0 means all states */
     uint64_t results_max, page_size;
     struct str since, page_token;
 };
-/* An open List. It shows the book at the moment when the List was opened: a machine that changes
- * before the List has written it is copied first. */
+/* An open List. The List shows the book at the moment when the List was opened: a machine that
+ * changes before the List has written it is copied first. */
 struct book_walk;
 /* Opens a List. ERR_INVALID (a page token of another process or a malformed one), ERR_BUSY
  * (BOOK_WALKS_MAX), ERR_NOMEM. */
 enum err book_walk_open(struct book *book, const struct book_filter *filter,
                         struct book_walk **ret_walk, struct note *note);
 uint64_t book_walk_total(const struct book_walk *walk); /* bytes of the whole MachineList */
-/* Appends about `budget` bytes; if it appends nothing, the List is complete. ERR_NOMEM, also if a
- * machine could not be copied before it changed: the List cannot be finished. */
+/* Appends about `budget` bytes, or nothing if the List is complete. After ERR_NOMEM the List cannot
+ * be finished, for example because a machine could not be copied before its change. */
 enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into);
 void book_walk_close(struct book_walk *walk); /* NULL is allowed */
 
 /* -- compaction: writes the book as a new, smaller journal, piece by piece -- */
 /* Begins a new journal; book_changes() must be empty. From now on changes go into both journals. */
 void book_snapshot_begin(struct book *book);
-/* Appends about `budget` bytes of the book to `into`, slot by slot. They must be written to the new
- * journal after the changes made so far. *ret_more false: the new journal is complete. After an
- * error the new journal must be discarded. */
+/* Appends about `budget` bytes of the book to `into`, slot by slot. Write these bytes to the new
+ * journal after the changes made so far. The new journal is complete if *ret_more is false. After
+ * an error the new journal must be discarded. */
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more);
 
 /* -- statistics -- */

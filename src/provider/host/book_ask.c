@@ -93,7 +93,7 @@ static struct book_answer answer_refused(enum err err, struct note *note)
 }
 
 /* True if the token is too old. The numbers come first in the note, so that a long id cannot push
- * them out; the shard parses the token from the text (provider/client.h, provider_fence_epoch). */
+ * the numbers out; the shard parses the token from the text (provider_fence_epoch). */
 static bool request_is_fenced(const struct book_request *request, const struct shard_epoch *newest,
                               const struct fence *mark, struct note *note)
 {
@@ -114,7 +114,7 @@ static bool request_is_fenced(const struct book_request *request, const struct s
     return true;
 }
 
-/* True: the request passes the fence, and its token is recorded. */
+/* Returns true if the request passes the fence. Its token is then recorded. */
 static bool book_pass_fence(struct book *book, const struct book_request *request,
                             struct book_answer *ret_answer, struct note *note)
 {
@@ -165,8 +165,8 @@ static enum err book_check_backend(struct book *book, const struct book_request 
     return err;
 }
 
-/* Prepares the record of the machine in this state, with its next revision and without the fields
- * of its earlier state. */
+/* Prepares the machine's record in `state`, with its next revision and without the fields of its
+ * earlier state. */
 static void change_move(const struct book *book, const struct book_entry *e,
                         enum machine_state state, struct change_of *ret_all)
 {
@@ -208,15 +208,15 @@ static enum err book_accept(struct book *book, const struct book_request *reques
     return err;
 }
 
-/* Checks the state. Delete also applies to a Failed machine, because a shard returns it that way;
- * the rest of its host is removed. */
+/* True if an operation may begin in `state`. Delete also applies to a Failed machine, because a
+ * shard returns such a machine by Delete, which then removes the remains of its host. */
 static bool operation_may_begin(enum operation_kind kind, enum machine_state state)
 {
     return state == operation_moves[kind].from ||
            (kind == OPERATION_DELETE && state == MACHINE_FAILED);
 }
 
-/* Decides about an existing machine after the token has passed. */
+/* Decides about an existing machine after the token has passed the fence. */
 static struct book_answer book_judge(struct book *book, const struct book_request *request,
                                      struct book_entry *e, struct backend *backend,
                                      struct note *note)
@@ -263,7 +263,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     snprintf(name, sizeof name, "op-%llu", (unsigned long long)said.operation.number);
     pack_text(&pack, ACK_OPERATION, str_from(name));
     if (!pack.err) pack.err = entry_write(book, e, ACK_MACHINE, into);
-    if (pack.err) { /* accepted, so the status must not mean "not applied" */
+    if (pack.err) { /* the request is accepted, so the status must not mean "not applied" */
         into->len = before;
         note_set(note, "%s", err_text(pack.err));
         said.status = GRPC_UNKNOWN;
@@ -273,7 +273,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 
 /* --- operations --- */
 
-/* Finds the machine of an operation; NULL: the operation is over. */
+/* Finds the machine of an operation, or returns NULL if the operation is over. */
 static struct book_entry *book_find_operation(const struct book *book,
                                               struct operation_ticket ticket)
 {
@@ -406,7 +406,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         const struct book_entry *e = at->value;
         struct backend_operation operation;
 
-        /* also skips strangers, whose state is lower */
+        /* Skips Speculative machines and also unknown ids, whose state is lower. */
         if (e->state <= MACHINE_SPECULATIVE) continue;
         arena_reset(&arena);
         err = entry_read(book, e, &arena, &operation);

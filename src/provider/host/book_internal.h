@@ -40,20 +40,20 @@ struct entry_texts { /* texts of one machine; most machines need none */
 };
 /* A machine; or, with MACHINE_UNSPECIFIED, an unknown id (a "stranger") with the fences of the
  * shards that named it. A removed machine becomes a stranger, so that its fences still hold if the
- * id comes back. */
+ * id is used again. */
 struct book_entry {
     char *id;                             /* NULL: the slot is free */
     uint64_t revision;                    /* revision of the last change */
-    uint64_t operations[OPERATION_KINDS]; /* the last accepted operation of each kind; 0: none */
+    uint64_t operations[OPERATION_KINDS]; /* last accepted operation of each kind, or 0 */
     struct pool_item *offer, *binding;
-    struct entry_texts *texts; /* NULL: no error, and the host is "host-<id>" */
+    struct entry_texts *texts; /* NULL if there is no error and the host is "host-<id>" */
     struct fences fences;
     /* machines are linked by revision, strangers by age; `newer` also links free slots */
     struct book_entry *newer, *older;
     uint32_t slot;
     uint32_t wire_len; /* length in a List, including tag and length prefix */
     uint8_t id_len, state;
-    bool has_host; /* FAILED: whether there is a host; in other states the state decides */
+    bool has_host; /* only for FAILED; every other state shows if there is a host */
 };
 struct entry_order { /* a list of entries, linked by `newer` and `older` */
     struct book_entry *newest, *oldest;
@@ -68,7 +68,7 @@ struct tombstone {
 struct book {
     struct book_options options;
     struct book_entry **chunks;
-    uint32_t slots; /* slots below this number are in use or free */
+    uint32_t slots; /* number of slots that exist, in use or free */
     struct book_entry *free;
     struct map by_id;    /* struct book_entry */
     uint64_t operations; /* number of operations under way */
@@ -85,7 +85,7 @@ struct book {
     size_t tombstone_count;
     struct buf changes;
     struct buf machine, host; /* book_wire.c: scratch for the machine being written */
-    uint64_t rewriting;       /* number of the newest compaction; items store their file */
+    uint64_t rewriting;       /* number of the newest compaction, see pool_item.written */
     bool loaded;
     struct list walks;
     struct {
@@ -117,7 +117,7 @@ static inline struct book_entry *book_slot(const struct book *book, uint32_t slo
 {
     return &book->chunks[slot / CHUNK][slot % CHUNK];
 }
-/* Returns the operation under way; 0: none. */
+/* Returns the number of the operation under way, or 0 if there is none. */
 static inline uint64_t entry_under_way(const struct book_entry *e)
 {
     enum operation_kind kind = operation_passing(e->state);
@@ -134,9 +134,9 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
 enum err book_apply(struct book *book, const struct book_change *change);
 void book_order_append(struct entry_order *order, struct book_entry *e);
 void book_order_remove(struct entry_order *order, struct book_entry *e);
-/* Finds a machine; NULL: no machine has this id. */
+/* Finds a machine. Returns NULL if no machine has this id. */
 struct book_entry *book_find(const struct book *book, struct str id);
-/* Removes the oldest strangers above BOOK_STRANGERS_MAX, or STRANGERS_MOST if a journal is read. */
+/* Removes the oldest unknown ids above BOOK_STRANGERS_MAX, or STRANGERS_MOST in book_replay(). */
 void book_evict(struct book *book);
 /* Raises the newest epoch of a shard, while a journal is read. ERR_NOMEM. */
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);
@@ -147,7 +147,7 @@ enum err change_room(const struct book_change *change, struct buf *into);
 /* -- book_wire.c -- */
 /* Returns the length as an element of a list, including tag and length prefix. */
 uint32_t entry_wire_len(struct book *book, const struct book_entry *e);
-/* Writes e->wire_len bytes as element `field` of a message; with 0 as a message of its own. */
+/* Writes e->wire_len bytes as element `field` of a message, or for 0 as a separate message. */
 enum err entry_write(struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into);
 struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: no host */

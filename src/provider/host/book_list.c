@@ -29,7 +29,7 @@ enum {
 struct book_walk {
     struct list link;
     struct book *book;
-    uint32_t states;          /* one bit per state; 0: all */
+    uint32_t states;          /* one bit per state; 0 means all states */
     uint64_t since, revision; /* machines whose last change is after `since`, up to `revision` */
     uint64_t cursor;          /* the revision in the answer; pages repeat that of the first page */
     uint32_t position, end;   /* slot numbers */
@@ -51,7 +51,7 @@ static void token_write(uint64_t name, uint64_t revision, const uint32_t *slot,
     if (slot) snprintf(text + len, TOKEN_CAP - (size_t)len, "-%" PRIu32, *slot);
 }
 
-/* Parses "<name>-<number>[-<number>]". False: not a token of this book or process. */
+/* Parses "<name>-<number>[-<number>]". False if not a token of this book or process. */
 static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, uint64_t *ret_slot)
 {
     char wanted[TOKEN_CAP];
@@ -66,7 +66,7 @@ static bool token_read(struct str token, uint64_t name, uint64_t *ret_revision, 
     return rest.at != NULL && str_to_u64(rest, ret_slot) == ERR_OK;
 }
 
-/* Parses a cursor. False: the cursor is malformed, or older than the tombstones. */
+/* Parses a cursor. False if the cursor is malformed, or older than the tombstones. */
 static bool token_read_cursor(const struct book *book, struct str cursor, uint64_t *ret_since)
 {
     uint64_t since;
@@ -108,14 +108,14 @@ void walks_keep(struct book *book, const struct book_entry *e)
         struct book_walk *walk = CONTAINER_OF(node, struct book_walk, link);
 
         if (walk->broken || e->slot < walk->position || e->slot >= walk->end) continue;
-        /* Copied at most once, because its newer revision then excludes it from this List. */
+        /* An entry is copied at most once, as its newer revision excludes it from this List. */
         if (walk_has(walk, e)) walk->broken = walk_keep(walk, e);
     }
 }
 
 /* --- measuring the answer --- */
 
-/* Counts the slots from `position` on, up to `most` machines; 0: no limit. */
+/* Counts the slots from `position` on, up to `most` machines; 0 means no limit. */
 static void walk_count_slots(struct book_walk *walk, uint64_t most)
 {
     const struct book *book = walk->book;
@@ -159,7 +159,7 @@ static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, 
     for (; e && !err; e = e->newer) {
         if (!walk_has(walk, e)) continue;
         err = entry_write(book, e, LIST_MACHINES, &walk->tail);
-        if (++written == results_max && e->newer) { /* the next delta contains the rest */
+        if (++written == results_max && e->newer) { /* the next delta has the later changes */
             walk->cursor = e->revision;
             break;
         }
@@ -182,7 +182,7 @@ static void walk_put_removed(struct book_walk *walk, struct pack *pack)
 }
 
 struct tail {
-    bool no_revision; /* the answer was truncated, and a cursor would lose the rest */
+    bool no_revision; /* the answer was cut; a revision would skip the other machines */
     bool no_tombstones;
     bool removed;
     bool more;
@@ -206,7 +206,7 @@ static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
 
 /* --- opening a List and writing it --- */
 
-/* Plans iterating over slots: for everything, a page, a part, or more changes than SMALL_DELTA. */
+/* Plans a walk over slots: for everything, a page, a part, or more changes than SMALL_DELTA. */
 static void walk_plan_slots(struct book_walk *walk, const struct book_filter *filter,
                             struct tail *tail)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The book as changes: the record of one machine, and the whole book for a new journal, slot by
  * slot. Changes made meanwhile go into both journals. A change contains the whole record of its
- * machine, so its last change counts, whether its slot was written before or after. Pure. */
+ * machine, so the last change counts, before or after the machine's slot was written. Pure. */
 #include "provider/host/book_internal.h"
 
 void change_of(const struct book_entry *e, struct change_of *ret_change)
@@ -20,7 +20,7 @@ void change_of(const struct book_entry *e, struct change_of *ret_change)
         .blob = entry_blob(e),
         .grace_ms = e->texts ? e->texts->grace_ms : 0,
     };
-    /* A Failed machine states whether it has a host; in other states the state decides. */
+    /* Only a Failed machine states whether it has a host; all other states imply the answer. */
     if (e->has_host && e->state == MACHINE_FAILED) change->host = entry_host(e, ret_change->room);
     memcpy(change->operations, e->operations, sizeof change->operations);
 }
@@ -75,7 +75,7 @@ enum err snapshot_put_fences(const struct book *book, struct str id, const struc
 }
 
 /* Writes the newest epoch of each shard, which the fences of machines may no longer contain. The
- * epoch is stored in the item of the shard's id, where an older release ignores it. */
+ * epoch is stored in the item of the shard's id, because older releases ignore it there. */
 static enum err snapshot_put_epochs(struct book *book, struct buf *into)
 {
     enum err err = ERR_OK;

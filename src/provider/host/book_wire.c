@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines in wire encoding. Offer and binding are stored encoded, so an answer is a few copies.
- * The bytes are built in buffers of the book. book_apply() reserves room in them for the machine
- * that it changes, so measuring a machine cannot fail. Pure. */
+/* Machines in wire encoding. Offer and binding are stored encoded, so that writing an answer is
+ * only a few copies. The bytes are built in buffers of the book. book_apply() reserves room in
+ * these buffers for the machine that it changes, so measuring a machine cannot fail. Pure. */
 #include "model/wire/demand_wire.h"
 #include "provider/host/book_internal.h"
 

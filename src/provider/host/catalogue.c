@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a catalogue: converts TOML to JSON, maps keys to members by tables, and checks the rest in
+/* Reads a catalogue: converts TOML to JSON, maps keys to members by tables, and checks all else in
  * the functions below the tables. An error names the line of its pool. Pure. */
 #include "provider/host/catalogue.h"
 
@@ -266,7 +266,7 @@ struct str catalogue_usual(void)
     return str_of(usual_catalogue, usual_catalogue_len);
 }
 
-/* Rounds cumulative sums instead of parts, so that the parts add up. */
+/* Rounds cumulative sums instead of single parts, so that all parts add up to `all`. */
 static uint64_t catalogue_part(uint64_t all, uint64_t before, uint64_t mine, uint64_t total)
 {
     if (total == 0) return 0;
@@ -278,7 +278,7 @@ uint64_t catalogue_count(const struct catalogue *c, uint64_t seed_count, size_t 
     const struct catalogue_pool *p = &c->pools[pool];
     uint64_t before = 0, total = 0, mine;
 
-    /* keeps the product with all shares below 51 bits */
+    /* Keeps the product of the count and all shares below 51 bits. */
     seed_count = min_u64(seed_count, CATALOGUE_MACHINES_MAX);
     for (size_t i = 0; i < c->pool_count; i++) {
         total += c->pools[i].share;

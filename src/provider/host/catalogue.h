@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A catalogue describes what a simulated cloud sells and how it behaves. Read from TOML. Pure.
  *
- * examples/catalogue.toml is the manual, and catalogue_usual() returns the same bytes. A catalogue
- * is checked when it is opened; an unknown key is refused with its line. */
+ * examples/catalogue.toml documents the format, and catalogue_usual() returns the same bytes. A
+ * catalogue is checked when it is opened; an unknown key is refused with its line. */
 #ifndef PROVIDER_HOST_CATALOGUE_H
 #define PROVIDER_HOST_CATALOGUE_H
 #include "base/arena.h"
@@ -12,7 +12,7 @@ enum {
     CATALOGUE_BYTES_MAX = 1 << 20,
     CATALOGUE_POOLS_MAX = 256,
     CATALOGUE_ZONES_MAX = 64,
-    CATALOGUE_NAME_MAX = 100, /* of a pool or zone name; a machine id contains both */
+    CATALOGUE_NAME_MAX = 100, /* bytes of a pool's or zone's name; a machine id contains both */
     CATALOGUE_MACHINES_MAX = 4 << 20,
     CATALOGUE_MILLION = 1000000, /* shares are expressed in millionths */
 };
@@ -26,13 +26,13 @@ struct catalogue_behaviour {
 };
 struct catalogue_pool {
     struct str name;
-    struct offer offer; /* the offer of its machines, without zone and rack */
+    struct offer offer; /* offer of the pool's machines, without zone and rack */
     const struct str *zones;
     size_t zone_count;
     struct catalogue_behaviour behaviour;
     uint64_t share, count; /* count UINT64_MAX: the pool gets its share */
-    uint32_t quota; /* share, in millionths, of its machines that may have a host; a million: all */
-    uint32_t rack_size; /* 0: no racks */
+    uint32_t quota;        /* millionths of the pool's machines that may have a host */
+    uint32_t rack_size;    /* 0: no racks */
     bool deletes;
 };
 struct catalogue {
@@ -47,7 +47,7 @@ struct catalogue {
     size_t pool_count;
     struct arena memory;
 };
-/* Reads a catalogue. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE: a note names the place; ERR_NOMEM. */
+/* Reads a catalogue. ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note on the place. ERR_NOMEM. */
 enum err catalogue_open(struct str toml, struct catalogue **ret_catalogue, struct note *note);
 void catalogue_close(struct catalogue *catalogue); /* NULL is allowed */
 struct str catalogue_usual(void);                  /* the catalogue used without --catalogue */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes and reads changes by one table of their members. Refuses changes that contradict their
- * state, because such a file was not written by this program. Pure. */
+ * state, because this program never writes such changes. Pure. */
 #include "provider/host/change.h"
 
 #include "base/bytes.h"

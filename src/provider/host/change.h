@@ -25,7 +25,7 @@ enum book_change_kind {
 struct book_change {
     enum book_change_kind kind;
     struct str id;     /* used by MACHINE, FENCE and REMOVED */
-    uint64_t revision; /* MACHINE, REMOVED: of this change; MARKS: the newest */
+    uint64_t revision; /* MACHINE, REMOVED: revision of this change; MARKS: newest revision */
     /* ITEM: */
     uint64_t number;
     struct str bytes;
@@ -33,12 +33,12 @@ struct book_change {
      * binding from Configuring to Draining, an error while Failed. */
     enum machine_state state;
     struct pool_item *offer, *binding; /* borrowed; binding NULL: none */
-    struct str host;  /* the host's name; empty: "host-<id>", or FAILED without host */
+    struct str host;  /* the host's name; empty for "host-<id>" and for FAILED without host */
     struct str error; /* only in state FAILED */
-    uint64_t operations[OPERATION_KINDS]; /* the last accepted operation of each kind; 0: none */
+    uint64_t operations[OPERATION_KINDS]; /* last accepted operation of each kind, or 0 */
     struct str blob;                      /* only in state CONFIGURING */
     uint64_t grace_ms;                    /* only in state DRAINING */
-    /* FENCE: (ITEM uses `epoch` for the epoch of a shard, or 0) */
+    /* FENCE. An ITEM also uses `epoch`, for the epoch of a shard or 0. */
     struct pool_item *shard; /* borrowed */
     int64_t epoch, sequence;
     /* MARKS: */

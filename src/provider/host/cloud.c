@@ -3,8 +3,8 @@
  *
  * A machine that is only offered has no record, because its id contains pool, zone and number. A
  * machine with an operation, a host or a repair has a record, and the record is always in the heap
- * of events. It is due when the operation or repair ends, or when the cloud may take the machine
- * back. All functions run on the loop's thread. */
+ * of events. The record is due when the operation or repair ends, or when the cloud may take the
+ * machine back. All functions run on the loop's thread. */
 #include "provider/host/cloud.h"
 
 #include <stdio.h>
@@ -42,8 +42,8 @@ struct cloud_machine { /* a machine in use */
     bool lost;                         /* true: at time `loss` the cloud takes the machine back */
     struct operation_ticket operation; /* number 0: none */
     enum operation_kind kind;
-    mono_time until; /* end of the operation, or without an operation of the repair */
-    mono_time loss;  /* time of the next random choice of a loss */
+    mono_time until; /* end of the operation or, if none runs, of the repair */
+    mono_time loss;  /* when the machine is lost, or a loss is next drawn */
 };
 struct cloud {
     struct backend backend;
@@ -74,7 +74,7 @@ static void machine_id_write(const struct pool_zone *zone, uint32_t number, char
     snprintf(id, ID_MAX + 1, "%.*s-%06u", STR_ARG(zone->key), number);
 }
 
-/* Splits "<pool>-<zone>-<number>". False: the id does not belong to this cloud. */
+/* Splits "<pool>-<zone>-<number>". False if the id does not belong to this cloud. */
 static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_number)
 {
     size_t dash = id.len;
@@ -89,7 +89,7 @@ static bool machine_id_read(struct str id, struct str *ret_key, uint32_t *ret_nu
     return true;
 }
 
-/* Finds or makes a zone; NULL: no memory, or too many zones. */
+/* Finds or makes a zone. Returns NULL without memory or with too many zones. */
 static struct pool_zone *zone_make(struct cloud *cloud, struct str key)
 {
     struct pool_zone *zone = map_make(&cloud->zones, key, sizeof *zone);
@@ -130,7 +130,7 @@ static void machine_schedule(struct cloud *cloud, struct cloud_machine *m)
 {
     enum err err = heap_put(&cloud->events, &m->event, mono_min(m->until, m->loss).ms);
 
-    assert(!err); /* a record is in the heap from the beginning */
+    assert(!err); /* every record is in the heap from the beginning */
     timer_start(&cloud->event_timer, (mono_time){heap_peek(&cloud->events)->due});
 }
 

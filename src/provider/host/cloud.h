@@ -14,11 +14,11 @@
 struct cloud_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
-    const char *path;    /* of the catalogue, checked every second; NULL: the built-in one */
-    uint64_t seed_count; /* number of machines, distributed over the pools */
+    const char *path;             /* path of the catalogue, checked every second; NULL: built-in */
+    uint64_t seed_count;          /* number of machines, distributed over the pools */
 };
-/* Opens the backend. ERR_PARSE, ERR_INVALID (the catalogue, with the place), ERR_NOMEM, and errors
- * of reading the file. */
+/* Opens the backend. ERR_PARSE and ERR_INVALID with a note on the place in the catalogue,
+ * ERR_NOMEM, and errors of reading the file. */
 enum err cloud_open(const struct cloud_options *options, struct backend **ret_backend,
                     struct note *note);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the script for each operation, at most `running_max` at once and the others in order, and
- * periodically for the list of machines. A script that fails ends only its own operation. All on
- * the loop's thread. */
+/* Runs the script for each operation, and periodically for the list of machines. At most
+ * `running_max` scripts run at once; other operations wait in order. A script that fails ends only
+ * its own operation. Runs on the loop's thread. */
 #include "provider/host/command.h"
 
 #include <inttypes.h>
@@ -132,7 +132,7 @@ static void task_put_environment(const struct backend_operation *operation, stru
 
 /* --- decoding the answer of a script --- */
 
-/* Parses a script's output as an object; NULL: the script printed nothing, which is allowed. */
+/* Parses a script's output as an object. *ret_json is NULL if the script printed nothing. */
 static enum err answer_read(struct str output, size_t max, struct json **ret_json,
                             struct note *note)
 {
@@ -157,7 +157,7 @@ static enum err answer_read(struct str output, size_t max, struct json **ret_jso
     return ERR_OK;
 }
 
-/* Decides how the operation ended. An error in the answer overrides how the script ended. */
+/* Decides how the operation ended. An error in the script's answer overrides its exit status. */
 static void answer_judge(const struct operation_run *r, const struct script_end *end,
                          const struct json *answer, struct note *error,
                          struct operation_end *ret_end)
@@ -237,7 +237,7 @@ static enum err run_start(struct operation_run *r, struct note *note)
     return err;
 }
 
-/* Starts waiting operations while there is room. An operation that cannot be started fails. */
+/* Starts waiting operations up to `running_max`. An operation that cannot be started fails. */
 static void command_work(struct task *task)
 {
     struct command *c = CONTAINER_OF(task, struct command, work);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The host: a worker writes the changes of a turn together; answers and operations wait for that
- * write. The worker has one job at a time. A new state file is written piece by piece with the
- * jobs. Everything except write_run() runs on the loop's thread. */
+ * write. The worker has one job at a time. During compaction each job also writes a piece of the
+ * new state file. Everything except write_run() runs on the loop's thread. */
 #include "provider/host/host.h"
 
 #include <stdlib.h>
@@ -11,19 +11,19 @@
 
 enum {
     COMPACT_BYTES = 64 << 20,
-    COMPACT_FACTOR = 4,      /* a file is compacted when it is this many times its size when new */
+    COMPACT_FACTOR = 4,      /* a file is compacted when it has this many times its first size */
     PIECE_BYTES = 256 << 10, /* bytes of a new file written per sync, so that a turn stays short */
     CHANGES_MAX = INT32_MAX,
     OPERATION_BYTES_MAX = 4 << 20,
     SEAL_AFTER_MS = 1000,
 };
 
-struct write_job { /* one at a time; belongs to the worker while it runs */
+struct write_job { /* one job at a time; the worker owns a running job */
     struct job job;
     struct journal *journal;
     struct clock *clock;
     struct buf changes, piece;
-    uint64_t salt; /* salt of a new file to begin; 0: none */
+    uint64_t salt; /* salt of a new file to begin, or 0 */
     bool has_piece, publish, seal;
     enum err err, next_err;
     uint64_t sync_ns, size;
@@ -55,7 +55,7 @@ struct host {
     uint64_t compact_at;
     bool compacting, starting, failed, closing;
     bool busy;     /* the worker has the job */
-    bool orphaned; /* closed while the worker had the job: freed when the job returns */
+    bool orphaned; /* closed before the job returned; freed when the job returns */
 };
 
 static void host_fail(struct host *host, enum err err, const struct note *note)
@@ -110,7 +110,7 @@ static void host_start_operation(struct host *host, struct operation_ticket tick
 
 /* --- waiting for the disk --- */
 
-/* Returns the number of the write after which the whole book is durable; 0: it is durable now. */
+/* Returns the number of the write after which the whole book is durable, or 0 if it is now. */
 static uint64_t host_durable_after(const struct host *host)
 {
     if (book_changes(host->book)->len > 0) return host->writing + 1;
@@ -338,7 +338,7 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
     if (host->metrics.rows) counter_inc(host->metrics.asked[request->kind][answer.outcome]);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
     start = (struct start){host_durable_after(host), answer.operation, false};
-    assert(start.until > 0); /* an accepted operation is a change */
+    assert(start.until > 0); /* an accepted operation makes a change */
     err = buf_append(&host->starts, str_of(&start, sizeof start));
     assert(!err);
     return answer;
@@ -468,7 +468,7 @@ const struct journal_report *host_loaded(const struct host *host)
     return &host->loaded;
 }
 
-/* Changes that were not written were never answered, so they may be lost. */
+/* Closes the host. Unwritten changes may be lost, because they were never answered. */
 void host_close(struct host *host)
 {
     if (!host) return;
@@ -478,7 +478,7 @@ void host_close(struct host *host)
     host->backend->ops->close(host->backend);
     assert(list_empty(&host->waiting)); /* the service has ended all calls */
     worker_close(host->worker);
-    /* A worker may return its job later than this: in the simulator, after its host has died. */
+    /* In the simulator, the worker may return the job later, after the simulated host has died. */
     if (host->busy)
         host->orphaned = true;
     else

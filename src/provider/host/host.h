@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reference provider without its listener: book, state file and backend on one loop.
  *
- * The book is ahead of the disk, and nothing is answered before it is durable. An answer waits for
- * the sync that covers it, and all answers of a turn share one sync. The backend gets an operation
- * only after that sync. So a crash at any time loses nothing that was answered.
+ * The book changes before the disk, but nothing is answered before it is durable. An answer waits
+ * for the sync of its changes, and all answers of a turn share one sync. The backend gets an
+ * operation only after that sync. So a crash at any time loses nothing that was answered.
  *
  * A separate thread writes the state file. A file grown to several times the size of its content is
- * rewritten beside it, in small pieces. If the disk fails, the provider ends (on_failed). */
+ * rewritten as a new file, in small pieces. If the disk fails, the provider ends (on_failed). */
 #ifndef PROVIDER_HOST_HOST_H
 #define PROVIDER_HOST_HOST_H
 #include "io/io.h"
@@ -20,20 +20,20 @@ struct host_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL */
-    const char *state;            /* a path; NULL: nothing is stored, for experiments */
+    const char *state;            /* a path, or NULL to store nothing, for experiments */
     const char *name;             /* HostRef.provider */
     size_t machines_max;          /* 0: BOOK_MACHINES_MAX */
-    uint64_t compact_bytes;       /* a smaller state file is not compacted; 0: 64 MiB */
+    uint64_t compact_bytes;       /* a smaller state file is not compacted; 0 means 64 MiB */
     struct backend *own_backend;  /* closed by host_close(), and by host_open() if it fails */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void *owner;
 };
-/* Loads the state and blocks meanwhile. Errors of journal_open() and book_loaded(). */
+/* Loads the state, which blocks. Errors of journal_open() and book_loaded(). */
 enum err host_open(const struct host_options *options, struct host **ret_host, struct note *note);
 /* Starts the backend, which adopts the existing machines. */
 enum err host_start(struct host *host, struct note *note);
-/* Waits for the sync under way; requests that were not answered may be lost. No host_wait may
- * remain. NULL is allowed. */
+/* Waits for the sync under way; requests that were not answered may be lost. No struct host_wait
+ * may still wait. `host` may be NULL. */
 void host_close(struct host *host);
 /* Reloads the backend's configuration. */
 enum err host_reload(struct host *host, struct note *note);
@@ -49,12 +49,12 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
 /* -- waiting for the disk -- */
 struct host_wait;
 typedef void host_wait_fn(struct host_wait *wait);
-struct host_wait {    /* embedded; belongs to the caller again when fn runs */
+struct host_wait {    /* embedded; the caller may reuse it when fn runs */
     struct list link; /* initialized by the caller; list_remove() cancels the wait */
     uint64_t until;
     host_wait_fn *fn;
 };
-/* Waits until the book is durable. False: it is durable already, continue at once. True: fn is
- * called later, never from inside host_wait(). */
+/* Returns false if the book is durable now; continue at once. Otherwise fn is called later, never
+ * from inside host_wait(). */
 bool host_wait(struct host *host, struct host_wait *wait, host_wait_fn *fn);
 #endif

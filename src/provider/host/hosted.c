@@ -38,7 +38,7 @@ static bool write_word(const char *directory, const char *file, const char *word
     return wrote == (ssize_t)strlen(word);
 }
 
-/* Returns the cgroup of this process, from the line of version 2: "0::/a/b". */
+/* Returns the cgroup of this process, from the line of cgroup version 2: "0::/a/b". */
 static struct str own_cgroup(struct str text)
 {
     struct str line;
@@ -100,7 +100,7 @@ static void join_cgroup(const char *cgroup, int pid)
         (void)rmdir(cgroup);
 }
 
-/* Watches the process before it begins, so that it cannot have ended already. */
+/* Watches the process before its program runs, so that the process cannot have ended already. */
 static enum err on_record(void *owner, int pid, struct note *note)
 {
     struct record *record = owner;
@@ -201,8 +201,8 @@ bool hosted_gone(struct io *io, const struct hosted_place *place, struct hosted 
 
     if (hosted_runs(hosted)) return false;
     if (hosted->pidfd >= 0) {
-        /* For a child of this process, pid and group id are not reused until it is waited for. For
-         * other processes they may have been reused, so only the cgroup is killed. */
+        /* The pid and group id of a child are not reused before this process waits for the child.
+         * The ids of any other process may be reused, so only the cgroup is killed. */
         if (process_watch_is_child(hosted->pidfd)) (void)kill(-hosted->pid, SIGKILL);
         if (!process_watch_reap(hosted->pidfd, how)) snprintf(how, PROCESS_END_CAP, "it is gone");
         if (path_in(place, "pid", path)) (void)fs_remove(io->fs, path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that acts as a machine's host or node. The process outlives the provider. A file
- * identifies it, so that a later provider finds it. When it ends, everything it started is killed.
+/* A process that acts as a machine's host or node, and outlives the provider. A later provider
+ * finds the process by a file. When the process ends, everything it started is killed.
  *
  * In the machine's directory:
  *   <role>.pid   "PID START BOOT", written before the program runs; see io/process_look.h
@@ -24,7 +24,7 @@ struct hosted {
 };
 static const struct hosted hosted_none = {0, -1};
 
-/* Returns the cgroup in which this program can create cgroups; empty: there is none. */
+/* Returns the cgroup in which this program can create cgroups, or "" if there is none. */
 void hosted_cgroup_root(char root[FS_PATH_CAP]);
 /* Runs `command` with sh. ERR_INVALID, ERR_IO, errors of process_start_detached(), with a note. */
 enum err hosted_start(struct io *io, const struct hosted_place *place, const char *command,

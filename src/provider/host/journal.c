@@ -14,7 +14,7 @@ enum {
     VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
     STATE_MODE = 0600,        /* private, because the file contains bootstrap blobs */
-    WINDOW = 1 << 20,         /* bytes read at a time when searching behind damage */
+    WINDOW = 1 << 20,         /* bytes read at a time when searching after damage */
     PAYLOAD_MAX = INT32_MAX,
 };
 static const char file_magic[16] = "muster provider\n";
@@ -82,7 +82,7 @@ static enum err read_at(const struct source *source, uint64_t offset, void *into
     return got == len ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Searches behind `bad` for a batch that declares `bad` durable. */
+/* Searches after offset `bad` for a batch that declares the bytes at `bad` durable. */
 static enum err look_behind(const struct source *source, uint64_t salt, uint64_t bad,
                             bool *ret_found)
 {
@@ -105,7 +105,7 @@ static enum err look_behind(const struct source *source, uint64_t salt, uint64_t
     return err;
 }
 
-/* Reads the batch at `offset`. ERR_CORRUPT: there is no complete batch. */
+/* Reads the batch at `offset`. ERR_CORRUPT if there is no complete batch. */
 static enum err load_batch(const struct source *source, uint64_t salt, uint64_t offset,
                            struct buf *payload, struct batch *ret_batch)
 {
@@ -181,7 +181,7 @@ static enum err sync_dir_of(struct journal *j)
     return err ? err : fs_sync_dir(j->fs, dir);
 }
 
-/* Reads the file and syncs it. Bytes just read may only be in memory, because the previous process
+/* Reads the file and syncs it, because bytes just read may only be in memory: the previous process
  * may have been killed before its sync, or between a rename and the sync of the directory. */
 static enum err load(struct journal *j, journal_batch_fn *each, void *context,
                      struct journal_report *report, struct note *note)
@@ -283,7 +283,7 @@ static enum err write_part(struct journal *j, struct part *part, struct str payl
     store_le64(head + 16, part->synced);
     store_le32(head + 24, checksum(part->salt, payload.at, payload.len));
     store_le32(head + 28, checksum(part->salt, head, 28));
-    /* Writing the head last would not help: a payload without head is as torn as the reverse. */
+    /* The order is irrelevant: a head without payload is torn, and so is a payload without head. */
     err = fs_write_at(j->fs, part->file, part->at, str_of(head, sizeof head));
     if (!err && payload.len > 0)
         err = fs_write_at(j->fs, part->file, part->at + sizeof head, payload);
@@ -349,11 +349,11 @@ static enum err next_publish(struct journal *j)
         j->now.synced = j->now.at;
         err = sync_dir_of(j);
     }
-    /* If a rename may or may not be durable, it is unknown which file the next start finds. */
+    /* After a rename that may not be durable, it is unknown which file the next start finds. */
     return j->failed = err;
 }
 
-/* A next file that cannot be written only wastes disk space; it is not a failure of the journal. */
+/* A next file that cannot be written only wastes disk space, and the journal has not failed. */
 enum err journal_rewrite(struct journal *j, uint64_t salt, struct str payload, bool last,
                          struct note *note)
 {

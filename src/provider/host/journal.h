@@ -36,7 +36,7 @@ struct journal_report {
     bool made;           /* the file did not exist */
     uint64_t torn_bytes; /* bytes cut from the torn tail */
 };
-/* Called with each payload, in order. An error ends the reading; ERR_CORRUPT gets the offset. */
+/* Receives each payload, in order. An error ends reading; ERR_CORRUPT is noted with the offset. */
 typedef enum err journal_batch_fn(void *context, struct str payload, struct note *note);
 /* Reads everything and cuts off a torn tail; everything read is durable on return. ERR_CORRUPT
  * (also: not a state file), ERR_VERSION, ERR_NOMEM, and errors of file functions. */
@@ -44,7 +44,7 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
                       struct journal **ret_journal, struct journal_report *ret_report,
                       struct note *note);
 void journal_close(struct journal *journal); /* seals if possible; NULL is allowed */
-/* Appends a payload, which is durable when this returns ERR_OK. */
+/* Appends a payload. After ERR_OK the payload is durable. */
 enum err journal_append(struct journal *journal, struct str payload, struct note *note);
 /* Durably records that everything written so far is durable, so that damage to the last batch is
  * not taken for a torn tail. Does nothing if the last batch was a seal. */
@@ -53,9 +53,9 @@ uint64_t journal_size(const struct journal *journal);
 bool journal_failed(const struct journal *journal); /* nothing can be appended any more */
 
 /* -- compaction: replaces the file with a smaller one; appends to the old file continue -- */
-/* Appends to the next file, beside this one. A nonzero `salt` begins a new next file and discards
- * an unfinished one. `last`: syncs and renames the next file, which then replaces the old one for
- * appends. After an error the next file is removed. */
+/* Appends to the next file, beside the current one. A nonzero `salt` begins a new next file and
+ * discards an unfinished one. `last` syncs and renames the next file, which then replaces the
+ * current file. After an error the next file is removed. */
 enum err journal_rewrite(struct journal *journal, uint64_t salt, struct str payload, bool last,
                          struct note *note);
 #endif

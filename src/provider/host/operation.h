@@ -10,7 +10,7 @@ struct operation_move {
 };
 extern const struct operation_move operation_moves[OPERATION_KINDS];
 
-/* The operation whose passing state this is; OPERATION_KINDS: none. */
+/* Returns the operation that is under way in `state`, or OPERATION_KINDS if none is. */
 enum operation_kind operation_passing(enum machine_state state);
 /* Return whether a machine in this state has a host, and a binding. A Failed machine may have
  * either, both or neither. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that many machines share, stored once: offers, bindings, ids of shards.
+/* Texts that many machines share, stored once: offers, bindings, ids of shards. Pure.
  *
  * Half a million machines have a few thousand offers and bindings. An item is freed when its last
- * reference is dropped. Its number is never reused, so a file may refer to an item by it. Pure. */
+ * reference is dropped. The item's number is never reused, so a file may refer to the number. */
 #ifndef PROVIDER_HOST_POOL_H
 #define PROVIDER_HOST_POOL_H
 #include "base/map.h"
@@ -19,8 +19,8 @@ struct item_pool {
     struct map items;     /* items by content */
     uint64_t next_number; /* begins at 1 */
 };
-/* Adds a reference to this text. `number`: the number for a new item, as an earlier process chose
- * it; 0: the next number. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
+/* Adds a reference to the text `bytes`. A new item gets `number`, which an earlier process chose,
+ * or the next number if 0. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,
                    struct pool_item **ret_item);
 struct pool_item *pool_hold(struct pool_item *item); /* adds a reference; NULL is allowed */

@@ -35,7 +35,7 @@ static const char *const role_names[ROLES] = {"host", "node"};
 struct unit { /* a machine that has, or had, a process */
     const char *id;
     struct hosted processes[ROLES];
-    bool wanted[ROLES]; /* should run, so that its end is a failure */
+    bool wanted[ROLES]; /* the process should run, so its end is a failure */
     bool clean[ROLES];  /* the process and everything it started are gone */
     char how[ROLES][PROCESS_END_CAP];
     /* The operation under way: */
@@ -43,8 +43,8 @@ struct unit { /* a machine that has, or had, a process */
     struct operation_ticket ticket;
     enum operation_kind kind;
     mono_time until;
-    struct note error;  /* not empty: the operation has failed */
-    struct note broken; /* not empty: to be reported as SEEN_FAILED */
+    struct note error;  /* not empty if the operation has failed */
+    struct note broken; /* not empty if SEEN_FAILED must be reported */
 };
 struct local {
     struct backend backend;
@@ -155,7 +155,7 @@ static void unit_put_environment(const struct local *l, const struct unit *unit,
     environment_put(env, "MUSTER_METADATA_FILE", str_from(path));
 }
 
-/* Starts the process of a role. A running process is right: the provider died after starting it. */
+/* Starts the process of a role, unless an earlier provider started it before that provider died. */
 static void unit_start_process(struct local *l, struct unit *unit, enum role role,
                                const struct backend_machine *machine)
 {

@@ -20,10 +20,11 @@ struct process_backend_options { /* the texts must outlive the backend, except `
     struct io *io;
     const struct log_source *log; /* may be NULL */
     const char *directory;        /* contains one directory for each machine */
-    /* Run by sh; NULL: sleep. The environment has MUSTER_MACHINE_ID, _DIR, _TYPE and MUSTER_ZONE,
-     * and for the node also MUSTER_CLUSTER, MUSTER_BLOB_FILE and MUSTER_METADATA_FILE. */
+    /* Commands for sh; NULL means sleep. Environment: MUSTER_MACHINE_ID, MUSTER_MACHINE_DIR,
+     * MUSTER_MACHINE_TYPE, MUSTER_ZONE, and for the node MUSTER_CLUSTER, MUSTER_BLOB_FILE,
+     * MUSTER_METADATA_FILE. */
     const char *host_command, *node_command;
-    const char *ready_file;   /* created by the node when it is ready; NULL: ready at once */
+    const char *ready_file;   /* the node creates this file when it is ready; NULL: ready at once */
     uint64_t ready_within_ms; /* 0: 5 min */
     uint32_t machines;        /* number of machines: "local-1" and so on */
     struct offer offer;       /* offer of each machine; without labels and allocatable */

@@ -21,7 +21,7 @@ struct script;
 struct script_options { /* copied */
     struct loop *loop;
     const char *program, *argument;
-    const char *const *env; /* NULL: the environment of this process */
+    const char *const *env; /* NULL means the environment of this process */
     struct str input;
     uint64_t timeout_ms;
     size_t output_max;
