@@ -40,7 +40,7 @@ struct program_run {
     const struct conf *conf;
     struct buf out; /* printed when the command ends, even if it fails */
     struct note note;
-    int exit_code; /* of a command that succeeds, for example 1 for "not found" */
+    int exit_code; /* of a command that has printed its problems itself */
 };
 typedef enum err program_act_fn(struct program_run *run);
 struct program_action {

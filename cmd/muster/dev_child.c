@@ -22,7 +22,8 @@ struct dev_child {
     struct timer again;
     bool stopping, paused, settled;
     char said[LINE_CAP]; /* its last words on stderr */
-    /* Lines on stderr before the fleet is ready; later, because they would split the banner. */
+    /* Lines on stderr before the fleet is ready, logged later because they would split the
+     * banner. */
     char held[HELD_MAX][LINE_CAP];
     size_t held_count;
     bool held_all; /* lines are logged at once from now on */
