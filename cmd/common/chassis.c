@@ -22,24 +22,24 @@ struct chassis {
     const struct program *program;
     const struct command_call *call;
     char name[COMMAND_PATH_CAP]; /* "muster dev" */
-    struct conf *conf_at_start;  /* kept until exit: parts may point to its texts */
+    struct conf *conf_at_start;  /* conf_at_start lives until exit: parts may point to its texts */
     struct conf *conf;           /* what is in force */
     struct real_io *real;
     struct fs_lock *lock;
     struct instruments *instruments;
     struct tls_context *tls;
-    uint64_t tls_loads;      /* load count of the certificate in use */
-    struct note tls_refused; /* last logged reload error of the TLS files, or "" */
+    uint64_t tls_loads;      /* tls_loads is the load count of the TLS certificate in use */
+    struct note tls_refused; /* tls_refused is the last logged TLS reload error, or "" */
     struct status_server status;
     struct signals *signals;
     struct timer live_timer, look_timer;
     mono_time started;
     const struct chassis_hooks *hooks;
     struct role_base *state; /* the role's */
-    size_t drained;          /* how many of the role's drains have started */
+    size_t drained;          /* drained counts the role's drains that have started */
     bool running;            /* all is open */
     bool stopping;
-    enum err failed; /* the error that ended the running role */
+    enum err failed; /* failed is the error that ended the running role */
     int failed_code;
     struct note failed_note;
 };
@@ -94,7 +94,7 @@ void chassis_stop(struct chassis *chassis)
 
 void chassis_fail(struct chassis *chassis, enum err err, const struct note *note)
 {
-    chassis_give_up(chassis, 1, err, note); /* exit code 1 for every failure of a running role */
+    chassis_give_up(chassis, 1, err, note); /* a running role fails with exit code 1 */
 }
 
 void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const struct note *note)
@@ -352,7 +352,7 @@ static void chassis_on_signal(void *owner, int signal)
         LOG_WARN(log, "ignored SIGHUP: start-up is not finished");
         return;
     }
-    instruments_reopen(c->instruments); /* first: the lines below belong into the new file */
+    instruments_reopen(c->instruments); /* first, so that later lines are in the new file */
     LOG_INFO(log, "reloading", log_text("signal", "SIGHUP"));
     bool reloaded = chassis_reload_conf(c);
     chassis_look_at_tls(c, true);

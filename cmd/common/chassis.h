@@ -32,12 +32,12 @@ struct role_base {
     struct chassis *chassis;
     struct io *io;
     const struct chassis_hooks *hooks;
-    const struct conf *conf, *conf_now; /* conf: from the start; conf_now: from the last reload */
+    const struct conf *conf, *conf_now; /* conf is from the start, conf_now from a reload */
     const struct status_server *status; /* its HTTP server and address */
-    const char *warning; /* set if the HTTP listener is open to the network without TLS; or NULL */
+    const char *warning; /* warning is set if HTTP is open to the network without TLS */
     struct instruments *instruments;
     struct metrics *metrics;
-    struct log_source log; /* adds the role's name to every line */
+    struct log_source log; /* log adds the role's name to every line */
     struct health_check *ready;
     struct tls_context *server_tls, *client_tls;
     struct rpc_client_metrics *client_metrics;
@@ -52,7 +52,7 @@ typedef void chassis_drain_fn(void *state);
 /* One role's functions, all on the loop's thread. All but the first three members may be NULL. */
 struct chassis_hooks {
     const struct role *role;
-    size_t state_size; /* zeroed before the first step; see CHASSIS_STATE */
+    size_t state_size; /* state_size bytes are zeroed before the first step */
     /* Run after every common part is open; the list ends with NULL. A step may turn the loop. A
      * long wait checks chassis_stopping() and then fails with any error; the exit code is 0. */
     chassis_step_fn *const *steps;
@@ -62,8 +62,8 @@ struct chassis_hooks {
     const char *ready_check, *ready_reason; /* of role_open_ready */
     unsigned tls;                           /* of role_open_tls */
     bool locks_data_dir;                    /* the role does it itself */
-    bool knows_callers;                     /* HTTPS asks for a client certificate; optional */
-    bool second_signal_ends; /* a second SIGTERM or SIGINT exits at once: 143 or 130 */
+    bool knows_callers;                     /* HTTPS asks for client certificates */
+    bool second_signal_ends; /* a second SIGTERM or SIGINT exits at once with 143 or 130 */
     /* Checks the contents of the files that the settings name, before a directory is made or a port
      * is bound. common/files.h has already checked that the files can be opened. */
     enum err (*check)(const struct conf *conf, struct fs *fs, struct note *note);
@@ -71,10 +71,10 @@ struct chassis_hooks {
     void (*say_first)(void *state, FILE *out);
     /* More lines on the terminal. */
     void (*say_started)(void *state, FILE *out);
-    bool (*owns_stdout)(const void *state); /* if true, these lines go to stderr */
+    bool (*owns_stdout)(const void *state); /* then the lines go to stderr */
     /* Called at SIGHUP after the settings were read again, even if they were refused. */
     void (*reload)(void *state);
-    void (*close)(void *state); /* also called after a failed step; the chassis frees the state */
+    void (*close)(void *state); /* close also runs after a failed step; the chassis frees state */
 };
 /* Compiles only for a state whose first member is `struct role_base role`. */
 #define CHASSIS_STATE(type)                                                                        \
@@ -100,8 +100,8 @@ void chassis_publish(struct chassis *chassis, const char *path, int status,
  * `alpn` may be NULL. Returns the errors of tls_context_open. */
 enum err chassis_tls(const struct chassis *chassis, enum tls_side side, const char *alpn,
                      struct tls_context **ret_context, struct note *note);
-void chassis_turn(struct chassis *chassis); /* one blocking turn of the loop; for open and close */
-void chassis_set_true(void *truth);         /* a done() callback: sets a bool */
+void chassis_turn(struct chassis *chassis); /* turns the loop once */
+void chassis_set_true(void *truth);         /* a done() that sets a bool */
 /* Calls end(of, done, owner) and turns the loop until done() is called. NULL `of`: does nothing. */
 #define CHASSIS_AWAIT(chassis, end, of)                                                            \
     do {                                                                                           \
@@ -109,7 +109,7 @@ void chassis_set_true(void *truth);         /* a done() callback: sets a bool */
         if (!done_) end((of), chassis_set_true, &done_);                                           \
         while (!done_) chassis_turn(chassis);                                                      \
     } while (0)
-void chassis_drained(void *chassis);                  /* a drain ended: starts the next */
+void chassis_drained(void *chassis);                  /* starts the next drain */
 bool chassis_stopping(const struct chassis *chassis); /* SIGTERM or SIGINT came */
 void chassis_stop(struct chassis *chassis);           /* ends the loop; exit code 0 */
 /* Ends a role that cannot continue: logs the error, prints it on stderr and exits with code 1. */

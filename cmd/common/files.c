@@ -19,7 +19,7 @@ static const struct {
 };
 /* TLS options whose files are checked together, as the roles open them later. */
 static const struct {
-    const char *what, *cert, *key, *ca; /* `what`: the option that an error names */
+    const char *what, *cert, *key, *ca; /* an error names the option `what` */
 } tls_files[] = {
     {"tls.cert-file", "tls.cert-file", "tls.key-file", "tls.ca-file"},
     {"etcd-ca-file", "tls.cert-file", "tls.key-file", "etcd-ca-file"},

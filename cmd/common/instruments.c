@@ -28,7 +28,7 @@ static enum err instruments_open_log_file(const char *path, int *ret_fd, struct 
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, LOG_FILE_MODE);
 
     if (fd < 0) {
-        int error = errno; /* errno of open, before the next line changes it */
+        int error = errno; /* keeps errno of open, because the next line may change errno */
         note_set(note, "log.file %s: %s", path, strerror(error));
         switch (error) {
         case ENOENT:

@@ -36,7 +36,7 @@ static void program_print_line(const struct command_call *call, struct str line)
         command_path_text(call, path);
     buf_init(&shown, PROGRAM_TEXT_MAX);
     if (printable_append(line, &shown))
-        buf_clear(&shown); /* without memory, the command's name is still printed */
+        buf_clear(&shown); /* if memory is missing, the command's name is still printed */
     fprintf(stderr, "%s: %.*s\n", path, STR_ARG(buf_peek(&shown)));
     buf_deinit(&shown);
 }
@@ -223,7 +223,7 @@ int program_main(const struct command *root, int argc, char **argv)
     if (call.wish == COMMAND_VERSION) return program_run_act(&call, NULL, program_version);
     if (call.wish == COMMAND_HELP) return program_run_act(&call, NULL, program_print_help);
     if (call.wish == COMMAND_MISSING) return program_help_as_mistake(&call);
-    err = version_check_engines(&note); /* only help and version run with another libraft */
+    err = version_check_engines(&note); /* only help and version run with any libraft */
     if (err) return program_fail(&call, err, &note);
     return command_of(&call)->run(&program, &call);
 }

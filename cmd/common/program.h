@@ -38,9 +38,9 @@ int program_print(struct str text);
 struct program_run {
     const struct command_call *call;
     const struct conf *conf;
-    struct buf out; /* printed when the command ends, even if it fails */
+    struct buf out; /* out is printed when the command ends, even if it fails */
     struct note note;
-    int exit_code; /* of a command that has printed its problems itself */
+    int exit_code; /* exit_code of a command that has printed its problems itself */
 };
 typedef enum err program_act_fn(struct program_run *run);
 struct program_action {

@@ -144,7 +144,7 @@ void status_server_send(struct status_server *s, uint64_t uptime_ms, struct loop
     ndjson_u64(&line, STR("requests"), http.requests);
     ndjson_u64(&line, STR("connections"), http.connections);
     ndjson_close_object(&line);
-    if (!ndjson_end(&line)) /* an event must not end with a newline */
+    if (!ndjson_end(&line)) /* an HTTP event must not end with a newline */
         (void)http_channel_send(s->live, STR("status"), str_of(event.data, event.len - 1));
     buf_deinit(&event);
 }

@@ -8,13 +8,13 @@
 #include "common/instruments.h"
 
 enum { STATUS_ADDRESS_CAP = 320 };
-struct status_facts { /* values for {command} and other placeholders of the page */
+struct status_facts { /* the values of {command} and other placeholders of the page */
     const char *command, *version, *commit, *data_dir;
     const char *warning; /* shown on top; NULL: none */
 };
 struct status_server {
     struct instruments *instruments;
-    char address[STATUS_ADDRESS_CAP]; /* with the bound port; "" if HTTP is off */
+    char address[STATUS_ADDRESS_CAP]; /* the bound address; "" if HTTP is off */
     struct http_server *http;         /* NULL: it is off */
     struct http_channel *live;
 };

@@ -187,7 +187,7 @@ TABLE(
         "listener speaks TLS and callers show who they are. A changed file is noticed",
         "the authority that callers' and replicas' certificates come from"),
     OPTION_HTTP("127.0.0.1:8790"), OPTION_LIVE_EVERY, OPTIONS_LOG,
-    OPTIONS_EVENTS("file"), /* the default: the coordinator always records its events */
+    OPTIONS_EVENTS("file"), /* "file", because the coordinator must record events */
     MEMBER_OPTIONS_EVENTS, MEMBER_OPTIONS_SECTIONS);
 
 /* What a worker does with its partitions. */

@@ -6,7 +6,7 @@
 #include "base/note.h"
 
 const char *version_number(void); /* "0.1.0" */
-const char *version_commit(void); /* "1a2b3c4", with '+' if built from a changed tree; "unknown" */
+const char *version_commit(void); /* "1a2b3c4", "1a2b3c4+" or "unknown" */
 /* Prints version, commit and compiler on a line, then a line per library. ERR_FULL, ERR_NOMEM. */
 enum err version_print(const char *program, struct buf *into);
 /* Returns ERR_VERSION with a note unless libraft is the one release that the simulator runs

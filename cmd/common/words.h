@@ -9,7 +9,7 @@ struct words { /* large: static, and zeroed */
     char *word[WORDS_MAX + 1];
     int count;
     bool too_many;
-    char text[WORDS_TEXT_MAX]; /* flags after their second dash was added */
+    char text[WORDS_TEXT_MAX]; /* text holds flags whose second dash was added */
     size_t used;
 };
 void words_add(struct words *words, char *word);

@@ -37,7 +37,7 @@ struct coordinator_workers {
     struct role_listener listener;
     struct timer timer;
     uint64_t ticks;
-    uint64_t last_index; /* last log index at the previous tick, to see whether it is on disk now */
+    uint64_t last_index; /* last_index is the log's last index at the previous tick */
     bool log_is_slow, led;
     mono_time give_up_at;
     struct buf page;
@@ -52,7 +52,7 @@ struct coordinator_dash {
 };
 
 struct coordinator {
-    struct role_base role; /* its TLS contexts are those of the gRPC port */
+    struct role_base role; /* role has the TLS contexts of the gRPC port */
     const struct log_source *log;
     const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
     struct tls_context *raft_server, *raft_client;
@@ -63,9 +63,9 @@ struct coordinator {
     struct state_machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
-    bool join_ordered;       /* the other replicas named an existing cluster to join */
-    bool bootstrapped_alone; /* this start made a cluster without join addresses */
-    struct task foreign;     /* handles the last hello of another cluster */
+    bool join_ordered;       /* join_ordered: the other replicas named a cluster to join */
+    bool bootstrapped_alone; /* this start bootstrapped a cluster without join addresses */
+    struct task foreign;     /* foreign handles the last hello of another cluster */
     mono_time foreign_at;    /* 0: none came */
     uint64_t foreign_cluster, foreign_to;
     struct coordinator_etcd etcd;
@@ -92,7 +92,7 @@ enum err coordinator_etcd_open(struct coordinator *c, struct note *note);
 enum err coordinator_workers_open(struct coordinator *c, struct note *note);
 /* Adds methods to the gRPC server before it listens, then opens the workers' own listener. */
 enum err coordinator_workers_serve(struct coordinator *c, struct note *note);
-void coordinator_workers_reload(void *state); /* applies reloadable settings and new certificates */
+void coordinator_workers_reload(void *state); /* applies settings and new certificates */
 /* Call after closing the replica. Turns the loop. */
 void coordinator_workers_close(struct coordinator *c);
 

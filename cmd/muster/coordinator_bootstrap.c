@@ -10,7 +10,7 @@
 #include "muster/coordinator.h"
 
 enum {
-    ANSWER_WITHIN_MS = 1000 /* for the answer to the administrator */
+    ANSWER_WITHIN_MS = 1000 /* to answer the administrator */
 };
 
 struct waiting {
@@ -162,7 +162,7 @@ enum err coordinator_directory(struct coordinator *c, struct note *note)
     err = datadir_mark_read(fs, dir, DATADIR_CONFLICT, &refused, note);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (err || refused.replica_id != known.replica_id || refused.cluster_id != known.cluster_id)
-        return err; /* a tool gave the directory another identity meanwhile */
+        return err; /* a tool has meanwhile given the directory another identity */
     return note_fail(
         note, ERR_PRECONDITION,
         "%s: belongs to cluster %016" PRIx64 ", but another cluster lists this replica "

@@ -23,7 +23,7 @@
 enum {
     TABLES_SHARE = 4 << 20,
     WORKERS_SHARE = 16 << 20,
-    FOREIGN_KNOWN_MS = 60000, /* a cluster's replicas dial far more often than once in this time */
+    FOREIGN_KNOWN_MS = 60000, /* the replicas of another cluster dial much more often */
 };
 static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
               "or the store could never be written to");
@@ -86,7 +86,7 @@ static void on_change(void *owner, const struct replica_status *status)
     struct coordinator *c = owner;
     bool led = status->leader_id != 0;
 
-    if (!c->joins) return; /* a failed start is closing, and its loop turns once more */
+    if (!c->joins) return; /* a failed start is closing; the loop turns once more */
     LOG_INFO(c->log, "replica status changed", log_text("role", role_words[status->role]),
              log_bool("ready", status->ready), log_bool("voter", status->voter),
              log_u64("term", status->term), log_u64("commit", status->commit),

@@ -13,7 +13,7 @@
 #include "muster/coordinator.h"
 
 enum {
-    FLUSH_MS = 100,  /* retries events that did not fit into a full pipe */
+    FLUSH_MS = 100,  /* FLUSH_MS: pause before a full event pipe is tried again */
     PAGES_EVERY = 5, /* flushes */
     LISTS_EVERY = 20,
     HTTP_UNAVAILABLE = 503,

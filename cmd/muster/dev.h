@@ -31,7 +31,7 @@ struct dev {
     bool ready, stopping;
     bool announced;  /* the table was printed */
     char last[64];   /* the last printed progress line, */
-    mono_time again; /* and when to print it again */
+    mono_time again; /* when to print it again */
     bool with_chaos;
     struct dev_chaos chaos;
     struct dev_demand demand;
@@ -39,7 +39,7 @@ struct dev {
 };
 
 chassis_step_fn dev_fleet_open;
-void dev_fleet_stop(struct dev *dev); /* the process ends after the last child */
+void dev_fleet_stop(struct dev *dev); /* stops all child processes */
 void dev_fleet_close(void *dev);      /* accepts a half-built state; turns the loop */
 
 /* Called when the fleet becomes complete or incomplete. Complete: the coordinators have a leader,

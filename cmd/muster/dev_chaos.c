@@ -8,7 +8,7 @@
 enum {
     PAUSE_TENTHS_MIN = 3, /* of every_ms */
     PAUSE_TENTHS_MAX = 8,
-    HEARD_WITHIN_MS = 2000, /* a replica heard within this time counts as alive */
+    HEARD_WITHIN_MS = 2000, /* a replica counts as alive if it was heard within 2 s */
     DEV_CHAOS_TEXT_CAP = 160,
 };
 
@@ -66,7 +66,7 @@ static void chaos_strike(struct dev_chaos *chaos, const struct misfortune *m, si
     char text[DEV_CHAOS_TEXT_CAP];
 
     chaos->pid = dev_child_pid(victim);
-    if (!chaos->pid) return; /* not running now: try again later */
+    if (!chaos->pid) return; /* the victim is not running: try later */
     if (m->deed == DEV_KILL)
         dev_child_kill(victim);
     else if (!dev_child_pause(victim))

@@ -11,19 +11,19 @@
 #include "muster/dev_parts.h"
 
 struct dev_chaos_options {
-    uint64_t seed, every_ms; /* every_ms: pause between a recovery and the next victim */
+    uint64_t seed, every_ms; /* every_ms is the pause between a recovery and the next victim */
     /* Part P is children[first[P]] and the count[P] - 1 after it. The caller keeps them alive. */
     struct dev_child *const *children;
     const size_t *first, *count;
-    void (*say)(void *owner, const char *text); /* reports each strike and each recovery */
+    void (*say)(void *owner, const char *text); /* reports strikes and recoveries */
     void *owner;
 };
 /* The result of one look. */
 struct dev_sight {
-    bool whole;                        /* leader, voters, reports and workers are all present */
+    bool whole;                        /* whole: leader, voters, reports, workers are present */
     size_t leader;                     /* SIZE_MAX: none */
-    mono_time began;                   /* start of the check; its facts are not older */
-    mono_time heard[DEV_REPLICAS_MAX]; /* when each replica was last known alive; 0: never */
+    mono_time began;                   /* began: start of this check of the fleet */
+    mono_time heard[DEV_REPLICAS_MAX]; /* heard: when replicas were last known alive; or 0 */
 };
 
 enum dev_deed { DEV_KILL, DEV_PAUSE };
@@ -32,11 +32,11 @@ struct dev_chaos {
     struct prng prng;
     size_t turn;              /* of the table of misfortunes */
     struct dev_child *victim; /* NULL: all is well */
-    size_t replica;           /* the victim's replica number; SIZE_MAX: not a replica */
+    size_t replica;           /* replica: the victim's replica number, or SIZE_MAX */
     enum dev_deed deed;
-    int pid;              /* the victim's pid when it was hit */
-    mono_time hit, since; /* since: when its return began; 0: not yet */
-    mono_time next;       /* time of the next strike, or of the victim's resume */
+    int pid;              /* pid is the victim's process id when it was hit */
+    mono_time hit, since; /* since: when the victim's return began, or 0 */
+    mono_time next;       /* next: time of the next strike, or of the victim's resume */
 };
 void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *options,
                     mono_time now);

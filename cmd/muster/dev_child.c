@@ -26,7 +26,7 @@ struct dev_child {
      * banner. */
     char held[HELD_MAX][LINE_CAP];
     size_t held_count;
-    bool held_all; /* lines are logged at once from now on */
+    bool held_all; /* held_all: further stderr lines are logged at once */
 };
 
 /* Copies the environment without the variables of `muster dev`, which are not for its children. */
@@ -158,7 +158,7 @@ void dev_child_stop(struct dev_child *child)
     child->stopping = true;
     timer_stop(&child->again);
     if (child->process) (void)process_signal(child->process, SIGTERM);
-    dev_child_resume(child); /* a paused process receives the signal only after SIGCONT */
+    dev_child_resume(child); /* a paused process receives SIGTERM only after SIGCONT */
 }
 
 void dev_child_kill(struct dev_child *child)

@@ -23,8 +23,8 @@ struct dev_child_options {
 /* ERR_TOO_LARGE: the command line has too many words. On an error *ret_child is not set. */
 enum err dev_child_open(const struct dev_child_options *options, struct dev_child **ret_child,
                         struct note *note);
-void dev_child_stop(struct dev_child *child); /* sends SIGTERM; the child is not restarted */
-void dev_child_kill(struct dev_child *child); /* sends SIGKILL; the child restarts unless stopped */
+void dev_child_stop(struct dev_child *child); /* sends SIGTERM; no restart */
+void dev_child_kill(struct dev_child *child); /* sends SIGKILL; a restart follows */
 /* Sends SIGSTOP or SIGCONT. A paused child can be stopped. False: the child does not run. */
 bool dev_child_pause(struct dev_child *child);
 void dev_child_resume(struct dev_child *child);
@@ -32,5 +32,5 @@ void dev_child_resume(struct dev_child *child);
 void dev_child_settled(struct dev_child *child);
 int dev_child_pid(const struct dev_child *child); /* 0: not running now */
 const char *dev_child_name(const struct dev_child *child);
-void dev_child_close(struct dev_child *child); /* only when it does not run; accepts NULL */
+void dev_child_close(struct dev_child *child); /* accepts NULL; must not run */
 #endif

@@ -12,7 +12,7 @@ enum {
     DEV_DEMAND_TEXT_CAP = 2048,
     DEV_DEMAND_FILE_MAX = 1 << 20,
     DEV_DEMAND_FILE_MODE = 0644,
-    EDIT_POLL_MS = 1000, /* how often the files are checked for a user's edits */
+    EDIT_POLL_MS = 1000, /* EDIT_POLL_MS: how often the files are checked for user edits */
 };
 
 #define ASSET(cluster)                                                                             \

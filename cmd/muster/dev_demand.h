@@ -24,7 +24,7 @@ struct dev_demand {
     bool yours[DEV_OPERATORS]; /* and it was said */
     size_t turn;
     struct timer timer; /* the next move */
-    struct timer poll;  /* the next check of the files for edits */
+    struct timer poll;  /* poll: the next check of the demand files for user edits */
 };
 /* Makes missing files (DIR/cluster-a.toml and others), and starts to change their counts. */
 enum err dev_demand_open(struct dev_demand *demand, const struct dev_demand_options *options,

@@ -45,7 +45,7 @@ static enum err notes_write_line(const struct dev_notes *notes, const char *path
     if (err) return err;
     err = fs_file_size(fs, file, &size);
     if (!err && size > DEV_NOTES_FILE_MAX) err = notes_begin_anew(notes, file);
-    if (!err) err = fs_write_at(fs, file, 0, line); /* appends: the file is open with O_APPEND */
+    if (!err) err = fs_write_at(fs, file, 0, line); /* O_APPEND ignores the offset 0 */
     fs_close(fs, file);
     return err;
 }

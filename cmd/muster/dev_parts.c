@@ -92,7 +92,7 @@ static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev
     parts_port(line, "--listen", parts->ports.replicas[n].grpc);
     parts_port(line, "--raft-bind", parts->ports.replicas[n].raft);
     parts_port(line, "--http-listen", parts->ports.replicas[n].http);
-    if (parts->replicas > 1) { /* a single one has no peers */
+    if (parts->replicas > 1) { /* a single coordinator has no other replicas to join */
         parts_replicas(line, "--join-addr", false, parts);
         parts_option(line, "--bootstrap-expect", "%zu", parts->replicas);
     }

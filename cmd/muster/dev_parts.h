@@ -9,12 +9,12 @@
 
 enum { DEV_PATH_CAP = 4096, DEV_ZONES = 3, DEV_INPUTS = 16 };
 #define DEV_RUN        "01JDEV00000000000000000000" /* that its workers serve */
-#define DEV_TOKEN_FILE "dashboard-token"            /* in `dir`; shared by all coordinators */
-#define DEV_NOTES_FILE "notes.ndjson"               /* in `dir`; the dashboards show it */
+#define DEV_TOKEN_FILE "dashboard-token"            /* shared by all coordinators */
+#define DEV_NOTES_FILE "notes.ndjson"               /* shown by the dashboards */
 /* Limits for the demo, which stays below 100 MB of disk. Production's 64 MiB segments would take
  * 576 MiB at once, and the workers' events grow by 50 MB an hour. */
 #define DEV_SEGMENT_SIZE "4MiB" /* a coordinator allocates three */
-#define DEV_EVENTS_MAX   "4MiB" /* one older file is kept too */
+#define DEV_EVENTS_MAX   "4MiB" /* one older file is kept */
 #define DEV_ZONE_KEY     "topology.kubernetes.io/zone"
 
 struct dev_parts {

@@ -10,7 +10,7 @@
 #include "io/fs.h"
 
 enum {
-    APART = 10, /* distance between the ports of two coordinators */
+    APART = 10, /* APART: distance between the ports of two coordinators */
     DEV_PORTS_FILE_MAX = 4096,
     FIRST_DRAWN = 24000,
     DRAWN = 8000, /* where the first may be */

@@ -19,7 +19,7 @@
 enum { LOOK_EVERY_MS = 200 };
 
 struct operator_role_state {
-    struct role_base role;        /* its log adds the cluster's id to every line */
+    struct role_base role;        /* the role's log adds the cluster's id to every line */
     struct demand_source *source; /* until the operator has it */
     struct operator_host *host;
     struct timer look;

@@ -28,7 +28,7 @@ static enum err plan_add_file(struct planner *planner, const char *path, add_fn 
         note_set(note, "%s", err_text(err));
     } else {
         err = add(planner, buf_peek(&text), form, note);
-        if (err && err != ERR_NOMEM) err = ERR_INVALID; /* one exit code for any mistake */
+        if (err && err != ERR_NOMEM) err = ERR_INVALID; /* one exit code for mistakes */
     }
     if (err) note_prefix(note, "%s", path);
     buf_deinit(&text);

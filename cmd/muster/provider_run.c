@@ -18,7 +18,7 @@
 struct provider_role_state {
     struct role_base role;
     char state[FS_PATH_CAP];
-    struct fs_lock *lock; /* lock of the state's directory, if that is not the data directory */
+    struct fs_lock *lock; /* lock of the state's directory if not in the data directory */
     struct host *host;
     struct host_service *service;
 };

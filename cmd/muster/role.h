@@ -13,10 +13,10 @@ enum { ROLE_DRAIN_WITHIN_MS = 5000 };
 enum {
     ROLE_TLS_SERVER = BIT(0),
     ROLE_TLS_CLIENT = BIT(1)
-}; /* which gRPC sides use the three TLS files */
+}; /* bits: the gRPC sides that use the role's three TLS files */
 
-chassis_step_fn role_open_ready; /* adds `ready_check`, false until the role sets it */
-chassis_step_fn role_open_tls;   /* opens the sides in `tls`, if TLS files are set */
+chassis_step_fn role_open_ready; /* adds `ready_check`, at first false */
+chassis_step_fn role_open_tls;   /* opens the sides in `tls` */
 chassis_step_fn role_open_client_metrics;
 chassis_drain_fn role_drain_ready; /* not ready any more: "stopping" */
 chassis_drain_fn role_drain_server;
@@ -30,8 +30,8 @@ enum err role_open_health(struct role_base *role, const char *service, enum rpc_
                           struct note *note);
 enum err role_listen(struct role_base *role, struct note *note); /* at the option `listen` */
 void role_warn_of_listener(const struct role_base *role);        /* if open without TLS */
-void role_close_server(struct role_base *role); /* turns the loop; call it at most once */
-void role_close(struct role_base *role);        /* call it last; accepts a half-built state */
+void role_close_server(struct role_base *role);                  /* turns the loop; once only */
+void role_close(struct role_base *role); /* last; accepts half-built states */
 
 /* Opens the certificates of [transport]: of the workers' listener, or of one worker if `worker` is
  * set. Prints and logs warnings about the certificates. */

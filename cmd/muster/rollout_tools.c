@@ -59,7 +59,7 @@ enum err test_fence_act(struct program_run *run)
         },
         STR_EMPTY, false, false, &run->out);
     if (!err) (void)program_print(buf_peek(&run->out));
-    abort(); /* as a coordinator does when it has lost its leadership */
+    abort(); /* ends as a coordinator does that has lost its leadership */
 }
 
 /* -- mock-run: runs a whole work queue without a coordinator -- */
@@ -67,7 +67,7 @@ enum err test_fence_act(struct program_run *run)
 struct mock {
     struct membership *membership;
     struct member_events *events;
-    struct buf rows; /* rows of the items, for --storage */
+    struct buf rows; /* rows: one row per work item, for the file of --storage */
     const char *run;
     uint64_t index, reported;
     uint64_t items, done, stolen;

@@ -27,7 +27,7 @@ enum {
 };
 
 struct shard_role_state {
-    struct role_base role; /* its log adds the shard's id and epoch to every line */
+    struct role_base role; /* the role's log adds the shard's id and epoch to every line */
     uint64_t epoch;
     struct domains *domains;
     bool operators_reported;

@@ -20,7 +20,7 @@ enum { REFRESH_MS = 60 * 1000, EXIT_FENCED = 75, PROCESS_PLUGIN = 1 };
 #define PREEMPT_VARIABLE "ROLLOUT_MOCK_PREEMPT_MS"
 
 struct worker_role_state {
-    struct role_base role; /* its log adds the worker's id to every line */
+    struct role_base role; /* the role's log adds the worker's id to every line */
     struct worker_config config;
     char worker_id[ULID_TEXT_CAP], run_id[ULID_TEXT_CAP];
     struct cert_workers *ca;

@@ -97,7 +97,7 @@ static void cert_print_refused(struct ctl *ctl, enum err err)
     int exit_code = err_exit_code(err);
 
     if (!err) return;
-    (void)ctl_flush(ctl); /* output first: it was printed before the error */
+    (void)ctl_flush(ctl); /* prints earlier output before the error */
     (void)program_fail(ctl->call, err, &ctl->note);
     ctl->note.text[0] = '\0';
     if (exit_code > ctl->exit_code) ctl->exit_code = exit_code;

@@ -54,7 +54,7 @@ static enum err entry_keep_lease(struct coord_ctl *coord, const coord_result *re
 
     if (lease == NULL) return ERR_OK;
     if (path != NULL) err = coord_ctl_keep_lease(coord, lease, path);
-    if (err) (void)coord_release(lease, &coord->call); /* without its handle: nobody else could */
+    if (err) (void)coord_release(lease, &coord->call); /* no handle was saved */
     if (!err && path == NULL && !coord->ctl->json)
         ctl_line(coord->ctl, "no --lease: the claim ends by itself in %" PRId64 " ms",
                  result->granted_ttl_ms);

@@ -161,7 +161,7 @@ const struct command domain_command = COMMAND_GROUP(
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_LEAVING_DOMAINS, list),
             CTL_RPC(0,
                     CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
-                    .more_rows = "contested", /* domains that a shard uses without owning them */
+                    .more_rows = "contested", /* used by shards without owning them */
                     CTL_COLUMNS(CTL_COLUMN("TOPOLOGY_KEY", "topology_key"),
                                 CTL_COLUMN("TOPOLOGY_VALUE", "topology_value"),
                                 CTL_COLUMN("LEAVING", "shard_id"),

@@ -74,7 +74,7 @@ static enum err store_get_show(struct ctl *ctl, const ProtobufCMessage *,
         struct ndjson *json = ctl_json_begin(ctl);
         store_entry_json(json, found->entries[0], true);
         ctl_json_end(ctl);
-    } else { /* prints the raw value, for a pipe */
+    } else { /* for a pipe, the value is printed as raw bytes */
         ctl_append(ctl, ctl_view(found->entries[0]->value));
         ctl_append(ctl, STR("\n"));
     }
@@ -133,7 +133,7 @@ static enum err store_ls_act(struct ctl *ctl)
     request.limit = PAGE_KEYS;
     request.revision = conf_number(ctl->conf, "revision");
     table_init(&table, TABLE_COLUMNS("KEY", "REVISION", "OWNER"), &ctl->memory);
-    do { /* ends with the last key at the first page's revision */
+    do { /* reads pages until the last key at the first page's revision */
         page = ctl_ask(ctl, REMOTE_READ_OF(STORE_PATH "Range", muster__v1__range), &request.base,
                        &err);
         if (!page) return err;
@@ -141,7 +141,7 @@ static enum err store_ls_act(struct ctl *ctl)
         if (!request.revision) request.revision = page->revision;
         if (page->more && page->n_entries) {
             struct str last = ctl_view(page->entries[page->n_entries - 1]->key);
-            char *after = arena_dup(&ctl->memory, last); /* with a NUL: the next possible key */
+            char *after = arena_dup(&ctl->memory, last); /* last key plus a NUL */
             if (!after) return ERR_NOMEM;
             request.key = (ProtobufCBinaryData){last.len + 1, (uint8_t *)after};
         }

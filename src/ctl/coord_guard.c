@@ -28,7 +28,7 @@ struct coord_guard_shared {
 static void guard_print(const char *text)
 {
     ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored; /* a failed report cannot be reported */
+    (void)ignored; /* nobody is left to report this failure to */
 }
 
 static void guard_strike(struct coord_guard_shared *shared, int signal)
@@ -53,7 +53,7 @@ static bool guard_parent_is_gone(int life, int64_t wait_ns)
 
 static void guard_loop(struct coord_guard_shared *shared, int life)
 {
-    int warned = 0; /* the group that has received TERM */
+    int warned = 0; /* warned: the process group that has received TERM, or 0 */
 
     for (;;) {
         int64_t now = prim_boottime_ns(NULL);

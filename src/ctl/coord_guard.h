@@ -14,7 +14,7 @@
 
 struct coord_guard {
     struct coord_guard_shared *shared;
-    int life; /* the guard polls the pipe's other end to see this process exit */
+    int life; /* life: our end of a pipe; the guard sees it close when we exit */
     pid_t pid;
 };
 

@@ -20,24 +20,24 @@ struct ctl {
     const struct ctl_action *action;
     const struct conf *conf;
     struct remote *remote; /* NULL: the command needs none */
-    struct arena memory;   /* holds the answers until the command ends */
-    struct buf out;        /* printed when the command ends, even if it fails */
-    enum err print_err;    /* the first failure to append to `out` */
+    struct arena memory;   /* memory holds the answers until the command ends */
+    struct buf out;        /* out is printed when the command ends, even if it fails */
+    enum err print_err;    /* print_err is the first failure to append to `out` */
     struct note note;
-    int exit_code; /* of a command that succeeds but reports a problem */
-    bool json;     /* output is a document, not a table */
+    int exit_code; /* exit_code of a command that succeeds but reports a problem */
+    bool json;     /* json: the output is a document instead of a table */
     bool yaml;     /* and that as YAML */
-    bool wide;     /* tables get a column for each scalar field */
+    bool wide;     /* wide: tables get a column for each scalar field */
     uint32_t table_flags;
     struct ndjson document;            /* that is being written */
     size_t json_begin;                 /* of the document in `out` */
-    bool (*confirm)(const char *what); /* asks a person; NULL: do not ask (--yes, no terminal) */
-    int (*print)(struct str text);     /* prints to stdout at once; returns an exit code */
+    bool (*confirm)(const char *what); /* asks a person; NULL: do not ask */
+    int (*print)(struct str text);     /* writes to stdout; an exit code */
     void (*warn)(const struct command_call *call, struct str lines); /* to standard error */
 };
 typedef enum err ctl_fn(struct ctl *ctl);
 
-void ctl_init(struct ctl *ctl); /* initializes members of a zeroed `ctl` */
+void ctl_init(struct ctl *ctl); /* initializes a zeroed `ctl` */
 void ctl_deinit(struct ctl *ctl);
 bool ctl_has_option(const struct ctl *ctl, const char *name);
 /* Sets the note; is `err`. */
@@ -73,24 +73,24 @@ struct ctl_fill {
     const char *field, *option;
 };
 enum ctl_cell {
-    CTL_AS_IS,    /* by type: text, number, fixed64 as 16 digits, bytes as hex, "%.2f" */
-    CTL_OR_DASH,  /* like AS_IS, but U+2014 for an empty value */
+    CTL_AS_IS,    /* AS_IS: text, number, fixed64 and bytes in hex, or "%.2f" */
+    CTL_OR_DASH,  /* OR_DASH: as AS_IS, but U+2014 for an empty value */
     CTL_OR_MINUS, /* the same with "-" */
     CTL_TIME,     /* of x_unix_ns, x_ms */
-    CTL_COUNT,    /* the length of a repeated field */
+    CTL_COUNT,    /* COUNT: the number of elements of a repeated field */
 };
 /* A column of a list. "a.b" is the field b of the message a, empty if a is not set. */
 struct ctl_column {
     const char *title, *field;
     enum ctl_cell cell;
-    const char *const *words; /* names of a number's values, ending with NULL; others: "?" */
+    const char *const *words; /* words: names of a number's values, then NULL; others: "?" */
     void (*put)(struct text_table *table, const ProtobufCMessage *row); /* instead of `field` */
 };
 /* A command that is one call. A list sets `columns`, a change sets `done`. */
 struct ctl_rpc {
     struct remote_method method;
     const ProtobufCMessageDescriptor *request;
-    const struct ctl_fill *fill; /* ends with a NULL field; NULL: none */
+    const struct ctl_fill *fill; /* fill: an array that ends with a NULL field; or NULL */
     /* Called after `fill`, to set fields that do not come from one option. */
     enum err (*prepare)(struct ctl *ctl, ProtobufCMessage *request);
 
@@ -110,8 +110,8 @@ struct ctl_rpc {
      * {"result":"done","request_id":...,"request":{...},"response":{...}}. */
     const char *done, *done_if, *done_else;
 
-    const char *asks; /* what the command does, for the confirmation; NULL: no confirmation */
-    bool answer_only; /* JSON output is only the answer, as for a list */
+    const char *asks; /* asks: describes the command for its confirmation; or NULL */
+    bool answer_only; /* answer_only: JSON output has only the answer, as for a list */
     /* Returns whether the answer reports success; if not, sets the note. */
     enum err (*check)(struct ctl *ctl, const ProtobufCMessage *answer);
 

@@ -9,10 +9,10 @@
 enum finding { FINDING_OK, FINDING_WARN, FINDING_FAIL };
 struct doctor_page { /* one page of a replica; free it with buf_deinit(&page.text) */
     long status;
-    wall_time asked, answered; /* this machine's clock before the request, after the answer */
-    wall_time date;            /* the server's clock in whole seconds; ms 0: not sent */
+    wall_time asked, answered; /* our clock before the request, after the answer */
+    wall_time date;            /* date: the server's clock in seconds; ms 0: unknown */
     struct buf text;           /* the body */
-    enum err err;              /* UNAVAILABLE (also: not trusted), TIMEOUT, FULL, NOMEM */
+    enum err err;              /* err: UNAVAILABLE, TIMEOUT, FULL or NOMEM */
     struct note why;
 };
 struct doctor {
@@ -31,7 +31,7 @@ struct doctor {
     size_t clocks, clocks_ahead, clocks_behind;
 };
 
-ctl_fn doctor_act; /* surveys and judges the fleet; the exit code is that of the worst finding */
+ctl_fn doctor_act; /* doctor_act judges the fleet; exit code: the worst finding's */
 
 /* Parts of doctor_act for an answered survey, called in this order. */
 void doctor_begin(struct doctor *doctor, struct ctl *ctl);

@@ -12,9 +12,9 @@
 #include "text/rfc3339.h"
 
 enum {
-    CLOCK_WARN_MS = 1000, /* difference beyond the measurement's own error */
+    CLOCK_WARN_MS = 1000, /* CLOCK_*_MS: clock difference beyond the measuring error */
     CLOCK_FAIL_MS = 10000,
-    DESCRIPTORS_FEW = 4096, /* each worker, watcher and shard has a connection */
+    DESCRIPTORS_FEW = 4096, /* each worker, watcher and shard needs a descriptor */
     MS_PER_DAY = 86400000,
     CERT_WARN_DAYS = 14,
     REASONS_CAP = 200,

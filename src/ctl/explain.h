@@ -9,7 +9,7 @@
 #include "ctl/survey.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
-enum { EXPLAIN_JSON_MAX = 64 * 1024 }; /* bytes of an audit log's line */
+enum { EXPLAIN_JSON_MAX = 64 * 1024 }; /* one audit log line, in bytes */
 ctl_fn explain_need, explain_machine, explain_worker;
 
 /* -- what is said -- */

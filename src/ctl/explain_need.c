@@ -24,7 +24,7 @@ struct need_search {
     const char *which; /* NULL: all of the cluster */
     struct explain_cycle cycle;
     size_t found;          /* that were explained */
-    char known[KNOWN_CAP]; /* the cluster's priorities and groups, for the error */
+    char known[KNOWN_CAP]; /* known: the cluster's priorities and groups, for an error text */
     struct nearest_names clusters;
 };
 

@@ -11,10 +11,10 @@
 enum { GUARDED_NO_COMMAND = 127, GUARDED_NOT_RUNNABLE = 126, GUARDED_SIGNAL_BASE = 128 };
 struct guarded_command {
     struct coord_guard guard;
-    int signals; /* signalfd: signals that end a program, and SIGCHLD */
+    int signals; /* signals: a signalfd for SIGCHLD and signals that end a program */
     int exit_code;
     pid_t pid;
-    _Atomic int group; /* 0 when no signal may be sent to it */
+    _Atomic int group; /* group: process group to signal; 0: it gets no signal */
 };
 /* Starts the guard and blocks the signals, so that later threads inherit the blocked signals. */
 enum err guarded_command_open(struct guarded_command *command, struct note *note);
@@ -29,6 +29,5 @@ enum err guarded_command_start(struct guarded_command *command, char **argv, int
  * gets a new safe_until_ns(). At the end exit_code is set and the whole group is gone. */
 void guarded_command_follow(struct guarded_command *command, int step_ms,
                             int64_t (*safe_until_ns)(void *owner), void *owner);
-void guarded_command_kill(
-    struct guarded_command *command); /* any thread; does nothing before the start */
+void guarded_command_kill(struct guarded_command *command); /* any thread; before start: nothing */
 #endif

@@ -7,14 +7,14 @@
 #include "ctl/provider_facts.h"
 #include "ctl/survey.h"
 
-ctl_fn needs_act;      /* lists the Needs of a shard's last cycle */
-ctl_fn state_hash_act; /* ERR_CONFLICT: replicas differ; ERR_UNAVAILABLE: not compared */
+ctl_fn needs_act;      /* needs_act lists the Needs of a shard's last cycle */
+ctl_fn state_hash_act; /* state_hash_act: ERR_CONFLICT if replicas differ */
 
-ctl_fn top_act; /* draws a fleet on one screen, again and again */
+ctl_fn top_act; /* top_act draws a fleet on one screen again and again */
 /* Makes one frame (screen.h) from an answered survey. Sorts the survey's workers. */
 enum err top_frame(struct ctl_survey *survey, wall_time now, struct buf *into);
 
-ctl_fn provider_verify; /* tests whether a provider keeps its contract */
+ctl_fn provider_verify; /* provider_verify tests whether a provider keeps its contract */
 /* Tests the facts over an open probe, prints and judges them. ERR_UNSUPPORTED: a fact does not
  * hold. ERR_PRECONDITION: not all facts were tested. */
 enum err provider_verify_facts(struct ctl *ctl, struct provider_facts *facts, const char *address,

@@ -17,8 +17,8 @@ struct needs_view {
     struct ctl *ctl;
     struct text_table table;
     struct ndjson *json;
-    const char *shard; /* the shard being asked; NULL if there is only one */
-    Bigfleet__V1alpha1__InspectNeedsHeader *header; /* one per shard, printed after the Needs */
+    const char *shard; /* shard: the shard being asked; NULL if there is only one */
+    Bigfleet__V1alpha1__InspectNeedsHeader *header; /* one per shard, printed last */
     bool headed;                                    /* it came */
 };
 

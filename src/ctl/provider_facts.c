@@ -543,7 +543,7 @@ static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct s
     enum machine_state state;
 
     if (!facts_goes_on(f)) return;
-    facts_get(f, spare->id, &answer); /* immediately before, as others may change the machine */
+    facts_get(f, spare->id, &answer); /* reads again, as others may change the machine */
     state = answer.machine.state;
     if (answer.end != PROVIDER_DONE || !facts_still_ours(f, spare, &answer.machine)) return;
     if (state != MACHINE_SPECULATIVE && state != MACHINE_CONFIGURED) {
@@ -744,7 +744,7 @@ static bool facts_first_step(struct provider_facts *f, struct spare *spare)
     const struct str before = copy ? str_of(copy, listing->revision.len) : STR_EMPTY;
 
     facts_begin_round(f);
-    f->sequence = 4; /* the first change then has number 5 */
+    f->sequence = 4; /* so that the first change has sequence number 5 */
     if (facts_accepted(f, spare, change, &answer)) {
         facts_try_tokens(f, spare, answer.operation);
         if (facts_reach(f, spare, change,

@@ -65,7 +65,7 @@ enum fact_result { FACT_SKIPPED, FACT_PASS, FACT_FAIL, FACT_RESULTS };
 struct fact_entry {
     const char *id, *rule;
     enum fact_result result;
-    const char *seen; /* what was seen, or why the fact was not tested */
+    const char *seen; /* seen: what was observed, or why the fact was not tested */
 };
 
 enum { SPARES_MAX = 2 };
@@ -73,15 +73,15 @@ struct spare { /* a machine to work on */
     char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP];
     double price;
     enum machine_state before;
-    bool taken; /* our calls may have changed it */
-    bool lost;  /* used by somebody else: never changed again */
+    bool taken; /* taken: our calls may have changed this machine */
+    bool lost;  /* lost: somebody else uses this machine; do not change it */
     char after[MACHINE_NAME_CAP];
 };
 struct provider_facts {
     struct probe *probe; /* borrowed, as all texts are */
     struct arena *memory;
     const char *shard;
-    bool shard_given; /* from the certificate: a call needs a token */
+    bool shard_given; /* shard_given: from the certificate; calls need a token */
     const char *cluster;
     struct str blob;
     uint64_t wait_ms; /* maximum time of a transition */
@@ -96,7 +96,7 @@ struct provider_facts {
     struct fact_entry entries[FACT_COUNT];
     int64_t epoch, sequence;
     uint64_t machines;
-    const char *stopped; /* why the remaining facts are not tested; or NULL */
+    const char *stopped; /* stopped: why the remaining facts are not tested; or NULL */
     bool no_delete;
 };
 

@@ -38,7 +38,7 @@ struct machine_seen {
     uint64_t metadata; /* metadata_hash */
     char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP], cluster[SEEN_TEXT_CAP];
     struct note last_error;
-    struct note fault; /* why a shard would refuse the record, or empty */
+    struct note fault; /* fault: why a shard would refuse this record, or empty */
 };
 /* Hashes pairs that are sorted by key. */
 uint64_t metadata_hash(const struct label *metadata, size_t count);
@@ -46,7 +46,7 @@ uint64_t metadata_hash(const struct label *metadata, size_t count);
 struct probe_answer {
     enum provider_end end; /* PROVIDER_UNKNOWN also for an unreadable OK */
     enum grpc_status status;
-    struct note text;              /* the provider's error text, or else ours */
+    struct note text;              /* text: the provider's error text, or our own */
     char operation[SEEN_TEXT_CAP]; /* DONE, of a mutating call */
     struct machine_seen machine;   /* DONE */
 };
@@ -57,7 +57,7 @@ void probe_call(struct probe *probe, const struct provider_request *request,
 struct probe_listing {
     struct arena memory;
     struct map ids;
-    struct str watched; /* set by the caller: a machine id for `seen` */
+    struct str watched; /* watched: the machine id for `seen`, set by the caller */
     struct machine_seen seen;
     /* Called for each record; may be NULL. */
     void (*each)(void *context, const struct machine_seen *machine);
@@ -68,7 +68,7 @@ struct probe_listing {
     uint64_t faults, repeated;
     struct note fault; /* the first */
     uint32_t pages;
-    bool tombstones, more;          /* this and the members below: from the last page */
+    bool tombstones, more;          /* from here on: facts of the last page only */
     struct str revision, next_page; /* in `memory` */
 };
 void probe_listing_init(struct probe_listing *listing);

@@ -14,15 +14,15 @@
 #include "wire/grpc.h"
 
 enum {
-    REACH_MS = 1900, /* default for dialing all addresses: under 2 s in all */
+    REACH_MS = 1900, /* REACH_MS: default time for dialing all addresses */
     DIAL_MS_MIN = 250,
     DIAL_MS_MAX = 30000,
-    ATTEMPTS_MAX = 6, /* in a row; then the leader is searched again */
+    ATTEMPTS_MAX = 6, /* ATTEMPTS_MAX tries in a row, then a new search for the leader */
     LEADER_WAIT_MS = 100,
-    PING_AFTER_MS = 10000, /* a stream has no deadline: pings detect a dead peer */
+    PING_AFTER_MS = 10000, /* pings detect a dead peer, as streams have no deadline */
     PING_TIMEOUT_MS = 10000,
     REQUEST_MAX = 16 * 1024 * 1024,
-    MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* for one decoded message of a stream */
+    MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* for a decoded stream message */
     WHERE_CAP = 160,
     WHERE_NAMED = 3,
     TRIED_MAX = 5, /* addresses whose failures are named */
@@ -52,7 +52,7 @@ struct remote {
     } tried[TRIED_MAX]; /* whose last dial failed */
     size_t tried_count, address_count;
     uint64_t timeout_ms;
-    bool reach_only; /* without --timeout only dialing is limited, not the answer */
+    bool reach_only; /* reach_only: no --timeout, so only dialing is limited */
     bool woken, closed;
 };
 
@@ -66,7 +66,7 @@ struct answer {
     remote_message_fn *each;
     void *owner;
     uint64_t messages;
-    enum err refused; /* error of `each`, or of an unreadable message */
+    enum err refused; /* refused: error of `each`, or of an unreadable message */
     /* the end */
     bool over, answered;
     enum err err;

@@ -19,20 +19,20 @@ enum { REMOTE_BACKOFF_FIRST_MS = 50, REMOTE_BACKOFF_MAX_MS = 400 }; /* a person 
 struct remote;                                                      /* one thread; owns its loop */
 
 enum {
-    REMOTE_RESPONSE_MAX = 256 * 1024 * 1024, /* for one message; servers have the same limit */
+    REMOTE_RESPONSE_MAX = 256 * 1024 * 1024, /* the servers' limit for one message, too */
     REMOTE_REQUEST_ID_CAP = 65,              /* with its NUL */
 };
 
 enum remote_kind {
     REMOTE_READ,  /* may be repeated */
-    REMOTE_WRITE, /* repeated with its request id, takes effect once */
-    REMOTE_ONCE,  /* never repeated: the server cannot recognize a repeat */
+    REMOTE_WRITE, /* WRITE: may be repeated with its request id; takes effect once */
+    REMOTE_ONCE,  /* ONCE: never repeated, as the server cannot recognize a repeat */
 };
 struct remote_method {
     const char *path; /* "/muster.v1.Fleet/AddShard" */
     const ProtobufCMessageDescriptor *answer;
     enum remote_kind kind;
-    const char *look; /* the command that shows whether a write was done */
+    const char *look; /* look: the command that shows whether a write was done */
 };
 #define COORDINATOR_PATH "/bigfleet.v1alpha1.Coordinator/"
 #define FLEET_PATH       "/muster.v1.Fleet/"
@@ -77,5 +77,5 @@ enum err remote_stream(struct remote *remote, const struct remote_method *method
                        const ProtobufCMessage *request, remote_message_fn *each, void *owner,
                        struct note *note);
 
-const char *remote_request_id(const struct remote *remote); /* of its writes: random, or as given */
+const char *remote_request_id(const struct remote *remote); /* random, or as given */
 #endif

@@ -18,8 +18,7 @@
 #include "text/utf8.h"
 
 enum { SECTIONS_MAX = 16, ROWS_DEFAULT = 24, COLUMNS_DEFAULT = 80, COLUMNS_MAX = 1000 };
-static const char enter_screen[] = "\033[?1049h\033[?25l"; /* the alternate screen, without a
-                                                            * cursor */
+static const char enter_screen[] = "\033[?1049h\033[?25l"; /* alternate screen, no cursor */
 static const char leave_screen[] = "\033[?25h\033[?1049l";
 
 /* -- fitting; pure -- */
@@ -155,7 +154,7 @@ enum err screen_plain(struct str frame, struct buf *into)
 
 struct maker {
     pid_t process;
-    int frames; /* read end of a pipe: frames, each ended by a NUL */
+    int frames; /* frames: read end of a pipe; each frame ends with a NUL */
 };
 
 static bool screen_write_all(int fd, struct str text)
@@ -218,10 +217,10 @@ static void screen_stop_maker(struct maker *maker)
 
 struct screen {
     struct termios before;
-    bool typed; /* stdin is a terminal; `before` has its settings */
+    bool typed; /* typed: stdin is a terminal, whose settings are in `before` */
     int signals;
-    int ended_by; /* a signal to raise at the end, for the parent process; or 0 */
-    int gone;     /* errno if the terminal is gone for good; or 0 */
+    int ended_by; /* ended_by: a signal to raise at the end, or 0 */
+    int gone;     /* gone: the errno with which the terminal was lost, or 0 */
     struct buf coming, frame, picture;
 };
 
@@ -355,9 +354,9 @@ static enum err screen_show(struct screen *s, const struct maker *maker, struct 
         if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
         if (polls[1].revents && !screen_take_frames(s, maker->frames))
             return note_fail(note, ERR_INTERNAL, "the process that asks the fleet has ended");
-        if (s->gone) { /* no SIGHUP comes if it is not the session's terminal */
+        if (s->gone) { /* a lost terminal sends no SIGHUP if it is not the session's */
             note_set(note, "the terminal is gone: %s", strerror(s->gone));
-            return ERR_INTERNAL; /* exit code 1: a coordinator did answer */
+            return ERR_INTERNAL; /* exit code 1, because a coordinator did answer */
         }
     }
 }
@@ -378,7 +377,7 @@ enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct
     buf_init(&s.frame, SCREEN_FRAME_MAX);
     buf_init(&s.picture, SCREEN_FRAME_MAX * 4);
     if (s.signals >= 0 && screen_start_maker(make, owner, every_ms, &maker)) {
-        (void)signal(SIGPIPE, SIG_IGN); /* failed writes are handled by their error */
+        (void)signal(SIGPIPE, SIG_IGN); /* writes then fail with EPIPE instead */
         screen_enter(&s);
         err = screen_show(&s, &maker, note);
         screen_leave(&s);
@@ -391,7 +390,7 @@ enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct
     buf_deinit(&s.coming);
     if (s.signals >= 0) (void)close(s.signals);
     if (s.ended_by) (void)signal(s.ended_by, SIG_DFL);
-    if (s.ended_by) (void)raise(s.ended_by); /* ends the process as this signal would have */
+    if (s.ended_by) (void)raise(s.ended_by); /* ends the process as the signal does */
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return err;
 }

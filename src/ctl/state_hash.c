@@ -25,7 +25,7 @@ struct inquiry {
     size_t count, silent;
     uint64_t index;      /* of the furthest */
     bool together;       /* all answers are of `index` */
-    const char *differs; /* first state machine with different hashes; or NULL */
+    const char *differs; /* differs: first state machine with different hashes; or NULL */
 };
 
 /* With one address all replicas of its cluster are asked; with several only those named. */

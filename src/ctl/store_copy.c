@@ -26,7 +26,7 @@ struct copy {
     struct store_side *source, *target;
     struct str from, end; /* the range */
     bool leased, replace;
-    struct store_change *batch; /* STORE_CHANGES_MAX changes; `bytes` has their bytes */
+    struct store_change *batch; /* batch: STORE_CHANGES_MAX changes, stored in `bytes` */
     size_t count, contended;
     struct arena bytes;
     size_t batch_bytes;
@@ -117,7 +117,7 @@ static int store_copy_compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyV
 static enum err store_copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
                                const Mvccpb__KeyValue *at, int order)
 {
-    if (order > 0) /* a key that only the target has */
+    if (order > 0) /* only the target has this key, the source does not */
         return copy->replace
                    ? store_copy_add(copy, ctl_view(at->key), STR_EMPTY, at->mod_revision, true)
                    : ERR_OK;
@@ -241,7 +241,7 @@ static enum err store_copy_all(struct copy *copy)
 
     for (int pass = 0; pass < PASSES_MAX; pass++) {
         enum err err = store_copy_pass(copy);
-        if (!err && copy->contended) continue; /* others write to the target: copy again */
+        if (!err && copy->contended) continue; /* the target changed meanwhile: copy again */
         if (!err) err = store_copy_verify(copy);
         if (err) return err;
         if (source->keys == target->keys && source->hash == target->hash) {
@@ -265,7 +265,7 @@ static enum err store_copy_fill_range(struct copy *copy)
     enum err err = store_prefix_end(copy->ctl, prefix, &end);
 
     if (err) return err;
-    copy->from = prefix.len ? prefix : str_of("", 1); /* a NUL byte: the first possible key */
+    copy->from = prefix.len ? prefix : str_of("", 1); /* NUL: the first possible key */
     copy->end = ctl_view(end);
     return ERR_OK;
 }

@@ -9,14 +9,14 @@
 #include "prim/etcd/client.h"
 #include "prim/etcd/reply.h"
 
-enum { PAGE_KEYS = 100 }; /* 150 MiB if all have the largest value */
+enum { PAGE_KEYS = 100 }; /* PAGE_KEYS largest values are 150 MiB */
 
 struct store_side {
     struct ctl *ctl;
     const char *name;
     struct etcd_client client;
     int64_t timeout_ns;
-    bool reached; /* a call succeeded, or --timeout limits the first one */
+    bool reached; /* reached: a call succeeded, or --timeout limits the first call */
 };
 
 /* -- opening -- */
@@ -190,7 +190,7 @@ void store_walk_open(struct store_walk *walk, struct store_side *side, struct st
     *walk = (struct store_walk){.side = side, .end = end};
     buf_init(&walk->from, ETCD_REQUEST_MAX);
     arena_init(&walk->page, 1);
-    (void)buf_append(&walk->from, from); /* the first page reports missing memory */
+    (void)buf_append(&walk->from, from); /* missing memory fails the first page */
 }
 
 void store_walk_close(struct store_walk *walk)

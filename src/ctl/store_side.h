@@ -25,7 +25,7 @@ struct store_walk {
     struct store_side *side;
     struct str end;   /* of the range */
     struct buf from;  /* where the next page begins */
-    int64_t revision; /* 0: the first page sets it to the newest revision */
+    int64_t revision; /* revision: if 0, the first page sets the newest revision */
     struct arena page;
     const Etcdserverpb__RangeResponse *answer; /* in `page` */
     size_t at;
@@ -40,7 +40,7 @@ enum err store_walk_next(struct store_walk *walk, const Mvccpb__KeyValue **ret_r
 enum { STORE_CHANGES_MAX = 100, STORE_CHANGES_BYTES = 512 * 1024 };
 struct store_change {
     struct str key, value; /* borrowed until it is sent */
-    int64_t seen;          /* the key's current revision; 0: no such key */
+    int64_t seen;          /* seen: the key's current revision; 0: no such key */
     bool removes;
 };
 /* *ret_done false: one of the keys has changed meanwhile, and nothing was written. */

@@ -24,7 +24,7 @@ enum survey_part {
     SURVEY_MEMBERS,   /* ClusterStatusResponse */
     SURVEY_WORKERS,   /* ListWorkersResponse, at most 1,000 */
     SURVEY_STORE,     /* StatusResponse */
-    SURVEY_CLAIMS,    /* RangeResponse of "muster/", keys only, at most 200 */
+    SURVEY_CLAIMS,    /* CLAIMS: RangeResponse of "muster/", keys only, at most 200 */
     SURVEY_OWNERSHIP, /* ListOwnershipIssuesResponse */
     SURVEY_PARTS,
 };
@@ -35,15 +35,15 @@ struct survey_shard {
     char id[SURVEY_ID_CAP], address[SURVEY_ADDRESS_CAP];
     const struct conf *conf;                     /* the survey's */
     struct remote *remote;                       /* kept between rounds */
-    struct arena memory;                         /* of its answer; each shard has a thread */
+    struct arena memory;                         /* memory of this shard's answer */
     const Muster__V1__ShardStatusResponse *said; /* NULL: it did not answer */
     enum err err;                                /* then */
     struct note why;
 };
 struct ctl_survey {
     const struct conf *conf;
-    struct remote *remote; /* to the coordinators; NULL: not open */
-    struct arena memory;   /* holds the answers until the next round */
+    struct remote *remote; /* remote: the coordinators' channel; NULL if not open */
+    struct arena memory;   /* memory holds the answers until the next round */
     union {                /* NULL: it was not answered */
         const ProtobufCMessage *said[SURVEY_PARTS];
         struct { /* the same by their types */

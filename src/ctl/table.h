@@ -7,11 +7,11 @@
 #include "base/buf.h"
 
 enum { TABLE_COLUMNS_MAX = 32 };
-#define TABLE_DASH "\xe2\x80\x94" /* for an unknown value or a time that never was */
+#define TABLE_DASH "\xe2\x80\x94" /* the cell of a value that is unknown or never existed */
 enum table_flags {
     TABLE_NO_HEADERS = BIT(0),
-    TABLE_NAMES = BIT(1), /* only the first column, without its title */
-    TABLE_BOLD = BIT(2),  /* titles are bold on a terminal */
+    TABLE_NAMES = BIT(1), /* NAMES: only the first column, without its title */
+    TABLE_BOLD = BIT(2),  /* BOLD: the titles are bold on a terminal */
 };
 struct table_cell;
 struct text_table {
@@ -20,7 +20,7 @@ struct text_table {
     size_t column_count, width[TABLE_COLUMNS_MAX];
     struct table_cell *first, *last;
     size_t cells;
-    enum err err; /* the first failure; table_print returns it */
+    enum err err; /* err: the first failure, which table_print returns */
 };
 
 /* `columns` ends with NULL and outlives the table. */
