@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The common frame of every role: configuration, data directory, loop, log, metrics, events,
- * probes, status page, signals and TLS files. It also has the one sequence in which every role
- * starts and stops. A role is a table of its own functions:
+ * probes, status page, signals and TLS files. Every role starts and stops in the sequence below. A
+ * role is a table of its own functions:
  *
  *     static const struct chassis_hooks hooks = {.role = &shard_role, .steps =
  *     CHASSIS_STEPS(...), ...};
@@ -9,8 +9,8 @@
  *
  * Start: check settings -> check files -> data directory -> log, metrics, events, pages -> the
  * role's steps in their order. The first failure ends the process.
- * Stop: the role's drains one after the other -> end of the loop -> close the role, then the parts
- * below it in reverse order. A failed start only closes.
+ * Stop: the role's drains one after the other -> end of the loop -> close the role, then the common
+ * parts in reverse order. A failed start only closes.
  *
  * SIGTERM and SIGINT stop the process in this order, with exit code 0. SIGHUP reads the
  * configuration again, logs which options changed and which need a restart, reopens the log file
@@ -53,11 +53,12 @@ typedef void chassis_drain_fn(void *state);
 struct chassis_hooks {
     const struct role *role;
     size_t state_size; /* state_size bytes are zeroed before the first step */
-    /* Run after every common part is open; the list ends with NULL. A step may turn the loop. A
-     * long wait checks chassis_stopping() and then fails with any error; the exit code is 0. */
+    /* The role's start steps, run after every common part is open; the list ends with NULL. A step
+     * may turn the loop. A long step checks chassis_stopping() and then fails; the exit code is
+     * 0. */
     chassis_step_fn *const *steps;
-    /* Run at SIGTERM or SIGINT; ends with NULL. Each calls chassis_drained once, maybe
-     * immediately. */
+    /* The role's drains, run at SIGTERM or SIGINT; the list ends with NULL. Each drain calls
+     * chassis_drained once when it has ended, possibly before it returns. */
     chassis_drain_fn *const *drains;
     const char *ready_check, *ready_reason; /* of role_open_ready */
     unsigned tls;                           /* of role_open_tls */
@@ -92,8 +93,8 @@ int chassis_run(void *program, const struct command_call *call);
 
 /* -- for a role's hooks -- */
 enum { CHASSIS_HTTP_OK = 200 };
-/* Publishes a page of the role at `path`. Without an HTTP listener it does nothing. If publishing
- * fails, the old page stays. */
+/* Publishes a page of the role at `path`. Without an HTTP listener the call has no effect. If
+ * publishing fails, the old page stays. */
 void chassis_publish(struct chassis *chassis, const char *path, int status,
                      const char *content_type, struct str content);
 /* Opens a TLS 1.3 context from the role's three files (tls.cert-file, tls.key-file, tls.ca-file).
@@ -114,6 +115,6 @@ bool chassis_stopping(const struct chassis *chassis); /* SIGTERM or SIGINT came 
 void chassis_stop(struct chassis *chassis);           /* ends the loop; exit code 0 */
 /* Ends a role that cannot continue: logs the error, prints it on stderr and exits with code 1. */
 void chassis_fail(struct chassis *chassis, enum err err, const struct note *note);
-/* Does the same as chassis_fail with an exit code of the role's own. */
+/* Ends a role like chassis_fail, but with an exit code of the role's own. */
 void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const struct note *note);
 #endif

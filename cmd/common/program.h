@@ -14,12 +14,13 @@ struct program {
 /* Runs a whole program and returns the exit code for main. */
 int program_main(const struct command *root, int argc, char **argv);
 
-/* Reads the flags, the environment and the file of the option `config`, if the command has that
- * option and it is set. Checks the number of arguments. On failure `problems` holds a line for each
- * problem. Prints nothing, so a reload can use it. */
+/* Reads a command's flags, environment and configuration file (option `config`). Checks the number
+ * of arguments. On failure `problems` holds a line for each problem. Prints nothing, so that a
+ * reload can use this function. */
 enum err program_read_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf, struct buf *problems);
-/* Does the same for a command that starts; prints problems on stderr. ERR_INVALID, ERR_NOMEM. */
+/* Reads a command's configuration like program_read_conf, and prints problems on stderr.
+ * ERR_INVALID, ERR_NOMEM. */
 enum err program_load_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf);
 /* Adds a file to the sources of `conf`. An error in the file, or in reading it, becomes a problem

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The option tables of every command of both programs. They are in one place so that a command
- * knows the environment variables of the others, and does not refuse them as misspelled. */
+/* The option tables of every command of both programs. They are in one place, because a command
+ * must not refuse another command's environment variables as misspelled. */
 #ifndef COMMON_TABLES_H
 #define COMMON_TABLES_H
 #include "conf/conf.h"
@@ -29,7 +29,7 @@ extern const struct option_table *const all_tables[]; /* ends with NULL */
 /* Checks the rules between a role's settings; the table checks each option alone. Returns the first
  * problem as ERR_INVALID with a note. Reads no file and uses no network. */
 typedef enum err role_check_fn(const struct conf *conf, struct note *note);
-/* Checks the same rules, but reports every problem, one line each. */
+/* Checks a role's rules like role_check_fn, but reports every problem, one line each. */
 typedef enum err role_gather_fn(const struct conf *conf, struct buf *problems);
 struct role {
     const char *name;
@@ -53,8 +53,8 @@ enum instruction_choice {
     INSTRUCTION_DRAIN,
     INSTRUCTION_TRANSFER,
 };
-/* Values of conf_choice. Those of log.level, log.format: obs/log.h; of events.sink:
- * obs/events.h. */
+/* Values of conf_choice for --backend. obs/log.h has the values of log.level and log.format, and
+ * obs/events.h those of events.sink. */
 enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
 
 /* -- for the files of tables -- */

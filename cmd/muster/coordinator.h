@@ -42,8 +42,8 @@ struct coordinator_workers {
     mono_time give_up_at;
     struct buf page;
 };
-/* The dashboard. Without TLS on a listener that is open to the network there is no token, and the
- * dashboard is read-only, because the token would be sent unencrypted. */
+/* The dashboard. If the listener is open to the network without TLS, the dashboard has no token and
+ * is read-only, because the token would be sent unencrypted. */
 struct coordinator_dash {
     struct dash *dash; /* NULL: the settings want none */
     char token[DASH_TOKEN_MAX + 1];
@@ -90,7 +90,8 @@ enum err coordinator_etcd_open(struct coordinator *c, struct note *note);
 
 /* Opens the workers' state machine and the parts that it uses. Call before opening the replica. */
 enum err coordinator_workers_open(struct coordinator *c, struct note *note);
-/* Adds methods to the gRPC server before it listens, then opens the workers' own listener. */
+/* Adds the workers' methods to the gRPC server before the server listens, then opens the workers'
+ * own listener. */
 enum err coordinator_workers_serve(struct coordinator *c, struct note *note);
 void coordinator_workers_reload(void *state); /* applies settings and new certificates */
 /* Call after closing the replica. Turns the loop. */

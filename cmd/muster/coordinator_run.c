@@ -335,7 +335,7 @@ static enum err coordinator_begin(void *state, struct note *note)
     task_init(&c->foreign, judge_foreign);
     c->log = &c->role.instruments->log;
     for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
-    /* good enough to recognize this replica's own address in a list */
+    /* This address only has to identify this replica in the list of join addresses. */
     return reached_at(c, given ? given : conf_text(c->role.conf, "listen"), c->grpc_address, note);
 }
 

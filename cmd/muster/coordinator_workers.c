@@ -187,7 +187,7 @@ static void workers_give_up(struct coordinator *c)
     chassis_give_up(c->role.chassis, (int)config->loser_exit, ERR_NOT_READY, &note);
 }
 
-/* The ledger waits while an entry of the previous tick is not on disk yet. */
+/* Makes the heartbeat ledger wait while a log entry of the previous tick is not on disk yet. */
 static void workers_watch_log(struct coordinator *c)
 {
     struct coordinator_workers *w = &c->workers;

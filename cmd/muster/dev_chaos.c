@@ -110,14 +110,16 @@ static bool chaos_is_back(struct dev_chaos *chaos, mono_time now)
     return true;
 }
 
-/* Healed: a check of the fleet that began after the victim's return found the fleet complete. */
+/* Returns true if a check of the fleet that began after the victim's return found the fleet
+ * complete. */
 static bool chaos_has_healed(const struct dev_chaos *chaos, const struct dev_sight *sight)
 {
     if (!sight->whole || !mono_due(chaos->since, sight->began)) return false;
     return chaos->replica == SIZE_MAX || mono_due(chaos->since, sight->heard[chaos->replica]);
 }
 
-/* True if all replicas are alive, because somebody else may have killed a replica too. */
+/* Returns true if every replica has been heard recently, because somebody else may have killed a
+ * replica too. */
 static bool chaos_all_replicas_there(const struct dev_chaos *chaos, const struct dev_sight *sight)
 {
     for (size_t i = 0; i < chaos->options.count[DEV_COORDINATOR]; i++)

@@ -22,8 +22,8 @@ struct dev_child {
     struct timer again;
     bool stopping, paused, settled;
     char said[LINE_CAP]; /* its last words on stderr */
-    /* Lines on stderr before the fleet is ready, logged later because they would split the
-     * banner. */
+    /* Lines on stderr before the fleet is ready. They are logged later, because they would split
+     * the banner. */
     char held[HELD_MAX][LINE_CAP];
     size_t held_count;
     bool held_all; /* held_all: further stderr lines are logged at once */
@@ -68,8 +68,9 @@ static void child_on_line(void *owner, int fd, struct str line)
     child_log_line(child, line);
 }
 
-/* Exit codes 2 (invalid settings) and 4 (port or directory taken): a restart would not help. A
- * settled child is restarted after a 4, because another process may hold its port for a moment. */
+/* Returns true if a restart would not help: exit code 2 means invalid settings, 4 a port or
+ * directory that is taken. A settled child is restarted after a 4, because another process may hold
+ * its port for a moment. */
 static bool child_is_hopeless(const struct dev_child *child, struct process_exit exit)
 {
     return !exit.signalled && (exit.code == 2 || (exit.code == 4 && !child->settled));

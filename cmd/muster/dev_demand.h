@@ -2,8 +2,8 @@
 /* The demand of `muster dev`'s clusters: one file each that a user may edit. The main count of each
  * file rises and falls by itself, so that machines are bought and released.
  *
- * Only a file whose text was written here is changed. A user's edit is reported within two seconds
- * and stops the changes for good, in later runs too. There is no other stored state. */
+ * This code changes a file only if the file still has a text that this code wrote. A user's edit is
+ * reported within two seconds, and the file is never changed again, even in later runs. */
 #ifndef MUSTER_DEV_DEMAND_H
 #define MUSTER_DEV_DEMAND_H
 #include "io/io.h"

@@ -171,7 +171,8 @@ static const struct dev_question questions[] = {
 static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *call,
                                 const struct rpc_outcome *outcome, struct str bytes);
 
-/* Sends the next request that applies to this fleet; if none is left, the fleet is complete. */
+/* Sends the next request that applies to this fleet, from number `which` on. If none is left, the
+ * fleet is complete. */
 static void fleet_ask(struct dev *dev, size_t which)
 {
     struct rpc_call_options call = {.timeout_ms = 2000, .idempotent = true};
@@ -323,7 +324,8 @@ static enum err fleet_start_all(struct dev *dev, struct note *note)
     char path[DEV_PATH_CAP + 64];
     enum err err;
 
-    /* Before the first coordinator starts, because each would make a token of its own. */
+    /* Makes the shared token before the first coordinator starts, because each coordinator would
+     * make a token of its own. */
     snprintf(path, sizeof path, "%s/%s", parts->dir, DEV_TOKEN_FILE);
     err = dash_token_read(dev->role.io->fs, path, dev->token, note);
     if (err == ERR_NOT_FOUND) err = dash_token_make(dev->role.io, path, dev->token, note);

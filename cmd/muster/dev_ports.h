@@ -5,7 +5,7 @@
 #include "io/io.h"
 
 enum { DEV_REPLICAS_MAX = 7, DEV_SHARDS_MAX = 2, DEV_OPERATORS = 3, DEV_WORKERS_MAX = 64 };
-/* Has only ports, in the order of the file. New members are added at the end. */
+/* Has only port numbers, in the order of the ports file. New members must be added at the end. */
 struct dev_ports {
     struct {
         uint16_t grpc, raft, http; /* 7790, 7791, 8790, then 10 higher */

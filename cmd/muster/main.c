@@ -57,7 +57,8 @@ static int rollout_coordinator_main(int argc, char **argv)
 
 /* -- bigfleet: `bigfleet coordinator -id=node-1` is `muster coordinator run --id=node-1` -- */
 
-/* True if a source sets the option: a default in flag form would override file and environment. */
+/* Returns true if any source sets --execute-concurrency. BigFleet's default is added as a flag,
+ * which would override the file and the environment. */
 static bool bigfleet_sets_concurrency(int argc, char **argv)
 {
     for (int i = 2; i < argc; i++)
@@ -74,13 +75,13 @@ static int bigfleet_main(int argc, char **argv)
     bool coordinator = argc > 1 && strcmp(argv[1], "coordinator") == 0;
     bool shard = argc > 1 && strcmp(argv[1], "shard") == 0;
 
-    /* A command line with the word `run` is already one of muster's. */
+    /* A command line with the word `run` already has muster's form. */
     if ((!coordinator && !shard) || (argc > 2 && argv[2][0] != '-'))
         return program_main(&program, argc, argv);
     words_add(&words, argv[0]);
     words_add(&words, argv[1]);
     words_add(&words, run);
-    /* First, because the last value of an option wins. */
+    /* muster's own defaults come first, because the last value of an option wins. */
     if (coordinator) words_add(&words, id);
     if (coordinator) words_add(&words, no_bootstrap);
     if (shard && !bigfleet_sets_concurrency(argc, argv)) words_add(&words, one_at_a_time);

@@ -162,7 +162,7 @@ static enum err mock_share(struct mock *m)
     return err;
 }
 
-/* Completes each item by its worker, and records the worker in the item's row. */
+/* Completes each item in the name of its worker, and records the worker in the item's row. */
 static enum err mock_finish(struct mock *m)
 {
     struct member_item item;

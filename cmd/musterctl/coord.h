@@ -28,7 +28,7 @@ enum err coord_ctl_act(struct ctl *ctl);
     {                                                                                              \
         .ctl = {.act = coord_ctl_act, .offline = true}, .act = (fn)                                \
     }
-/* Exit codes that all these commands have; `more` adds a command's own. */
+/* Exit codes of every `musterctl coord` command; `more` adds a command's own exit codes. */
 #define COORD_EXITS         (BIT(4) | BIT(6))
 #define COORD_ACT(more, fn) .exits = COORD_EXITS | (more), .run = ctl_run, COORD_DATA(fn)
 /* Opens the store and calls `act`. Without `keep`, releases the claims that are left at the end. */

@@ -13,8 +13,8 @@
 #include "musterctl/coord.h"
 #include "prim/backend.h"
 
-/* The state of the one `exec` in this process. It is static, because the command's own exit code
- * must reach the caller and no enum err has it. */
+/* The state of the one `exec` in this process. It is static, because the exit code of the command
+ * is not an enum err and must reach the caller through it. */
 struct run {
     struct coord_ctl *coord;
     struct guarded_command command;
@@ -66,7 +66,8 @@ static enum err exec_hold_and_run(struct run *run)
     if (err) return err;
     /* The claim may have been lost before the command started. */
     if (atomic_load(&run->lost) != 0) guarded_command_kill(&run->command);
-    /* Often enough that a renewed lease reaches the guard before the guard stops the command. */
+    /* The step is short, so that a renewed lease reaches the guard before the guard stops the
+     * command. */
     guarded_command_follow(&run->command, (int)max_u64(10, min_u64((uint64_t)ttl / 20, 500)),
                            exec_safe_until_ns, run);
     return ERR_OK;
@@ -175,7 +176,8 @@ static enum err exec_act(struct ctl *ctl)
     if (grace > ttl / 2)
         return ctl_fail(ctl, ERR_INVALID, "--grace: at most half of --ttl (%" PRIu64 " ms)",
                         ttl / 2);
-    /* Before the store's threads start, because they must inherit the blocked signals. */
+    /* Opens the guard before the store's threads start, because the threads must inherit the
+     * blocked signals. */
     err = guarded_command_open(&the_run.command, &ctl->note);
     if (err) return err;
     err = coord_ctl_with_store(ctl, exec_with_store, false);

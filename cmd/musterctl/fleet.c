@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl shard, domain, cluster, quota, provider: reads and changes the fleet tables, with
- * BigFleet's words and columns where it has them. Commands of bigfleetctl are named. One thread. */
+ * BigFleet's words and columns where BigFleet has them. Commands that bigfleetctl also has are
+ * variables of their own. One thread. */
 #include <stdlib.h>
 
 #include "common/help.h"

@@ -82,7 +82,7 @@ static enum err member_status_show(struct ctl *ctl)
 
     if (status) err = status_print(ctl, status);
     if (err || strcmp(status->status, "ok") == 0 || conf_bool(ctl->conf, "watch")) return err;
-    /* Exit code 1; the numbers are printed nevertheless. */
+    /* The command exits with 1 after it has printed the numbers. */
     return ctl_fail(ctl, ERR_INTERNAL, "the cluster is %s%s", status->status,
                     status->hold ? ": failures are held back, many at once" : "");
 }

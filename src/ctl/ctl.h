@@ -45,7 +45,7 @@ bool ctl_has_option(const struct ctl *ctl, const char *name);
 
 /* -- calling -- */
 
-/* Calls and returns the answer, or NULL with *ret_err and a note. */
+/* Calls a method and returns the answer, or NULL with *ret_err and a note. */
 void *ctl_ask(struct ctl *ctl, const struct remote_method *method, const ProtobufCMessage *request,
               enum err *ret_err);
 /* Returns `text` (NULL: "") as the writable string that protobuf-c wants but never writes to. */
@@ -149,8 +149,8 @@ struct ctl_rpc {
     }
 
 enum err ctl_rpc_run(struct ctl *ctl, const struct ctl_rpc *rpc);
-/* Parts of a call command, for larger commands: fill the request from options (ERR_INVALID,
- * ERR_NOMEM), fetch all pages as one answer, and print the list. */
+/* The parts of a command that is one call, for larger commands: fill the request from options
+ * (ERR_INVALID, ERR_NOMEM), fetch all pages as one answer, and print the list. */
 enum err ctl_rpc_fill(struct ctl *ctl, ProtobufCMessage *request, const struct ctl_fill *fill);
 enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMessage *request,
                        ProtobufCMessage **ret_answer);

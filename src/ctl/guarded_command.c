@@ -22,7 +22,7 @@ enum err guarded_command_open(struct guarded_command *command, struct note *note
     enum err err;
 
     *command = (struct guarded_command){.signals = -1};
-    /* The guard first: it is forked while this process still has one thread. */
+    /* Starts the guard first, because it must be forked while this process has one thread. */
     err = coord_guard_start(&command->guard, note);
     if (err) return err;
     sigemptyset(&blocked);

@@ -174,7 +174,8 @@ static void facts_change_as(struct provider_facts *f, const char *id, struct cha
     probe_call(f->probe, &request, ret_answer);
 }
 
-/* Does the same to a spare machine. */
+/* Requests a change of a spare machine with the given token, and marks the machine as taken if the
+ * change may have happened. */
 static void facts_touch_as(struct provider_facts *f, struct spare *spare, struct change change,
                            const struct provider_token *token, struct probe_answer *ret_answer)
 {

@@ -49,16 +49,17 @@ struct remote_method {
  * address, a bad id) and tls_context_open's errors, with a note. */
 enum err remote_open(const struct conf *conf, const char *request_id, struct remote **ret_remote,
                      struct note *note);
-/* Does so for one process, which answers itself even if it is not the leader. `among`: how many
- * such processes are asked in turn. Errors name the callee and its option. */
+/* Opens a channel to one process, which answers itself even if it is not the leader. `among`: how
+ * many such processes are asked in turn. Errors name the callee and its option. */
 enum remote_callee { REMOTE_COORDINATOR, REMOTE_SHARD };
 enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
                         size_t among, struct remote **ret_remote, struct note *note);
 /* Returns how long one dial may take if `among` addresses are tried in turn: all within 2 s, or
  * within --timeout if it is given. At least 250 ms. */
 uint64_t remote_dial_ms(const struct conf *conf, size_t among);
-/* Opens TLS from the three options, for a client other than `remote`. NULL: plaintext. Returns
- * ERR_INVALID (an incomplete set) and the errors of tls_context_open, with a note. */
+/* Opens the TLS context from the three TLS options, for clients other than `remote`. NULL:
+ * plaintext. Returns ERR_INVALID (an incomplete set) and the errors of tls_context_open, with a
+ * note. */
 enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note);
 void remote_close(struct remote *remote); /* NULL is fine */
 
@@ -68,9 +69,9 @@ enum err remote_call(struct remote *remote, const struct remote_method *method,
                      const ProtobufCMessage *request, struct arena *arena,
                      ProtobufCMessage **ret_answer, struct note *note);
 
-/* Sends one request and passes each decoded message of the answer to `each`; its memory is then
- * freed. An error of `each` ends the stream and is returned with its note. A stream has no time
- * limit; pings detect a dead connection. After a change of leader a stream is restarted only if no
+/* Sends one request and passes each decoded message of the answer to `each`, which must copy what
+ * it keeps. An error of `each` ends the stream and is returned with its note. A stream has no time
+ * limit; pings detect a dead connection. After a change of leader, a stream is restarted only if no
  * message has arrived yet. */
 typedef enum err remote_message_fn(void *owner, const ProtobufCMessage *message, struct note *note);
 enum err remote_stream(struct remote *remote, const struct remote_method *method,

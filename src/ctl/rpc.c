@@ -257,7 +257,7 @@ static void rpc_put_rows(struct text_table *table, const struct ctl_column *colu
             rpc_cell(table, column, (*(ProtobufCMessage ***)(void *)rows.at)[i]);
 }
 
-/* Appends to the columns one for each scalar field that no column shows. */
+/* Appends a column for each scalar field that none of the given columns shows. */
 static void rpc_widen(const struct ctl_column *columns, const ProtobufCMessageDescriptor *row,
                       struct arena *memory, struct ctl_column wide[TABLE_COLUMNS_MAX + 1])
 {
@@ -381,7 +381,7 @@ static enum err rpc_append_value(struct rpc_value value, struct buf *into)
     return buf_appendf(into, "%" PRIu64, (uint64_t)rpc_number(value));
 }
 
-/* Returns a field of the request; if the request does not have it, of the answer. */
+/* Returns a field of the request. If the request lacks the field, returns that of the answer. */
 static struct rpc_value rpc_value_of_either(const ProtobufCMessage *request,
                                             const ProtobufCMessage *answer, const char *path)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three parts: fitting a frame (pure), the process that makes frames, and the terminal. Two
- * processes with one thread each. */
+/* Has three parts: fitting a frame into the screen (pure), the process that makes frames, and the
+ * terminal. Uses two processes with one thread each. */
 #include "ctl/screen.h"
 
 #include <errno.h>
@@ -168,8 +168,8 @@ static bool screen_write_all(int fd, struct str text)
     return true;
 }
 
-/* The child that makes frames. It keeps the screen's signals blocked, and ends only with the
- * screen. */
+/* Runs the child process that makes frames. It blocks the screen's signals, so it ends only with
+ * the screen. */
 static _Noreturn void screen_make_frames(screen_make_fn *make, void *owner, uint64_t every_ms,
                                          int into, pid_t screen)
 {

@@ -192,7 +192,7 @@ static enum err store_copy_verify_row(struct copy *copy, const Mvccpb__KeyValue 
     return ERR_OK;
 }
 
-/* Compares the source at the copied revision, while its writes continue, with the target now. */
+/* Compares the copied revision of the source, which others may write to, with the target now. */
 static enum err store_copy_verify(struct copy *copy)
 {
     int64_t revision = copy->source_tally.revision;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A key space over the etcd client of prim/etcd, for both kinds of side. Calls block; the client
- * has its own thread. */
+/* One side of a copy, a cluster by URL or the coordinators, over the etcd client of prim/etcd.
+ * Calls block; the client has its own thread. */
 #include "ctl/store_side.h"
 
 #include <stdio.h>

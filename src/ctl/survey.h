@@ -70,7 +70,7 @@ void ctl_survey_ask(struct ctl_survey *survey);
  * know), or all that the coordinators list. ERR_NOT_FOUND: no shard has that name. Returns the
  * error of the coordinators, or of the first shard if no shard answered, with a note. */
 enum err ctl_survey_ask_shards(struct ctl_survey *survey, struct note *note);
-/* True if the shard can be asked more. BigFleet's shards have no status. */
+/* Returns true if this shard can answer more questions. BigFleet's shards have no status. */
 bool ctl_survey_answers(const struct survey_shard *shard);
 
 uint64_t ctl_survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name);

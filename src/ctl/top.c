@@ -53,8 +53,8 @@ static void top_age_cell(struct text_table *table, uint64_t ms)
         table_format(table, "%" PRIu64 "d", ms / ((uint64_t)24 * 3600 * 1000));
 }
 
-/* Appends as many rows as fit. The title says if rows are left out, because a small screen may cut
- * off a last line. */
+/* Appends as many rows as fit. If rows are left out, the title says so, because a small screen may
+ * cut off a last line. */
 static enum err top_rows(struct buf *into, const char *title, const struct text_table *table)
 {
     size_t rows = table->cells / table->column_count, shown = 0, end = 0;
@@ -230,8 +230,8 @@ static const struct top_section {
     {"CLAIMS", SURVEY_CLAIMS, TABLE_COLUMNS("CLAIM", "OWNER", "TOKEN", "LEFT"), top_claims},
 };
 
-/* Appends a section. If its part did not answer, the reason takes the place of the rows. Shards are
- * known from earlier rounds. */
+/* Appends a section. If the section's part of the survey did not answer, the reason takes the place
+ * of the rows. Shards are known from earlier rounds. */
 static enum err top_put_section(struct ctl_survey *survey, const struct top_section *section,
                                 struct buf *into)
 {
