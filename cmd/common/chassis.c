@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start, reload and stop of every role, in the order that chassis.h describes. Runs on the loop's
- * thread; a failed start leaves a half-built state, which chassis_close_parts accepts. */
+/* Starts, reloads and stops every role, in the order that chassis.h describes. Runs on the loop's
+ * thread. A failed start leaves a half-built state, which chassis_close_parts can close. */
 #include "common/chassis.h"
 
 #include <signal.h>
@@ -15,31 +15,31 @@
 #include "io/signals.h"
 #include "obs/events.h"
 
-/* How often the TLS pair is compared with its files. */
+/* LOOK_EVERY_MS: how often the TLS certificate and key are compared with their files. */
 enum { LOOK_EVERY_MS = 1000, SIGNAL_EXIT = 128 };
 
 struct chassis {
     const struct program *program;
     const struct command_call *call;
     char name[COMMAND_PATH_CAP]; /* "muster dev" */
-    struct conf *conf_at_start;  /* kept to the end: parts may hold texts of it */
+    struct conf *conf_at_start;  /* conf_at_start lives until exit: parts may point to its texts */
     struct conf *conf;           /* what is in force */
     struct real_io *real;
     struct fs_lock *lock;
     struct instruments *instruments;
     struct tls_context *tls;
-    uint64_t tls_loads;      /* of the pair that is served */
-    struct note tls_refused; /* what was said last about files that cannot be taken; "" */
+    uint64_t tls_loads;      /* tls_loads is the load count of the TLS certificate in use */
+    struct note tls_refused; /* tls_refused is the last logged TLS reload error, or "" */
     struct status_server status;
     struct signals *signals;
     struct timer live_timer, look_timer;
     mono_time started;
     const struct chassis_hooks *hooks;
     struct role_base *state; /* the role's */
-    size_t drained;          /* of the role's drains, so many have ended or are under way */
+    size_t drained;          /* drained counts the role's drains that have started */
     bool running;            /* all is open */
     bool stopping;
-    enum err failed; /* why the role could not go on */
+    enum err failed; /* failed is the error that ended the running role */
     int failed_code;
     struct note failed_note;
 };
@@ -94,7 +94,7 @@ void chassis_stop(struct chassis *chassis)
 
 void chassis_fail(struct chassis *chassis, enum err err, const struct note *note)
 {
-    chassis_give_up(chassis, 1, err, note); /* failed while running, whatever it was */
+    chassis_give_up(chassis, 1, err, note); /* a running role fails with exit code 1 */
 }
 
 void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const struct note *note)
@@ -115,8 +115,6 @@ static const char *chassis_warning_of(const struct conf *conf)
                    !address_is_loopback(listen);
     return exposed ? "Insecure: this listener is open to the network without TLS." : NULL;
 }
-
-/* -- opening, in this order -- */
 
 static enum err chassis_lock_data_dir(struct chassis *c, struct note *note)
 {
@@ -182,8 +180,8 @@ static enum err chassis_open_status_server(struct chassis *c, struct note *note)
     return status_server_open(&c->status, c->instruments, &facts, &http, note);
 }
 
-/* A file of the settings that cannot be opened is a wrong configuration, whatever the opener returns;
- * what another process or the machine is to blame for keeps its own exit code. */
+/* Returns ERR_INVALID if a file that the settings name cannot be opened, whatever error the opener
+ * returned. An error that another process or the machine causes keeps its own exit code. */
 static enum err chassis_as_setting(enum err err)
 {
     switch (err) {
@@ -199,7 +197,7 @@ static enum err chassis_as_setting(enum err err)
     }
 }
 
-/* In reverse order, from any half-built state. */
+/* Closes the parts in reverse order of opening. Parts that were never opened are skipped. */
 static void chassis_close_parts(struct chassis *c)
 {
     signals_close(c->signals);
@@ -239,7 +237,7 @@ static void chassis_say_changes(struct chassis *c, const struct conf *next,
     if (changes->count == 0) LOG_INFO(log, "no setting changed");
 }
 
-/* Wrong in any way: say so, line by line, and change nothing. */
+/* Logs each problem of a refused configuration. Changes nothing. */
 static void chassis_say_refused(struct chassis *c, enum err err, struct str problems)
 {
     const struct log_source *log = &c->instruments->log;
@@ -251,7 +249,8 @@ static void chassis_say_refused(struct chassis *c, enum err err, struct str prob
     LOG_ERROR(log, "reload failed: the old configuration stays in force", log_err("err", err));
 }
 
-/* Counted before it is logged: a reader of the line finds the number. */
+/* Reads the configuration again. Counts the reload before logging it, so that a reader of the log
+ * line finds the new count in the metrics. */
 static bool chassis_reload_conf(struct chassis *c)
 {
     struct conf_changes changes;
@@ -279,8 +278,8 @@ static bool chassis_reload_conf(struct chassis *c)
     return !err;
 }
 
-/* Asked by a person (SIGHUP), it says again what is wrong; from the timer, only what is new. The
- * count of loads is compared, because a new connection may have taken the change in before us. */
+/* Reloads changed TLS files. SIGHUP (`asked`) logs a failure again; the timer logs only a new one.
+ * Compares the load count, because a new connection may have reloaded the files already. */
 static void chassis_look_at_tls(struct chassis *c, bool asked)
 {
     const struct log_source *log = &c->instruments->log;
@@ -346,14 +345,14 @@ static void chassis_on_signal(void *owner, int signal)
     if (signal != SIGHUP) {
         c->stopping = true;
         LOG_INFO(log, "stopping", log_text("signal", signal == SIGINT ? "SIGINT" : "SIGTERM"));
-        if (c->running) chassis_begin_stop(c); /* else the opener looks, and run() */
+        if (c->running) chassis_begin_stop(c); /* otherwise chassis_run_role begins the stop */
         return;
     }
-    if (!c->running) { /* parts of the new settings would meet parts of the old */
+    if (!c->running) { /* a half-built role must not mix old and new settings */
         LOG_WARN(log, "ignored SIGHUP: start-up is not finished");
         return;
     }
-    instruments_reopen(c->instruments); /* first, so that what follows is in the new file */
+    instruments_reopen(c->instruments); /* first, so that later lines are in the new file */
     LOG_INFO(log, "reloading", log_text("signal", "SIGHUP"));
     bool reloaded = chassis_reload_conf(c);
     chassis_look_at_tls(c, true);
@@ -361,8 +360,6 @@ static void chassis_on_signal(void *owner, int signal)
     instruments_event(c->instruments, reloaded ? "reloaded" : "reload-refused");
     chassis_publish_numbers(c);
 }
-
-/* -- opening the role, and all parts -- */
 
 static enum err chassis_open_role(struct chassis *c, struct note *note)
 {
@@ -415,7 +412,7 @@ static int chassis_print_conf(const struct chassis *c)
     return exit_code;
 }
 
-/* On stdout, for the person at the terminal; on stderr when stdout belongs to the events. */
+/* Prints the start message. It goes to stderr when stdout carries events. */
 static void chassis_say_started(const struct chassis *c)
 {
     bool events = conf_choice(c->conf, "events.sink") == EVENTS_STDOUT;
@@ -473,7 +470,7 @@ static enum err chassis_check_role(const struct chassis *c)
     return err;
 }
 
-/* Nothing is made and nothing is bound for settings that cannot work. */
+/* Checks the files that the settings name, before a directory is made or a port is bound. */
 static enum err chassis_check_files(const struct chassis *c, struct note *note)
 {
     enum err err = files_check(c->hooks->role->table, c->conf, fs_real(), note);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ground of every role: configuration, data directory, loop, log, metrics, events, probes,
- * status page, signals, TLS files and reload; and the one sequence that all of them start and stop
- * by. A role is a table of what is its own:
+/* The common frame of every role: configuration, data directory, loop, log, metrics, events,
+ * probes, status page, signals and TLS files. Every role starts and stops in the sequence below. A
+ * role is a table of its own functions:
  *
- *     static const struct chassis_hooks hooks = {.role = &shard_role, .steps = CHASSIS_STEPS(...), ...};
+ *     static const struct chassis_hooks hooks = {.role = &shard_role, .steps =
+ *     CHASSIS_STEPS(...), ...};
  *     ... CHASSIS_RUN(hooks)
  *
- * Start: settings checked -> files checked -> data directory -> log, metrics, events, pages ->
- * the role's steps, in their order. The first that fails ends the process.
- * Stop: the role's drains, one after the other -> the loop ends -> the role is closed, then the
- * parts below it, in reverse order. After a start that failed only the closing.
+ * Start: check settings -> check files -> data directory -> log, metrics, events, pages -> the
+ * role's steps in their order. The first failure ends the process.
+ * Stop: the role's drains one after the other -> end of the loop -> close the role, then the common
+ * parts in reverse order. A failed start only closes.
  *
- * SIGTERM and SIGINT stop it in order: exit code 0. SIGHUP reads the configuration again, says what
- * changed and what needs a restart, opens the log file anew and checks the TLS files; a wrong
- * configuration changes nothing. The event file and TLS files are checked every second anyway. */
+ * SIGTERM and SIGINT stop the process in this order, with exit code 0. SIGHUP reads the
+ * configuration again, logs which options changed and which need a restart, reopens the log file
+ * and checks the TLS files. An invalid configuration changes nothing. The event file and the TLS
+ * files are also checked every second. */
 #ifndef COMMON_CHASSIS_H
 #define COMMON_CHASSIS_H
 #include <stdio.h>
@@ -24,18 +26,18 @@
 #include "common/tables.h"
 
 struct chassis;
-/* The state of every role begins with this. Parts that the role does not use stay NULL; muster/role.h
- * fills in what is below `metrics`, and closes it. */
+/* The first member of every role's state. Parts that the role does not use stay NULL. muster/role.h
+ * sets the members below `metrics` and closes them. */
 struct role_base {
     struct chassis *chassis;
     struct io *io;
     const struct chassis_hooks *hooks;
-    const struct conf *conf, *conf_now; /* as it was at the start; as of the last reload */
+    const struct conf *conf, *conf_now; /* conf is from the start, conf_now from a reload */
     const struct status_server *status; /* its HTTP server and address */
-    const char *warning; /* the HTTP listener is open to the network without TLS; NULL: it is not */
+    const char *warning; /* warning is set if HTTP is open to the network without TLS */
     struct instruments *instruments;
     struct metrics *metrics;
-    struct log_source log; /* with the name of the role's own on every line */
+    struct log_source log; /* log adds the role's name to every line */
     struct health_check *ready;
     struct tls_context *server_tls, *client_tls;
     struct rpc_client_metrics *client_metrics;
@@ -47,33 +49,35 @@ struct role_base {
 typedef enum err chassis_step_fn(void *state, struct note *note);
 typedef void chassis_drain_fn(void *state);
 
-/* A role's own part; all but the first three may be NULL. All on the loop's thread. */
+/* One role's functions, all on the loop's thread. All but the first three members may be NULL. */
 struct chassis_hooks {
     const struct role *role;
-    size_t state_size; /* zeroed before the first step; see CHASSIS_STATE */
-    /* After everything else is open; ends with NULL. A step may turn the loop; what waits long looks
-     * at chassis_stopping() and gives up with any error: exit code 0. */
+    size_t state_size; /* state_size bytes are zeroed before the first step */
+    /* The role's start steps, run after every common part is open; the list ends with NULL. A step
+     * may turn the loop. A long step checks chassis_stopping() and then fails; the exit code is
+     * 0. */
     chassis_step_fn *const *steps;
-    /* At SIGTERM or SIGINT; ends with NULL. Each calls chassis_drained once, maybe at once. */
+    /* The role's drains, run at SIGTERM or SIGINT; the list ends with NULL. Each drain calls
+     * chassis_drained once when it has ended, possibly before it returns. */
     chassis_drain_fn *const *drains;
     const char *ready_check, *ready_reason; /* of role_open_ready */
     unsigned tls;                           /* of role_open_tls */
     bool locks_data_dir;                    /* the role does it itself */
-    bool knows_callers;      /* HTTPS asks callers for a certificate of tls.ca-file, or none */
-    bool second_signal_ends; /* SIGTERM or SIGINT while it stops: 143 or 130, at once */
-    /* Checks the contents of the files that the settings name, before a directory is made or a port is
-     * bound; that they can be opened was checked (common/files.h). */
+    bool knows_callers;                     /* HTTPS asks for client certificates */
+    bool second_signal_ends; /* a second SIGTERM or SIGINT exits at once with 143 or 130 */
+    /* Checks the contents of the files that the settings name, before a directory is made or a port
+     * is bound. common/files.h has already checked that the files can be opened. */
     enum err (*check)(const struct conf *conf, struct fs *fs, struct note *note);
-    /* The first lines on the terminal, before the status page; no log line precedes them. */
+    /* Prints the first lines on the terminal, before the status page's address and any log line. */
     void (*say_first)(void *state, FILE *out);
     /* More lines on the terminal. */
     void (*say_started)(void *state, FILE *out);
-    bool (*owns_stdout)(const void *state); /* then such lines go to stderr */
-    /* SIGHUP, after the settings were looked at, right or wrong. */
+    bool (*owns_stdout)(const void *state); /* then the lines go to stderr */
+    /* Called at SIGHUP after the settings were read again, even if they were refused. */
     void (*reload)(void *state);
-    void (*close)(void *state); /* also after a step that failed; the chassis frees the state */
+    void (*close)(void *state); /* close also runs after a failed step; the chassis frees state */
 };
-/* Only a state that begins with `struct role_base role` compiles. */
+/* Compiles only for a state whose first member is `struct role_base role`. */
 #define CHASSIS_STATE(type)                                                                        \
     .state_size = sizeof(union {                                                                   \
         type state;                                                                                \
@@ -83,33 +87,34 @@ struct chassis_hooks {
     })
 #define CHASSIS_STEPS(...)  ((chassis_step_fn *const[]){__VA_ARGS__, NULL})
 #define CHASSIS_DRAINS(...) ((chassis_drain_fn *const[]){__VA_ARGS__, NULL})
-/* The `run` of a role's command, whose `data` are the hooks: the whole life of its process. */
+/* Runs a role's process. It is the `run` of the role's command, whose `data` are the hooks. */
 int chassis_run(void *program, const struct command_call *call);
 #define CHASSIS_RUN(hooks) .exits = BIT(4) | BIT(6), .run = chassis_run, .data = &(hooks)
 
 /* -- for a role's hooks -- */
 enum { CHASSIS_HTTP_OK = 200 };
-/* Publishes a page of the role; no effect without HTTP. If publishing fails, the old page stays. */
+/* Publishes a page of the role at `path`. Without an HTTP listener the call has no effect. If
+ * publishing fails, the old page stays. */
 void chassis_publish(struct chassis *chassis, const char *path, int status,
                      const char *content_type, struct str content);
-/* Of the role's three files (tls.cert-file and its like), TLS 1.3; `alpn` may be NULL. What
- * tls_context_open answers. */
+/* Opens a TLS 1.3 context from the role's three files (tls.cert-file, tls.key-file, tls.ca-file).
+ * `alpn` may be NULL. Returns the errors of tls_context_open. */
 enum err chassis_tls(const struct chassis *chassis, enum tls_side side, const char *alpn,
                      struct tls_context **ret_context, struct note *note);
-void chassis_turn(struct chassis *chassis); /* one turn of the loop, waiting; open and close only */
-void chassis_set_true(void *truth);         /* a done() to turn for: sets the bool it is given */
-/* Calls end(of, done, owner) and turns the loop until it is done; nothing when `of` is NULL. */
+void chassis_turn(struct chassis *chassis); /* turns the loop once */
+void chassis_set_true(void *truth);         /* a done() that sets a bool */
+/* Calls end(of, done, owner) and turns the loop until done() is called. NULL `of`: does nothing. */
 #define CHASSIS_AWAIT(chassis, end, of)                                                            \
     do {                                                                                           \
         bool done_ = (of) == NULL;                                                                 \
         if (!done_) end((of), chassis_set_true, &done_);                                           \
         while (!done_) chassis_turn(chassis);                                                      \
     } while (0)
-void chassis_drained(void *chassis);                  /* the end of a drain: the next one begins */
+void chassis_drained(void *chassis);                  /* starts the next drain */
 bool chassis_stopping(const struct chassis *chassis); /* SIGTERM or SIGINT came */
-void chassis_stop(struct chassis *chassis);           /* the loop ends; exit code 0 */
-/* It cannot go on: said in the log and on stderr, and the exit code is 1. */
+void chassis_stop(struct chassis *chassis);           /* ends the loop; exit code 0 */
+/* Ends a role that cannot continue: logs the error, prints it on stderr and exits with code 1. */
 void chassis_fail(struct chassis *chassis, enum err err, const struct note *note);
-/* The same with an exit code of the role's own. */
+/* Ends a role like chassis_fail, but with an exit code of the role's own. */
 void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const struct note *note);
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over the option table, then the certificates. A file may still vanish or a disk fill up
- * between this check and the use of the file: then opening the role fails. Runs before the loop. */
+/* Checks the files of all options in one pass over the option table, then the certificates. A file
+ * may still vanish, or a disk may fill up, between this check and the use of the file; opening the
+ * role then fails. Runs before the loop. */
 #include "common/files.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 #include "io/tls.h"
 
-/* A file that matters only while another option has this value. */
+/* Files that are used only while option `by` has this value. */
 static const struct {
     const char *file, *by, *value;
 } used_by[] = {
@@ -16,9 +17,9 @@ static const struct {
     {"events.worker_file", "events.worker_sink", "file"},
     {"catalogue", "backend", "catalogue"},
 };
-/* Options whose files are opened together; the roles do so later. */
+/* TLS options whose files are checked together, as the roles open them later. */
 static const struct {
-    const char *what, *cert, *key, *ca; /* `what`: the option that an error names */
+    const char *what, *cert, *key, *ca; /* an error names the option `what` */
 } tls_files[] = {
     {"tls.cert-file", "tls.cert-file", "tls.key-file", "tls.ca-file"},
     {"etcd-ca-file", "tls.cert-file", "tls.key-file", "etcd-ca-file"},
@@ -26,7 +27,7 @@ static const struct {
     {"transport.cert_file", "transport.cert_file", "transport.key_file", "transport.ca_file"},
 };
 
-/* NULL: not set, or no option of this role. */
+/* Returns NULL if the option is not set or the role does not have it. */
 static const char *files_text_of(const struct option_table *table, const struct conf *conf,
                                  const char *name)
 {
@@ -44,7 +45,7 @@ static bool files_is_used(const struct option_table *table, const struct conf *c
     return conf_is_set(conf, name);
 }
 
-/* Anything but a directory; a pipe is not opened, because it can be read only once. */
+/* Accepts any file but a directory. A pipe is not opened here, because it can be read only once. */
 static enum err files_check_input(struct fs *fs, const char *name, const char *path,
                                   struct note *note)
 {
@@ -60,7 +61,7 @@ static enum err files_check_input(struct fs *fs, const char *name, const char *p
     return err;
 }
 
-/* `base` may be NULL: the path is as given. */
+/* Joins `base` and the given path. With a NULL `base` the path stays as given. */
 static enum err files_join_path(const char *name, const char *base, const char *given,
                                 char path[FS_PATH_CAP], struct note *note)
 {
@@ -78,7 +79,8 @@ enum err files_below_data_dir(const struct conf *conf, const char *name, const c
     return files_join_path(name, conf_text(conf, "data-dir"), given, path, note);
 }
 
-/* `base`, unless it is NULL, is made later when it does not exist. */
+/* Checks that an output file could be written. `base`, the directory of the file, may be NULL; a
+ * missing one is made later. */
 static enum err files_check_output(struct fs *fs, const char *name, const char *given,
                                    const char *base, struct note *note)
 {

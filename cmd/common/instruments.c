@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens log, metrics, events and probes in this order, closes them in reverse. Loop's thread. */
+/* Opens log, metrics, events and probes in this order and closes them in reverse. Loop's thread. */
 #include "common/instruments.h"
 
 #include <errno.h>
@@ -19,16 +19,16 @@
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
-enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload logs every change */
+enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: enough for a reload */
 
-/* -- the log file: one descriptor for the logger, and another file behind it after a reopen -- */
+/* -- the log file: the logger keeps one descriptor; a reopen puts another file behind it -- */
 
 static enum err instruments_open_log_file(const char *path, int *ret_fd, struct note *note)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, LOG_FILE_MODE);
 
     if (fd < 0) {
-        int error = errno; /* of open; the next line may change it */
+        int error = errno; /* keeps errno of open, because the next line may change errno */
         note_set(note, "log.file %s: %s", path, strerror(error));
         switch (error) {
         case ENOENT:
@@ -128,7 +128,7 @@ void instruments_event(struct instruments *instruments, const char *what)
     ndjson_c_string(&line, STR("event"), what);
     ndjson_u64(&line, STR("pid"), (uint64_t)getpid());
     ndjson_c_string(&line, STR("version"), version_number());
-    if (!ndjson_end(&line)) { /* a failure is logged by the sink */
+    if (!ndjson_end(&line)) { /* events_write logs its own failure */
         (void)events_write(instruments->events, EVENT_KEEP, str_of(out.data, out.len - 1));
     }
     buf_deinit(&out);
@@ -212,9 +212,8 @@ void instruments_close(struct instruments *instruments)
     free(instruments);
 }
 
-/* -- the part that meets HTTP -- */
-
-/* The pages come last: while its parts are being opened, no request may find the process healthy. */
+/* Adds the pages. Must be the last step of the start, because no request may find the process
+ * healthy while its parts are still being opened. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The instruments of a process, opened from its configuration: log, metrics, events, probes.
- *
- * Thin on purpose: it knows which options feed which part of obs, and nothing else. */
+/* The log, metrics, events and probes of a process, opened from its configuration. This file only
+ * maps options to the parts of obs; it has no behaviour of its own. */
 #ifndef COMMON_INSTRUMENTS_H
 #define COMMON_INSTRUMENTS_H
 #include "conf/conf.h"
@@ -28,19 +27,19 @@ struct instruments {
     struct health_check *ready;
 };
 
-/* ERR_NOMEM and what opening the files answers, with a note that names the option. */
+/* Returns ERR_NOMEM or the error of opening a file, with a note that names the option. */
 enum err instruments_open(struct io *io, const struct conf *conf, const char *process_name,
                           struct instruments **ret_instruments, struct note *note);
 void instruments_close(struct instruments *instruments); /* NULL is fine */
-/* Reopens the log file by its name, which releases a moved file. The event file reopens itself. */
+/* Reopens the log file by its name, so that a file moved by log rotation is released. The event
+ * file notices a rotation by itself. */
 void instruments_reopen(struct instruments *instruments);
-/* A line in the event file: "started", "reloaded", "reload-refused", "stopping". */
+/* Writes to the event file; `what` is "started", "reloaded", "reload-refused" or "stopping". */
 void instruments_event(struct instruments *instruments, const char *what);
 void instruments_count_reload(struct instruments *instruments, bool ok, size_t waiting);
 void instruments_set_tls(struct instruments *instruments, const struct tls_context *tls);
 
-/* -- the part that meets HTTP -- */
-/* Adds /healthz, /readyz, /metrics and the /debug pages to a server that was just opened; once. */
+/* Adds /healthz, /readyz, /metrics and the /debug pages to a newly opened server. Call it once. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note);
 void instruments_unserve(struct instruments *instruments); /* before that server is closed */

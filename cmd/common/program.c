@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The run of a program: finds its command, reads the sources of its configuration, prints what the
- * command made, and turns an error into an exit code. One thread; `nftw` alone needs a static. */
+/* Runs a program: finds its command, reads its configuration, prints its output, and turns an error
+ * into an exit code. One thread. The only static variable is for `nftw`. */
 #include "common/program.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ int program_print(struct str text)
     return err_exit_code(ERR_INTERNAL);
 }
 
-/* "muster dev: LINE" on stderr, in one piece. */
+/* Prints "muster dev: LINE" on stderr with one write. */
 static void program_print_line(const struct command_call *call, struct str line)
 {
     char path[COMMAND_PATH_CAP];
@@ -36,7 +36,7 @@ static void program_print_line(const struct command_call *call, struct str line)
         command_path_text(call, path);
     buf_init(&shown, PROGRAM_TEXT_MAX);
     if (printable_append(line, &shown))
-        buf_clear(&shown); /* the name of the command is printed all the same */
+        buf_clear(&shown); /* if memory is missing, the command's name is still printed */
     fprintf(stderr, "%s: %.*s\n", path, STR_ARG(buf_peek(&shown)));
     buf_deinit(&shown);
 }
@@ -57,7 +57,7 @@ void program_say_problems(const struct command_call *call, struct str problems)
 
 /* -- configuration -- */
 
-/* A command that reads no variable has no opinion about any. */
+/* False: no option can come from the environment, so the command does not judge the environment. */
 static bool program_reads_environment(const struct option_table *table)
 {
     for (size_t i = 0; i < table->count; i++) {
@@ -91,7 +91,7 @@ enum err program_add_file(struct conf *conf, const char *path)
     return err;
 }
 
-/* All sources are read, whatever is wrong with one: conf_finish reports all of it together. */
+/* Reads all sources even if one has a mistake; conf_finish then reports all mistakes together. */
 static enum err program_add_sources(const struct program *program, const struct command_call *call,
                                     const struct option_table *table, struct conf *conf)
 {
@@ -144,7 +144,7 @@ enum err program_load_conf(const struct program *program, const struct command_c
 
 /* -- the run -- */
 
-/* Everything that a command prints at once: a plan of a large fleet. */
+/* Maximum bytes of a command's output, for example the plan of a large fleet. */
 enum { OUT_MAX = 1 << 30 };
 
 static int program_run_act(const struct command_call *call, const struct conf *conf,
@@ -185,7 +185,7 @@ enum err program_version(struct program_run *run)
     return version_print(run->call->path[0]->name, &run->out);
 }
 
-/* A group without its command: the help is what was wrong. */
+/* Prints the help as an error message, because a group was named without one of its commands. */
 static int program_help_as_mistake(const struct command_call *call)
 {
     struct buf text;
@@ -198,8 +198,8 @@ static int program_help_as_mistake(const struct command_call *call)
     return err ? program_fail(call, err, NULL) : err_exit_code(ERR_INVALID);
 }
 
-/* A process started with one of its three standard files closed would reuse the number for a file of
- * its own, and output would be written into that file. */
+/* Opens /dev/null for standard files that are closed at the start. Otherwise the next file that is
+ * opened would get such a number, and output would be written into that file. */
 static bool program_fill_standard_files(void)
 {
     int fd;
@@ -223,12 +223,12 @@ int program_main(const struct command *root, int argc, char **argv)
     if (call.wish == COMMAND_VERSION) return program_run_act(&call, NULL, program_version);
     if (call.wish == COMMAND_HELP) return program_run_act(&call, NULL, program_print_help);
     if (call.wish == COMMAND_MISSING) return program_help_as_mistake(&call);
-    err = version_check_engines(&note); /* help and version work on any machine; no more */
+    err = version_check_engines(&note); /* only help and version run with any libraft */
     if (err) return program_fail(&call, err, &note);
     return command_of(&call)->run(&program, &call);
 }
 
-static struct stat owner_of_data; /* nftw has no argument for its callback */
+static struct stat owner_of_data; /* static, because nftw passes its callback no argument */
 
 static int program_give_one(const char *path, const struct stat *info, int type, struct FTW *place)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame of a command in both programs: find it, load its configuration, print help and
- * mistakes, turn errors into exit codes. Commands themselves are functions in cmd/<program>/. */
+/* The frame of a command in both programs: finds the command, loads its configuration, prints help
+ * and mistakes, turns errors into exit codes. Commands are functions in cmd/<program>/. */
 #ifndef COMMON_PROGRAM_H
 #define COMMON_PROGRAM_H
 #include "conf/command.h"
@@ -11,36 +11,37 @@ struct program {
     const char *const *environment;
 };
 
-/* Whole run of a program; the value is main's. */
+/* Runs a whole program and returns the exit code for main. */
 int program_main(const struct command *root, int argc, char **argv);
 
-/* Reads flags, environment and, when the command has an option `config` that is set, that file. On
- * success the number of arguments has been checked too. On failure `problems` holds a line for each
- * problem. Nothing is printed, so a reload can use it. */
+/* Reads a command's flags, environment and configuration file (option `config`). Checks the number
+ * of arguments. On failure `problems` holds a line for each problem. Prints nothing, so that a
+ * reload can use this function. */
 enum err program_read_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf, struct buf *problems);
-/* The same for a command that starts: problems go to stderr. ERR_INVALID, ERR_NOMEM. */
+/* Reads a command's configuration like program_read_conf, and prints problems on stderr.
+ * ERR_INVALID, ERR_NOMEM. */
 enum err program_load_conf(const struct program *program, const struct command_call *call,
                            struct conf **ret_conf);
-/* Adds a file to the sources of `conf`. Every error in it, or in reading it, becomes a problem of
- * `conf`. ERR_INVALID, ERR_NOMEM, and what fs_read_whole answers. */
+/* Adds a file to the sources of `conf`. An error in the file, or in reading it, becomes a problem
+ * of `conf`. Returns ERR_INVALID, ERR_NOMEM and the errors of fs_read_whole. */
 enum err program_add_file(struct conf *conf, const char *path);
 
-/* -- what is printed; text from outside is made printable on stderr -- */
-/* "muster dev: LINE" on stderr for each line of conf_problems. */
+/* -- printing; on stderr, text from outside is made printable -- */
+/* Prints "muster dev: LINE" on stderr for each line of `problems` (from conf_problems). */
 void program_say_problems(const struct command_call *call, struct str problems);
-/* "muster dev: TEXT" on stderr, and the exit code of `err`. */
+/* Prints "muster dev: TEXT" on stderr and returns the exit code of `err`. */
 int program_fail(const struct command_call *call, enum err err, const struct note *note);
-/* Writes all of it to stdout. An exit code: a write that failed is said on stderr, and is 1. */
+/* Writes `text` to stdout and returns an exit code. A failed write is reported on stderr. */
 int program_print(struct str text);
 
-/* -- a command that works by itself and prints: PROGRAM_ACT(exit codes, fn) in struct command -- */
+/* -- a command that needs no server and prints: PROGRAM_ACT(exit codes, fn) in struct command -- */
 struct program_run {
     const struct command_call *call;
     const struct conf *conf;
-    struct buf out; /* printed when the command ends, also when it ends badly */
+    struct buf out; /* out is printed when the command ends, even if it fails */
     struct note note;
-    int exit_code; /* of one that ends well, and still has something to say */
+    int exit_code; /* exit_code of a command that has printed its problems itself */
 };
 typedef enum err program_act_fn(struct program_run *run);
 struct program_action {
@@ -54,9 +55,9 @@ int program_act(void *context, const struct command_call *call); /* what `data` 
     }
 enum err program_version(struct program_run *run); /* prints which build this is */
 
-/* For a command that root runs over the data directory of a service: gives what root owns in it to the
- * directory's owner, so that the service can start. Errors are left to that start, which names the
- * file. */
+/* Gives files that root owns in a service's data directory to the directory's owner, so that the
+ * service can start after a command that root ran. Errors are ignored, because the service's start
+ * then fails and names the file. */
 void program_give_to_owner(const char *dir);
 
 /* Maximum size of the output, error and help buffers of the programs, in bytes. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the state machines of a coordinator without a log, so that an archive is restored or
- * verified with all of them. Runs in one thread, and blocks. */
+/* Opens all state machines of a coordinator without a log. Runs in one thread, and blocks. */
 #include "common/restore_archive.h"
 
 #include <stdio.h>

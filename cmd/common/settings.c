@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules for a role's settings as a whole; `muster` and `musterctl config check` apply the same. */
+/* Rules between a role's settings; `muster` and `musterctl config check` apply the same rules. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "model/ids.h"
 #include "store/etcd/access/access.h"
 
-/* An empty path is a mistake everywhere; without this the kernel would say so, in other words. */
+/* Refuses an empty path. The kernel would refuse it too, but without naming the option. */
 static enum err settings_check_paths(const struct option_table *table, const struct conf *conf,
                                      struct note *note)
 {
@@ -36,7 +36,7 @@ enum err role_problems(const struct role *role, const struct conf *conf, struct 
     return err ? err : gathered;
 }
 
-/* A listener that anybody on the network could use needs TLS, or must be allowed explicitly. */
+/* Requires TLS on a listener that is open to the network, unless plaintext is allowed. */
 static enum err settings_check_listener(const struct conf *conf, const char *name,
                                         const char *wanted, struct note *note)
 {
@@ -74,7 +74,7 @@ const struct role dev_role = {.name = "dev", .table = &dev_table, .check = setti
 
 /* -- coordinator -- */
 
-/* The port of a log is part of what the others know of it, so it is never drawn. */
+/* Refuses port 0 (any free port), because the other replicas store this replica's raft port. */
 static enum err settings_check_raft(const struct conf *conf, struct note *note)
 {
     const char *bind = conf_text(conf, "raft-bind"),
@@ -105,7 +105,7 @@ static enum err settings_check_addresses(const struct conf *conf, const char *na
     return ERR_OK;
 }
 
-/* As the log scales them (replica_open). */
+/* Checks the timing after scaling, with the same arithmetic as replica_open. */
 static enum err settings_check_timing(const struct conf *conf, struct note *note)
 {
     uint64_t scale = conf_number(conf, "timing-scale");
@@ -140,7 +140,7 @@ static enum err settings_check_tls(const struct conf *conf, struct note *note)
     return note_fail(note, ERR_INVALID, "%s belong together; one of them is missing", tls_files);
 }
 
-/* The certificate that the dashboard shows to shards. */
+/* Checks the certificate that the dashboard sends to shards. */
 static enum err settings_check_dashboard(const struct conf *conf, struct note *note)
 {
     bool cert = conf_is_set(conf, "dashboard.cert-file");
@@ -222,7 +222,7 @@ static enum err settings_gather_worker(const struct conf *conf, struct buf *prob
 
 const struct role worker_role = {.name = "worker",
                                  .table = &worker_run_table,
-                                 .check = settings_check_dev, /* of its own pages, as there */
+                                 .check = settings_check_dev, /* the HTTP listener's rules */
                                  .gather = settings_gather_worker};
 
 /* -- shard -- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Publishes the status page's assets when the listener opens, and an event whenever the process
- * sends new numbers. Runs on the loop's thread; the listener's thread serves the published data. */
+/* Publishes the status page's assets when the listener opens, and an event for each set of new
+ * numbers. Runs on the loop's thread; the listener's thread serves the published data. */
 #include "common/status.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ static enum err status_append_fact(const struct status_facts *facts, struct str 
     return err ? err : buf_append_c(into, "</p>\n");
 }
 
-/* {name} in the asset is where a fact goes. */
+/* Replaces each {name} in the status page's asset with a fact. */
 static enum err status_publish_page(struct http_server *http, const struct status_facts *facts)
 {
     struct str rest = str_of(status_html, status_html_len), markup, name;
@@ -103,7 +103,7 @@ enum err status_server_open(struct status_server *s, struct instruments *instrum
             "--http-listen 127.0.0.1:0",
             http->address);
     if (err) {
-        note_prefix(note, "http.listen"); /* the address is in there already */
+        note_prefix(note, "http.listen"); /* the note already contains the address */
         return err;
     }
     snprintf(s->address, sizeof s->address, "%s", http_address(s->http));
@@ -144,7 +144,7 @@ void status_server_send(struct status_server *s, uint64_t uptime_ms, struct loop
     ndjson_u64(&line, STR("requests"), http.requests);
     ndjson_u64(&line, STR("connections"), http.connections);
     ndjson_close_object(&line);
-    if (!ndjson_end(&line)) /* an event has no line end */
+    if (!ndjson_end(&line)) /* an HTTP event must not end with a newline */
         (void)http_channel_send(s->live, STR("status"), str_of(event.data, event.len - 1));
     buf_deinit(&event);
 }

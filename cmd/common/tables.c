@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of the tools, and the list of all tables. */
+/* The options of musterctl's local commands, and the list of all option tables. */
 #include "common/tables.h"
 
-/* -- musterctl: these say something about one call, so they are flags only -- */
+/* -- musterctl: options of one call, so they are flags only -- */
 
 #define OPTION_DIR                                                                                 \
     FLAG_TEXT("dir", "tls", "DIR", "the directory of the authority: ca.pem and ca.key.pem")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The option tables of every command of both programs, in one place: a variable that belongs to
- * another command is then known, and not refused as a misspelling. */
+/* The option tables of every command of both programs. They are in one place, because a command
+ * must not refuse another command's environment variables as misspelled. */
 #ifndef COMMON_TABLES_H
 #define COMMON_TABLES_H
 #include "conf/conf.h"
@@ -26,10 +26,10 @@
 OPTION_TABLES(DECLARE_TABLE)
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
-/* The rules that a role's settings obey as a whole, beside the table's rules for each option: the
- * first problem, as ERR_INVALID with a note. Looks at the settings only, at no file and no network. */
+/* Checks the rules between a role's settings; the table checks each option alone. Returns the first
+ * problem as ERR_INVALID with a note. Reads no file and uses no network. */
 typedef enum err role_check_fn(const struct conf *conf, struct note *note);
-/* The same, but every problem is reported, one line each. */
+/* Checks a role's rules like role_check_fn, but reports every problem, one line each. */
 typedef enum err role_gather_fn(const struct conf *conf, struct buf *problems);
 struct role {
     const char *name;
@@ -37,15 +37,15 @@ struct role {
     role_check_fn *check;
     role_gather_fn *gather; /* may be NULL */
 };
-/* Both: ERR_OK, or every line there is to say in `problems`. */
+/* Applies all rules of a role. Returns ERR_OK, or an error with one line for each problem. */
 enum err role_problems(const struct role *role, const struct conf *conf, struct buf *problems);
 extern const struct role dev_role, coordinator_role, shard_role, operator_role;
 extern const struct role provider_role, worker_role;
-/* Those that `musterctl config ... --role` can name; both end with NULL, in the same order. */
+/* Roles that `musterctl config ... --role` accepts; both lists end with NULL, in the same order. */
 extern const char *const role_names[];
 extern const struct role *const roles[];
 
-/* `instruction queue --kind`, in the order of its choices. */
+/* Values of `instruction queue --kind`, in the order of the option's choices. */
 enum instruction_choice {
     INSTRUCTION_ASSIGN,
     INSTRUCTION_UNASSIGN,
@@ -53,8 +53,8 @@ enum instruction_choice {
     INSTRUCTION_DRAIN,
     INSTRUCTION_TRANSFER,
 };
-/* Values of conf_choice: log.level and log.format in the order of obs/log.h, events.sink in that
- * of obs/events.h. */
+/* Values of conf_choice for --backend. obs/log.h has the values of log.level and log.format, and
+ * obs/events.h those of events.sink. */
 enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
 
 /* -- for the files of tables -- */
@@ -63,8 +63,8 @@ enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
     static const struct option name##_options[] = {__VA_ARGS__};                                   \
     const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}
 enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
-/* The commonest rows: a number with its default and bounds (`most` 0: none), a switch and a text with
- * their defaults, and a file. */
+/* The most common rows: a number with default, minimum and maximum (`most` 0: no maximum), a switch
+ * and a text with defaults, and a file. */
 #define NUMBER(name, kind, otherwise, least, most, what)                                           \
     OPTION(name, kind, .fallback = (otherwise), .min = (least), .max = (most), .help = (what))
 #define SWITCH(name, otherwise, what) OPTION(name, BOOL, .fallback = (otherwise), .help = (what))
@@ -73,7 +73,7 @@ enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
 #define FILE_OPTION(name, use, sample, what)                                                       \
     OPTION(name, STRING, .file = OPTION_FILE_##use, .placeholder = "FILE", .example = (sample),    \
            .help = (what))
-/* The three TLS files of a process whose peers show certificates, too. */
+/* The three TLS files of a process that also verifies its peers' certificates. */
 #define OPTIONS_ROLE_TLS(pair, certificate_help, authority_help)                                   \
     OPTION("tls.cert-file", STRING, .also = "--tls-cert", .file = OPTION_FILE_INPUT,               \
            .placeholder = "FILE", .example = "tls/" pair ".pem", .help = certificate_help),        \
@@ -82,7 +82,7 @@ enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
                .help = "the private key of tls.cert-file"),                                        \
         OPTION("tls.ca-file", STRING, .also = "--tls-ca", .file = OPTION_FILE_INPUT,               \
                .placeholder = "FILE", .example = "tls/ca.pem", .help = authority_help)
-/* Rows that say something about one call only. */
+/* Rows that are flags only: the environment and files cannot set them. */
 #define FLAG(name, kind, ...)   OPTION(name, kind, .flags = OPTION_FLAG_ONLY, __VA_ARGS__)
 #define FLAG_SWITCH(name, what) FLAG(name, BOOL, .help = (what))
 #define FLAG_NUMBER(name, kind, otherwise, least, most, what)                                      \

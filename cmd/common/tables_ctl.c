@@ -7,7 +7,7 @@
 const char *const plain_outputs[] = {"table", "json", NULL};
 const char *const ctl_outputs[] = {"table", "json", "yaml", "wide", "name", NULL};
 
-/* A text that must be given, and says something about this call only. */
+/* A required text that only a flag can set. */
 #define NEEDED(option_name, shown, sample, what)                                                   \
     OPTION(option_name, STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,                       \
            .placeholder = (shown), .example = (sample), .help = (what))
@@ -83,7 +83,7 @@ TABLE(upsert_provider, NEEDED("name", "NAME", "aws", "the provider"),
       WANTED("region", "NAME", "eu-west-1", "the region it serves"), OPTION_REQUEST_ID,
       CTL_OPTIONS);
 
-/* --id comes twice at most: a second machine is for the one rule that is about two. */
+/* Takes at most two machines in --id, because one rule needs a second machine. */
 TABLE(provider_verify,
       FLAG("id", LIST, .placeholder = "ID,...", .example = "m-7,m-8",
            .help = "work on these, one or two; without it, on the cheapest that are Speculative, "
@@ -162,7 +162,7 @@ TABLE(snapshot_restore,
       NEEDED("data-dir", "DIR", "coord-data", "the data directory to make; what it holds goes"),
       NEEDED("node-id", "NAME", "node-0", "name of the node, as it is started with --id"),
       OPTION_RESTORE_ADDRESS, CTL_OPTIONS,
-      /* the original takes them before every command, and this one calls nobody */);
+      /* accepted for BigFleet's command lines; this command calls no server */);
 
 TABLE(coordinator_restore, NEEDED("data-dir", "DIR", "coord-data", "the data directory to make"),
       OPTION_RESTORE_ADDRESS,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of every command of musterctl that calls a coordinator; they are last in its table.
- * The names of the three TLS files are those every program of the original has. */
+/* The options of every musterctl command that calls a coordinator; they are last in its table. The
+ * three TLS files have the names that every BigFleet program uses. */
 #ifndef COMMON_TABLES_CTL_H
 #define COMMON_TABLES_CTL_H
 #include "conf/option.h"
@@ -10,8 +10,8 @@ enum ctl_output {
     CTL_OUTPUT_TABLE,
     CTL_OUTPUT_JSON,
     CTL_OUTPUT_YAML,
-    CTL_OUTPUT_WIDE, /* a table with all scalar fields */
-    CTL_OUTPUT_NAME, /* the first column of a table */
+    CTL_OUTPUT_WIDE, /* OUTPUT_WIDE prints a table with every scalar field */
+    CTL_OUTPUT_NAME, /* OUTPUT_NAME prints only the first column of a table */
 };
 
 #define OPTION_OUTPUT                                                                              \
@@ -22,13 +22,13 @@ enum ctl_output {
          .help = "a table; a document for programs, json or yaml; wide: a table with every "       \
                  "field; name: the first column alone"),                                           \
         FLAG_SWITCH("no-headers", "print the rows of a table without their titles")
-/* `who`: the kind of certificate that is shown; `whose`: the peer, of the same authority. */
+/* `who`: the kind of this client's certificate. `whose`: the server, of the same authority. */
 #define OPTIONS_CTL_TLS(who, whose)                                                                \
     OPTIONS_ROLE_TLS(who,                                                                          \
                      "certificate to show, as `musterctl cert issue " who                          \
                      "` makes it; all three TLS files, or none for plaintext",                     \
                      "the authority " whose " certificate comes from")
-/* The coordinators' addresses, and the certificate to show to them; `wait` is --timeout's default. */
+/* The coordinators' addresses and the client's certificate. `wait` is the default of --timeout. */
 #define CTL_CONNECTION_OPTIONS(wait)                                                               \
     OPTION("coordinator", LIST, .fallback = "127.0.0.1:7790", .placeholder = "ADDRESS,...",        \
            .example = "c1.example:7790,c2.example:7790,c3.example:7790",                           \

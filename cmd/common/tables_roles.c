@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of the roles: what runs, from flags, the environment or a file. */
+/* The options of the roles (coordinator, shard, operator, provider, worker, dev). Flags, the
+ * environment and a file can set them. */
 #include "common/tables.h"
 #include "member/config/options.h"
 
-/* -- what every role has -- */
+/* -- options that every role has -- */
 
 static const char *const log_levels[] = {"trace", "debug", "info", "warn", "error", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
@@ -186,10 +187,10 @@ TABLE(
         "listener speaks TLS and callers show who they are. A changed file is noticed",
         "the authority that callers' and replicas' certificates come from"),
     OPTION_HTTP("127.0.0.1:8790"), OPTION_LIVE_EVERY, OPTIONS_LOG,
-    OPTIONS_EVENTS("file"), /* every change is always accounted for */
+    OPTIONS_EVENTS("file"), /* "file", because the coordinator must record events */
     MEMBER_OPTIONS_EVENTS, MEMBER_OPTIONS_SECTIONS);
 
-/* The work on a worker's partitions. */
+/* What a worker does with its partitions. */
 static const char *const process_kinds[] = {"totals", "plugin", NULL};
 #define OPTIONS_PROCESS                                                                            \
     OPTION("process.input", STRING, .placeholder = "DIR", .example = "/var/lib/input",             \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `version`, `completion` and `man`: what they print is made from the tree of commands and the
- * option tables of the program. One thread. */
+/* `version`, `completion` and `man`. Completion and manual pages are made from the program's
+ * command tree and option tables. One thread. */
 #include "common/tools.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void tools_page_name(const char *path, char name[COMMAND_PATH_CAP + 2])
         if (*c == ' ') *c = '-';
 }
 
-/* Prints the page that is wanted; lists the names of all when none is. */
+/* Prints the requested manual page; without a request, lists the names of all pages. */
 static enum err tools_visit_page(void *owner, const struct command_call *call, const char *path)
 {
     struct page *page = owner;

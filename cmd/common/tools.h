@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small commands both programs have: `version`, `completion` and the hidden `man`. */
+/* Commands that both programs have: `version`, `completion` and the hidden `man`. */
 #ifndef COMMON_TOOLS_H
 #define COMMON_TOOLS_H
 #include "conf/command.h"

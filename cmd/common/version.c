@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The release and the commit are compiled in; the engines report their own versions at run time.
+/* The release and the commit are compiled in; the libraries report their own versions at run time.
  * libraft must be the one release that the simulator runs against. */
 #include "common/version.h"
 
@@ -15,8 +15,9 @@
 enum { RAFT_VERSION_SIMULATED = 2201 }; /* 0.22.1 */
 static_assert(RAFT_VERSION_NUMBER == RAFT_VERSION_SIMULATED, "built against another libraft");
 
-/* Debian's shared library does not export raft_version_number(): there the package's dependency on
- * libraft0 keeps the version (docs/adr/0007). */
+/* Returns libraft's version at run time. Debian's shared library does not export
+ * raft_version_number(), but the package's dependency on libraft0 pins the version
+ * (docs/adr/0007). */
 static int loaded_raft(void)
 {
 #ifdef MUSTER_SHARED_LIBRARIES

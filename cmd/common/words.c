@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appends words to a bounded command line, and gives Go's flags their second dash. After the
- * first word without room `too_many` is set. One thread. */
+/* Appends words to a bounded command line, and turns Go's one-dash flags into two-dash flags. Sets
+ * `too_many` at the first word that does not fit. One thread. */
 #include "common/words.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A command line put together from another one, for programs that are called by an original's name. */
+/* Translates the command line of an older program, such as `bigfleet`, into muster's own. */
 #ifndef COMMON_WORDS_H
 #define COMMON_WORDS_H
 #include "base/str.h"
@@ -9,11 +9,11 @@ struct words { /* large: static, and zeroed */
     char *word[WORDS_MAX + 1];
     int count;
     bool too_many;
-    char text[WORDS_TEXT_MAX]; /* of flags that got their second dash */
+    char text[WORDS_TEXT_MAX]; /* text holds flags whose second dash was added */
     size_t used;
 };
 void words_add(struct words *words, char *word);
-/* Go's flags: one dash is as good as two; -o and -o=json stay as they are. */
+/* Adds a flag in Go's style, with one dash or two. -o and -o=json stay as they are. */
 void words_add_flag(struct words *words, char *word);
 const char *words_program(const char *path); /* "bigfleet" of "/usr/bin/bigfleet" */
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of muster: its roles, and what each of the others does. */
+/* The commands of muster: the roles and the offline tools. */
 #ifndef MUSTER_COMMANDS_H
 #define MUSTER_COMMANDS_H
 #include "common/program.h"

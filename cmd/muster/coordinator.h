@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of `muster coordinator run`, and the parts of its process: a file for each part, a step
- * of the start for each `open`. Every step may fail half-way; coordinator_run.c closes the rest. */
+/* The state of `muster coordinator run`. Each part of the process has a file, and its `open` is a
+ * step of the start. A step may fail half-way; coordinator_run.c closes the open parts. */
 #ifndef MUSTER_COORDINATOR_H
 #define MUSTER_COORDINATOR_H
 #include <limits.h>
@@ -18,15 +18,15 @@
 
 enum { ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1, JOIN_ADDRESSES_MAX = OPTION_LIST_MAX };
 
-/* etcd's API on the gRPC port, and on a listener of its own. */
+/* The etcd API, on the gRPC port and optionally on a listener of its own. */
 struct coordinator_etcd {
     struct etcd_api *api;
     struct role_listener listener; /* none: the gRPC port alone */
     struct tls_context *tls;       /* the listener's; NULL: plaintext */
     struct etcd_rule rules[ETCD_RULES_MAX];
 };
-/* The third state machine on the log, rollout's services and ours on the gRPC port, and with a
- * [transport] section a listener of their own, mTLS always. */
+/* Worker membership: the third state machine of the log, and rollout's and muster's services on the
+ * gRPC port. A [transport] section adds a listener for both services, always with mTLS. */
 struct coordinator_workers {
     struct member_config config;
     struct cert_workers *ca;
@@ -37,13 +37,13 @@ struct coordinator_workers {
     struct role_listener listener;
     struct timer timer;
     uint64_t ticks;
-    uint64_t last_index; /* of the log, a tick ago: is it on disk by now? */
+    uint64_t last_index; /* last_index is the log's last index at the previous tick */
     bool log_is_slow, led;
     mono_time give_up_at;
     struct buf page;
 };
-/* On a listener that is open to the network without TLS there is no token that lets the dashboard
- * act: the token would travel in the clear. */
+/* The dashboard. If the listener is open to the network without TLS, the dashboard has no token and
+ * is read-only, because the token would be sent unencrypted. */
 struct coordinator_dash {
     struct dash *dash; /* NULL: the settings want none */
     char token[DASH_TOKEN_MAX + 1];
@@ -52,7 +52,7 @@ struct coordinator_dash {
 };
 
 struct coordinator {
-    struct role_base role; /* its TLS contexts are those of gRPC */
+    struct role_base role; /* role has the TLS contexts of the gRPC port */
     const struct log_source *log;
     const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
     struct tls_context *raft_server, *raft_client;
@@ -63,9 +63,9 @@ struct coordinator {
     struct state_machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
-    bool join_ordered; /* the other replicas named a cluster when this one asked to bootstrap */
-    bool bootstrapped_alone; /* at this start, without join addresses */
-    struct task foreign;     /* judges the last hello of another cluster */
+    bool join_ordered;       /* join_ordered: the other replicas named a cluster to join */
+    bool bootstrapped_alone; /* this start bootstrapped a cluster without join addresses */
+    struct task foreign;     /* foreign handles the last hello of another cluster */
     mono_time foreign_at;    /* 0: none came */
     uint64_t foreign_cluster, foreign_to;
     struct coordinator_etcd etcd;
@@ -80,20 +80,21 @@ const char *coordinator_raft_address(const struct coordinator *c);
 struct survey_to coordinator_join(const struct coordinator *c); /* valid as long as `c` */
 const char *coordinator_leader_address(void *coordinator);
 
-/* Finds the replica's data directory, or makes one that joins or bootstraps a cluster (the rules:
- * fleet/bootstrap_rules.h). The loop turns while the others are asked. ERR_CANCELLED: stopped
- * meanwhile. ERR_PRECONDITION: another cluster lists this replica. */
+/* Finds the replica's data directory, or makes one that joins or bootstraps a cluster (rules:
+ * fleet/bootstrap_rules.h). Turns the loop while it asks the other replicas. ERR_CANCELLED: the
+ * process was stopped meanwhile. ERR_PRECONDITION: another cluster lists this replica. */
 enum err coordinator_directory(struct coordinator *c, struct note *note);
 
-/* After the gRPC port's server, which does not listen yet; listens itself when the options say. */
+/* Call before the gRPC server listens. Also opens a listener for etcd if the options name one. */
 enum err coordinator_etcd_open(struct coordinator *c, struct note *note);
 
-/* The state machine and the parts below it, before the replica. */
+/* Opens the workers' state machine and the parts that it uses. Call before opening the replica. */
 enum err coordinator_workers_open(struct coordinator *c, struct note *note);
-/* Methods on the gRPC port's server, which does not listen yet; then the workers' own listener. */
+/* Adds the workers' methods to the gRPC server before the server listens, then opens the workers'
+ * own listener. */
 enum err coordinator_workers_serve(struct coordinator *c, struct note *note);
-void coordinator_workers_reload(void *state); /* takes what may change, new certificates */
-/* After the replica; turns the loop. */
+void coordinator_workers_reload(void *state); /* applies settings and new certificates */
+/* Call after closing the replica. Turns the loop. */
 void coordinator_workers_close(struct coordinator *c);
 
 chassis_step_fn coordinator_dash_open;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs before the replica is opened, on the loop's thread. While ordinal 0 waits to bootstrap a
- * cluster, its gRPC port is served by fleet/bootstrap.h alone, and the directory is locked. */
+/* Runs on the loop's thread before the replica is opened. While ordinal 0 waits to bootstrap a
+ * cluster, only fleet/bootstrap.h serves its gRPC port, and the data directory is locked. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -9,7 +9,9 @@
 #include "log/datadir.h"
 #include "muster/coordinator.h"
 
-enum { ANSWER_WITHIN_MS = 1000 /* the administrator who ordered the bootstrap gets an answer */ };
+enum {
+    ANSWER_WITHIN_MS = 1000 /* to answer the administrator */
+};
 
 struct waiting {
     struct coordinator *c;
@@ -106,7 +108,7 @@ static enum err bootstrap_format(const struct waiting *w, const char *dir,
     return ERR_OK;
 }
 
-/* Asks the others until there is a verdict; the directory is locked meanwhile. */
+/* Asks the other replicas until the verdict is known. Keeps the directory locked meanwhile. */
 static enum err ask_others(struct waiting *w, const char *dir, struct note *note)
 {
     struct chassis *chassis = w->c->role.chassis;
@@ -160,7 +162,7 @@ enum err coordinator_directory(struct coordinator *c, struct note *note)
     err = datadir_mark_read(fs, dir, DATADIR_CONFLICT, &refused, note);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (err || refused.replica_id != known.replica_id || refused.cluster_id != known.cluster_id)
-        return err; /* a tool has given the directory another identity since */
+        return err; /* a tool has meanwhile given the directory another identity */
     return note_fail(
         note, ERR_PRECONDITION,
         "%s: belongs to cluster %016" PRIx64 ", but another cluster lists this replica "

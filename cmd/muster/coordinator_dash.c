@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dashboard of a coordinator: its token, its certificate for shards, and what the replica
- * reports of itself. Without a token the dashboard is read-only. Runs on the loop's thread. */
+/* The dashboard of a coordinator: its token, its client certificate for shards, and the replica's
+ * own status. Without a token the dashboard is read-only. Runs on the loop's thread. */
 #include "common/version.h"
 #include "dash/token.h"
 #include "muster/coordinator.h"
@@ -32,7 +32,7 @@ static void dash_describe_self(void *owner, struct dash_self *ret_self)
     };
 }
 
-/* The identity of a reader, for shards; NULL: none was given. */
+/* Opens the client certificate for reading shards; NULL if the settings name none. */
 static enum err dash_open_reader(const struct conf *conf, struct io *io,
                                  struct tls_context **ret_tls, struct note *note)
 {
@@ -53,7 +53,8 @@ static enum err dash_open_reader(const struct conf *conf, struct io *io,
     return err;
 }
 
-/* A replica with a full disk must still start; without a token nobody may act on the dashboard. */
+/* Reads or makes the dashboard's token. A failure does not stop the start, because a replica with a
+ * full disk must start; without a token the dashboard is read-only. */
 static enum err dash_read_token(struct coordinator *c, struct note *note)
 {
     struct coordinator_dash *d = &c->dash;

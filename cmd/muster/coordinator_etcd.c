@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcd's API of a coordinator: on the gRPC port always, on a listener of its own when --etcd-
- * listen is given. Runs on the loop's thread. */
+/* The etcd API of a coordinator: always on the gRPC port, and on a listener of its own if
+ * --etcd-listen is given. Runs on the loop's thread. */
 #include "muster/coordinator.h"
 
 static enum err etcd_open_listener(struct coordinator *c, const char *address, struct note *note)
@@ -19,7 +19,8 @@ static enum err etcd_open_listener(struct coordinator *c, const char *address, s
     return err ? err : role_listener_listen(l, "etcd-listen", address, c->etcd.tls, note);
 }
 
-/* Clients of other makers: TLS 1.2, too, and an authority that may be theirs alone. */
+/* Opens TLS for etcd clients of other makers: allows TLS 1.2, and verifies clients against
+ * etcd-ca-file if it is set. */
 static enum err etcd_open_tls(struct coordinator *c, struct note *note)
 {
     const char *authority = conf_text(c->role.conf, "etcd-ca-file");
@@ -39,7 +40,7 @@ static enum err etcd_open_tls(struct coordinator *c, struct note *note)
 static size_t etcd_list_members(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX])
 {
     static const struct roster_entry nobody;
-    static struct replica_member known[REPLICA_MEMBERS_MAX]; /* valid as long as the call */
+    static struct replica_member known[REPLICA_MEMBERS_MAX]; /* the caller reads its names */
     struct coordinator *c = owner;
     size_t count = replica_members(c->replica, known);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster coordinator ledger: what the heartbeat ledger of a coordinator holds. */
+/* muster coordinator ledger: prints the contents of a coordinator's heartbeat ledger. */
 #include <stdio.h>
 #include <string.h>
 

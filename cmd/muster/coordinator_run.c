@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster coordinator run: one replica of the coordinator. Joins the parts; decides nothing.
+/* muster coordinator run: one replica of the coordinator. Connects the parts; makes no decision.
  *
- * `hooks` has the order of its start and its end; close_coordinator that of the rest. */
+ * `hooks` has the order of start and drain; close_coordinator has the order of closing. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 enum {
     TABLES_SHARE = 4 << 20,
     WORKERS_SHARE = 16 << 20,
-    FOREIGN_KNOWN_MS = 60000, /* a cluster's replicas dial far more often */
+    FOREIGN_KNOWN_MS = 60000, /* the replicas of another cluster dial much more often */
 };
 static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
               "or the store could never be written to");
@@ -44,7 +44,8 @@ const char *coordinator_raft_address(const struct coordinator *c)
     return given ? given : conf_text(c->role.conf, "raft-bind");
 }
 
-/* A listener on every interface is reached at the host the log is reached at. */
+/* Returns the address to advertise for a listener. A listener on every interface is advertised at
+ * the host of the raft address. */
 static enum err reached_at(const struct coordinator *c, const char *listening,
                            char address[ADDRESS_CAP], struct note *note)
 {
@@ -85,7 +86,7 @@ static void on_change(void *owner, const struct replica_status *status)
     struct coordinator *c = owner;
     bool led = status->leader_id != 0;
 
-    if (!c->joins) return; /* half built and on its way down: the loop turns once more for that */
+    if (!c->joins) return; /* a failed start is closing; the loop turns once more */
     LOG_INFO(c->log, "replica status changed", log_text("role", role_words[status->role]),
              log_bool("ready", status->ready), log_bool("voter", status->voter),
              log_u64("term", status->term), log_u64("commit", status->commit),
@@ -106,7 +107,7 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
     chassis_fail(c->role.chassis, why, note);
 }
 
-/* A hello of another cluster is known of for as long as its replicas go on dialing. */
+/* True for FOREIGN_KNOWN_MS after a hello of another cluster, because its replicas keep dialing. */
 static bool cluster_known(void *owner)
 {
     struct coordinator *c = owner;
@@ -116,7 +117,8 @@ static bool cluster_known(void *owner)
             mono_elapsed_ms(c->foreign_at, loop_now(c->role.io->loop)) < FOREIGN_KNOWN_MS);
 }
 
-/* The next start finds the mark and serves nobody (coordinator_bootstrap.c). */
+/* Called when another cluster lists this replica. The next start finds the mark in the data
+ * directory and refuses to serve (coordinator_bootstrap.c). */
 static void on_rival(void *owner, const struct note *note)
 {
     struct coordinator *c = owner;
@@ -133,8 +135,9 @@ static void on_rival(void *owner, const struct note *note)
     chassis_fail(c->role.chassis, ERR_CONFLICT, note);
 }
 
-/* A cluster of one that began in this process has no join address to ask. A cluster that takes it
- * for an older replica of its address is the one that it was wiped out of. */
+/* Handles a hello of another cluster. A one-replica cluster that was just made here has no join
+ * address to ask. If the other cluster knows this address under an older replica id, this replica
+ * was wiped and belongs to that cluster. */
 static void judge_foreign(struct task *task)
 {
     struct coordinator *c = CONTAINER_OF(task, struct coordinator, foreign);
@@ -254,7 +257,7 @@ static enum err open_replica(void *state, struct note *note)
     c->machines[c->machine_count++] = store_machine_registration(store_service_machine(c->store));
     c->machines[c->machine_count++] =
         member_machine_registration(member_service_machine(c->workers.service));
-    /* However much the store is asked for, tables and workers can still be written. */
+    /* A fixed share each keeps fleet tables and workers writable under any load of the store. */
     c->machines[0].in_flight_share = c->machines[1].in_flight_share = TABLES_SHARE;
     c->machines[3].in_flight_share = WORKERS_SHARE;
     options.machine_count = c->machine_count;
@@ -332,7 +335,7 @@ static enum err coordinator_begin(void *state, struct note *note)
     task_init(&c->foreign, judge_foreign);
     c->log = &c->role.instruments->log;
     for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
-    /* good enough to know ourselves among the others */
+    /* This address only has to identify this replica in the list of join addresses. */
     return reached_at(c, given ? given : conf_text(c->role.conf, "listen"), c->grpc_address, note);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster dev: everything that exists, on one machine. */
+/* muster dev: a whole fleet with every role, on one machine. */
 #include "muster/dev.h"
 
 #include <string.h>
@@ -98,16 +98,14 @@ static void print_tour(const struct dev *dev, FILE *out)
             ports->shards[0].grpc);
 }
 
-/* -- how far it is -- */
-
-/* The stream for people: stdout, unless that belongs to the events. */
+/* Returns the stream for people: stdout, or stderr if stdout carries the events. */
 static FILE *dev_out(const struct dev *dev)
 {
     const struct conf *conf = dev->role.conf;
     return conf_choice(conf, "events.sink") == EVENTS_STDOUT ? stderr : stdout;
 }
 
-/* Whenever it changes, and every few seconds while it does not. */
+/* Prints what the fleet is still waiting for, when that changes and otherwise every few seconds. */
 static void say_forming(struct dev *dev, const char *reason)
 {
     mono_time now = loop_now(dev->role.io->loop);
@@ -124,7 +122,7 @@ void dev_on_ready(struct dev *dev, bool ready, const char *reason)
 
     health_check_set(dev->check, ready, reason);
     if (ready && !dev->announced) {
-        fputc('\n', out); /* again: the first lines may have left the screen */
+        fputc('\n', out); /* prints the first lines again, as they may have scrolled away */
         print_dashboard(dev, out);
         print_table(dev, out);
         print_tour(dev, out);
@@ -157,7 +155,7 @@ static void say_first(void *state, FILE *out)
     print_logs(dev, out);
 }
 
-/* Ends when the last process has ended. */
+/* A drain of the chassis: ends when the last process has ended. */
 static void drain_fleet(void *state)
 {
     struct dev *dev = state;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of `muster dev`: coordinators, the provider, shards, operators, workers; each a real
- * `muster ... run`, started, watched, started again when one dies, and ended together.
+/* The state of `muster dev`: coordinators, the provider, shards, operators and workers. Each is a
+ * real `muster ... run` process that is started, watched, restarted when it dies, and stopped.
  *
- * dev_fleet.c has the processes and whether the fleet is whole; dev.c has the role and what it
- * prints. */
+ * dev_fleet.c manages the processes and decides whether the fleet is complete; dev.c prints. */
 #ifndef MUSTER_DEV_H
 #define MUSTER_DEV_H
 #include "common/chassis.h"
@@ -18,7 +17,7 @@ enum { DEV_CHILDREN_MAX = DEV_REPLICAS_MAX + 1 + DEV_SHARDS_MAX + DEV_OPERATORS 
 struct dev {
     struct role_base role;
     const struct log_source *log;
-    struct dev_parts parts; /* replicas 0: there is no fleet */
+    struct dev_parts parts; /* parts.replicas 0: no fleet */
     struct dev_child *children[DEV_CHILDREN_MAX];
     size_t child_count, first[DEV_PARTS], count[DEV_PARTS]; /* of each part */
     struct rpc_channel *channel;
@@ -31,8 +30,8 @@ struct dev {
     size_t asked;           /* the question under way */
     bool ready, stopping;
     bool announced;  /* the table was printed */
-    char last[64];   /* the last line about its progress, */
-    mono_time again; /* and when it is said again */
+    char last[64];   /* the last printed progress line, */
+    mono_time again; /* when to print it again */
     bool with_chaos;
     struct dev_chaos chaos;
     struct dev_demand demand;
@@ -40,12 +39,12 @@ struct dev {
 };
 
 chassis_step_fn dev_fleet_open;
-void dev_fleet_stop(struct dev *dev); /* the process ends once the last of the fleet has ended */
-void dev_fleet_close(void *dev);      /* from any half-built state; turns the loop */
+void dev_fleet_stop(struct dev *dev); /* stops all child processes */
+void dev_fleet_close(void *dev);      /* accepts a half-built state; turns the loop */
 
-/* The coordinators have a leader, every shard reports and every worker beats, or not any more;
- * `reason` says what is missing. */
+/* Called when the fleet becomes complete or incomplete. Complete: the coordinators have a leader,
+ * every shard reports and every worker sends heartbeats. `reason` names what is missing. */
 void dev_on_ready(struct dev *dev, bool ready, const char *reason);
-/* A line on the terminal, about chaos or about how far the end is. */
+/* Prints a line about chaos or about the progress of the stop. */
 void dev_say(struct dev *dev, const char *about, const char *text);
 #endif

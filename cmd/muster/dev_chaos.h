@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `muster dev --chaos`: parts of the fleet are killed and paused, one at a time.
+/* `muster dev --chaos`: kills and pauses parts of the fleet, one at a time.
  *
- * The rule that keeps it a demonstration: nothing is done before the fleet is whole again, the
- * last victim and every replica included. So there are never two replicas down at once by its
- * hand. It asks nobody and reads no clock: the fleet says with every look who leads, who was heard
- * when, and whether it is whole. */
+ * Chaos does nothing until the fleet is complete again, with its last victim and every replica. So
+ * chaos never causes two replicas to be down at once. It sends no request and reads no clock: each
+ * check of the fleet passes in the leader, when each replica was heard, and the fleet's state. */
 #ifndef MUSTER_DEV_CHAOS_H
 #define MUSTER_DEV_CHAOS_H
 #include "base/prng.h"
@@ -12,19 +11,19 @@
 #include "muster/dev_parts.h"
 
 struct dev_chaos_options {
-    uint64_t seed, every_ms; /* every_ms: from one that healed to the next */
-    /* Of part P: children[first[P]] and the count[P] - 1 after it; they live longer. */
+    uint64_t seed, every_ms; /* every_ms is the pause between a recovery and the next victim */
+    /* Part P is children[first[P]] and the count[P] - 1 after it. The caller keeps them alive. */
     struct dev_child *const *children;
     const size_t *first, *count;
-    void (*say)(void *owner, const char *text); /* what was done, and that it healed */
+    void (*say)(void *owner, const char *text); /* reports strikes and recoveries */
     void *owner;
 };
 /* The result of one look. */
 struct dev_sight {
-    bool whole;                        /* leader, voters, reports, workers: all there */
+    bool whole;                        /* whole: leader, voters, reports, workers are present */
     size_t leader;                     /* SIZE_MAX: none */
-    mono_time began;                   /* the look: what it saw is not older */
-    mono_time heard[DEV_REPLICAS_MAX]; /* when each replica was alive for sure; 0: never */
+    mono_time began;                   /* began: start of this check of the fleet */
+    mono_time heard[DEV_REPLICAS_MAX]; /* heard: when replicas were last known alive; or 0 */
 };
 
 enum dev_deed { DEV_KILL, DEV_PAUSE };
@@ -33,14 +32,14 @@ struct dev_chaos {
     struct prng prng;
     size_t turn;              /* of the table of misfortunes */
     struct dev_child *victim; /* NULL: all is well */
-    size_t replica;           /* the victim's number; SIZE_MAX: it is no replica */
+    size_t replica;           /* replica: the victim's replica number, or SIZE_MAX */
     enum dev_deed deed;
-    int pid;              /* of the victim when it was hit */
-    mono_time hit, since; /* since: when it began to be on its way back; 0: not yet */
-    mono_time next;       /* something is done; or the victim goes on */
+    int pid;              /* pid is the victim's process id when it was hit */
+    mono_time hit, since; /* since: when the victim's return began, or 0 */
+    mono_time next;       /* next: time of the next strike, or of the victim's resume */
 };
 void dev_chaos_init(struct dev_chaos *chaos, const struct dev_chaos_options *options,
                     mono_time now);
-/* After each look at the fleet, also one that did not come to an end. */
+/* Call after each check of the fleet, even an incomplete one. */
 void dev_chaos_look(struct dev_chaos *chaos, const struct dev_sight *sight, mono_time now);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child is restarted a second after it died, unless its exit code means a wrong setting or a port
- * that was never its own. Its last line on stderr becomes the error. Runs on the loop's thread. */
+/* Restarts a child one second after it died, unless its exit code means an invalid setting or a
+ * port that it never had. The last line on stderr becomes the error. Runs on the loop's thread. */
 #include "muster/dev_child.h"
 
 #include <signal.h>
@@ -22,13 +22,14 @@ struct dev_child {
     struct timer again;
     bool stopping, paused, settled;
     char said[LINE_CAP]; /* its last words on stderr */
-    /* Lines on stderr before the fleet was ready, held so that no log line divides the banner. */
+    /* Lines on stderr before the fleet is ready. They are logged later, because they would split
+     * the banner. */
     char held[HELD_MAX][LINE_CAP];
     size_t held_count;
-    bool held_all; /* no line is held any more */
+    bool held_all; /* held_all: further stderr lines are logged at once */
 };
 
-/* Everything but our own settings: those of `muster dev` are not a child's. */
+/* Copies the environment without the variables of `muster dev`, which are not for its children. */
 static void child_make_environment(const char *environment[ENV_MAX])
 {
     size_t count = 0;
@@ -50,8 +51,8 @@ static void child_log_held(struct dev_child *child)
     child->held_count = 0;
 }
 
-/* A process that writes more than HELD_MAX lines before the fleet is ready is in trouble: all of
- * them are logged at once. */
+/* Keeps a line until the fleet is ready. A process that writes more than HELD_MAX lines by then has
+ * a problem, so all its lines are logged at once. */
 static void child_on_line(void *owner, int fd, struct str line)
 {
     struct dev_child *child = owner;
@@ -67,8 +68,9 @@ static void child_on_line(void *owner, int fd, struct str line)
     child_log_line(child, line);
 }
 
-/* 2 and 4: wrong settings, a port or a directory that is taken. Starting again would not help;
- * but a port that it had, and that was drawn by another process while it was away, comes back. */
+/* Returns true if a restart would not help: exit code 2 means invalid settings, 4 a port or
+ * directory that is taken. A settled child is restarted after a 4, because another process may hold
+ * its port for a moment. */
 static bool child_is_hopeless(const struct dev_child *child, struct process_exit exit)
 {
     return !exit.signalled && (exit.code == 2 || (exit.code == 4 && !child->settled));
@@ -157,7 +159,7 @@ void dev_child_stop(struct dev_child *child)
     child->stopping = true;
     timer_stop(&child->again);
     if (child->process) (void)process_signal(child->process, SIGTERM);
-    dev_child_resume(child); /* a paused process gets the signal only then */
+    dev_child_resume(child); /* a paused process receives SIGTERM only after SIGCONT */
 }
 
 void dev_child_kill(struct dev_child *child)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process of `muster dev`: started, watched, started again when it dies, ended when asked. It
- * never outlives this process, however this one ends. */
+/* One child process of `muster dev`: started, watched, restarted when it dies, and stopped on
+ * request. It never outlives `muster dev`, however that ends. */
 #ifndef MUSTER_DEV_CHILD_H
 #define MUSTER_DEV_CHILD_H
 #include "base/note.h"
@@ -15,22 +15,22 @@ struct dev_child_options {
     const struct log_source *log;
     const char *name;        /* "node-0"; copied */
     const char *const *argv; /* the program first; copied */
-    /* It cannot be: a wrong setting, a port or directory that is taken. */
+    /* The child cannot run: an invalid setting, or a port or directory that is taken. */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void (*on_ended)(void *owner); /* after dev_child_stop() */
     void *owner;
 };
-/* ERR_TOO_LARGE: too many words. On an error there is no child. */
+/* ERR_TOO_LARGE: the command line has too many words. On an error *ret_child is not set. */
 enum err dev_child_open(const struct dev_child_options *options, struct dev_child **ret_child,
                         struct note *note);
-void dev_child_stop(struct dev_child *child); /* asked to end, and not started again */
-void dev_child_kill(struct dev_child *child); /* where it did not; or: it dies, and comes back */
-/* Pause with SIGSTOP and resume with SIGCONT. A paused child can be stopped. False: not running. */
+void dev_child_stop(struct dev_child *child); /* sends SIGTERM; no restart */
+void dev_child_kill(struct dev_child *child); /* sends SIGKILL; a restart follows */
+/* Sends SIGSTOP or SIGCONT. A paused child can be stopped. False: the child does not run. */
 bool dev_child_pause(struct dev_child *child);
 void dev_child_resume(struct dev_child *child);
-/* It has run once: a port that somebody took while it was away is waited for from now on. */
+/* Marks a child that has run once: from now on it is restarted even if its port is taken. */
 void dev_child_settled(struct dev_child *child);
 int dev_child_pid(const struct dev_child *child); /* 0: not running now */
 const char *dev_child_name(const struct dev_child *child);
-void dev_child_close(struct dev_child *child); /* when it does not run; NULL is fine */
+void dev_child_close(struct dev_child *child); /* accepts NULL; must not run */
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demand files (demand/cluster-a.toml and its like) are in the binary. Each is written with one
- * of eight numbers in place of its first count: the text of a file alone shows which of the eight it
- * has, and whether it is still ours. Runs on the loop's thread. */
+/* The demand files (demand/cluster-a.toml and two more) are compiled in. Each is written with one
+ * of eight values for its first count. So the text of a file alone shows which value it has, and
+ * whether a user has edited it. Runs on the loop's thread. */
 #include "muster/dev_demand.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum {
     DEV_DEMAND_TEXT_CAP = 2048,
     DEV_DEMAND_FILE_MAX = 1 << 20,
     DEV_DEMAND_FILE_MODE = 0644,
-    EDIT_POLL_MS = 1000, /* how often the files are compared with what was written */
+    EDIT_POLL_MS = 1000, /* EDIT_POLL_MS: how often the files are checked for user edits */
 };
 
 #define ASSET(cluster)                                                                             \
@@ -23,7 +23,7 @@ ASSET(cluster_b)
 ASSET(cluster_c)
 
 static const struct wave {
-    const char *name; /* of the request whose count moves */
+    const char *name; /* the request whose count changes */
     const unsigned char *toml;
     const size_t *len;
     unsigned counts[STEPS]; /* all of them differ */
@@ -56,7 +56,7 @@ static void demand_path(const struct dev_demand *demand, size_t cluster,
 
 /* -- moving -- */
 
-/* STEPS: the text is not one of ours. */
+/* Returns which of the eight values the file has; STEPS if a user has edited it. */
 static size_t demand_step_of(size_t cluster, struct str content)
 {
     char text[DEV_DEMAND_TEXT_CAP];
@@ -114,13 +114,13 @@ static void demand_move(struct dev_demand *demand, size_t cluster)
     err = step == STEPS ? ERR_OK
                         : fs_publish(io->fs, made, demand_text(cluster, next, text),
                                      DEV_DEMAND_FILE_MODE, entropy_u64(io->entropy));
-    /* The file may have been edited while the new one was written. */
+    /* The user may have edited the file while the new one was written. */
     if (!err && step != STEPS && demand_step_in(demand, cluster, path) != step) {
         (void)fs_remove(io->fs, made);
         step = STEPS;
     }
     if (step == STEPS) {
-        demand_report_edit(demand, cluster); /* also a file that was removed */
+        demand_report_edit(demand, cluster); /* a removed file counts as edited */
         return;
     }
     if (!err) err = fs_rename(io->fs, made, path);

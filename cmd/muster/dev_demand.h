@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demand of `muster dev`'s clusters: one file each that a user may edit, whose main count goes
- * up and down by itself, so that machines come and go.
+/* The demand of `muster dev`'s clusters: one file each that a user may edit. The main count of each
+ * file rises and falls by itself, so that machines are bought and released.
  *
- * A file is moved only while it is exactly what was written here, at whatever step: the first edit
- * makes it the user's, in later runs too. An edit is reported within two seconds. Nothing is kept
- * but the files. */
+ * This code changes a file only if the file still has a text that this code wrote. A user's edit is
+ * reported within two seconds, and the file is never changed again, even in later runs. */
 #ifndef MUSTER_DEV_DEMAND_H
 #define MUSTER_DEV_DEMAND_H
 #include "io/io.h"
@@ -16,7 +15,7 @@ struct dev_demand_options {
     const struct log_source *log;
     const char *dir;
     uint64_t every_ms; /* 0: it does not move */
-    /* Reports a move; `yours`: a file was edited, and moves no more. */
+    /* Reports a change of a count. `yours`: a user edited the file, so its count stays. */
     void (*say)(void *owner, const char *text, bool yours);
     void *owner;
 };
@@ -25,11 +24,11 @@ struct dev_demand {
     bool yours[DEV_OPERATORS]; /* and it was said */
     size_t turn;
     struct timer timer; /* the next move */
-    struct timer poll;  /* the next comparison of the files with what was written */
+    struct timer poll;  /* poll: the next check of the demand files for user edits */
 };
-/* DIR/cluster-a.toml and its like, where there is none; then they begin to move. */
+/* Makes missing files (DIR/cluster-a.toml and others), and starts to change their counts. */
 enum err dev_demand_open(struct dev_demand *demand, const struct dev_demand_options *options,
                          struct note *note);
 void dev_demand_stop(struct dev_demand *demand);
-void dev_demand_close(struct dev_demand *demand); /* also of one that never opened */
+void dev_demand_close(struct dev_demand *demand); /* accepts one that never opened */
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the processes of `muster dev`, asks the coordinators every look whether the fleet is
- * whole, and ends all processes together. One question runs at a time. Loop's thread. */
+/* Starts the processes of `muster dev`, asks the coordinators regularly whether the fleet is
+ * complete, and stops all processes together. Sends one request at a time. Loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,16 +12,16 @@
 #include "wire/pb/muster_v1_member.pb-c.h"
 
 enum {
-    END_WITHIN_MS = 10000, /* of being asked; then they are killed */
+    END_WITHIN_MS = 10000, /* after SIGTERM; then SIGKILL */
     LOOK_MS = 200,         /* while it forms */
     LOOK_CALM_MS = 1000,   /* when all is well */
-    END_REPORT_MS = 1000,  /* how often the number of processes that are left is printed */
+    END_REPORT_MS = 1000,  /* how often the number of remaining processes is printed */
     ANSWER_ARENA_MAX = 1 << 20,
 };
 
 /* -- processes -- */
 
-/* A process or a call is left. */
+/* Returns true while a process or a call is left. */
 static bool fleet_is_running(const struct dev *dev)
 {
     for (size_t i = 0; i < dev->child_count; i++)
@@ -95,22 +95,23 @@ static void fleet_report(struct dev *dev, bool ready, const char *reason)
 
     dev->ready = ready;
     if (changed || !ready) dev_on_ready(dev, ready, reason);
-    /* After the banner: this logs what the processes wrote to stderr meanwhile. */
+    /* After the banner: this logs the lines that the processes wrote to stderr meanwhile. */
     for (size_t i = 0; ready && i < dev->child_count; i++) dev_child_settled(dev->children[i]);
     fleet_look_ended(dev, ready);
 }
 
-/* The questions to the coordinators in one look at the fleet, in this order. */
+/* The requests to the coordinators in one check of the fleet, in this order. */
 enum { REPLICAS, REPORTS, MEMBERS, QUESTIONS };
 enum { REASON_CAP = 64 };
 struct dev_question {
     const char *path;
     const ProtobufCMessageDescriptor *type;
-    /* Whether this part is whole, by the answer (NULL: none came); `reason` says how far it is. */
+    /* Returns whether `answer` (NULL: none came) shows this part complete; if not, sets
+     * `reason`. */
     bool (*judge)(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP]);
 };
 
-/* When it was alive for sure: counted back from before the question was asked. */
+/* Records when the replica was last known alive, counted back from before the request. */
 static void fleet_take_heard(struct dev *dev, const Muster__V1__Replica *replica)
 {
     uint64_t silent = replica->leader ? 0 : (uint64_t)replica->silent_ms;
@@ -170,8 +171,8 @@ static const struct dev_question questions[] = {
 static void dev_fleet_on_answer(void *owner, const struct rpc_client_call *call,
                                 const struct rpc_outcome *outcome, struct str bytes);
 
-/* The first question from `which` on that there is something to ask about; the fleet is whole when
- * there is none. */
+/* Sends the next request that applies to this fleet, from number `which` on. If none is left, the
+ * fleet is complete. */
 static void fleet_ask(struct dev *dev, size_t which)
 {
     struct rpc_call_options call = {.timeout_ms = 2000, .idempotent = true};
@@ -237,7 +238,7 @@ static enum err fleet_open_channel(struct dev *dev, struct note *note)
     return rpc_channel_open(&options, &dev->channel, note);
 }
 
-/* -- what happens by itself -- */
+/* -- chaos, demand and the stop -- */
 
 static void chaos_says(void *owner, const char *text)
 {
@@ -285,7 +286,7 @@ static enum err begin_demand(struct dev *dev, struct note *note)
 
 /* -- life -- */
 
-/* Shows that the end has not hung. */
+/* Prints how many processes are left, so that the stop does not look hung. */
 static void fleet_on_end_report(struct timer *timer)
 {
     struct dev *dev = CONTAINER_OF(timer, struct dev, end_report);
@@ -323,7 +324,8 @@ static enum err fleet_start_all(struct dev *dev, struct note *note)
     char path[DEV_PATH_CAP + 64];
     enum err err;
 
-    /* Before the first of them: each would make its own. */
+    /* Makes the shared token before the first coordinator starts, because each coordinator would
+     * make a token of its own. */
     snprintf(path, sizeof path, "%s/%s", parts->dir, DEV_TOKEN_FILE);
     err = dash_token_read(dev->role.io->fs, path, dev->token, note);
     if (err == ERR_NOT_FOUND) err = dash_token_make(dev->role.io, path, dev->token, note);
@@ -370,7 +372,7 @@ enum err dev_fleet_open(void *state, struct note *note)
     if (!err) err = timer_init(&dev->kill, loop, fleet_on_kill);
     if (!err) err = timer_init(&dev->end_report, loop, fleet_on_end_report);
     if (err) return err;
-    dev->parts.replicas = replicas; /* from here on there is a fleet to stop */
+    dev->parts.replicas = replicas; /* from here on, close must stop the fleet */
     err = fleet_settle_parts(dev, note);
     if (!err) err = fleet_find_program(dev, note);
     dev->notes = (struct dev_notes){.io = dev->role.io, .log = dev->log, .dir = dev->parts.dir};

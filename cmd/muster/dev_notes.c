@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appends a line for each note; a file past its bound is truncated first. Writes block, on the
- * loop's thread: notes are rare and short. */
+/* Appends a line for each note. A file that has reached its maximum size is truncated first. Writes
+ * block the loop's thread, because notes are rare and short. */
 #include "muster/dev_notes.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static enum err notes_make_line(const struct dev_notes *notes, const char *from,
     return ndjson_end(&json);
 }
 
-/* So that no reader takes the rest for all notes there were. */
+/* Writes a first line that says that older notes were removed. */
 static enum err notes_begin_anew(const struct dev_notes *notes, struct fs_file *file)
 {
     struct buf line;
@@ -45,7 +45,7 @@ static enum err notes_write_line(const struct dev_notes *notes, const char *path
     if (err) return err;
     err = fs_file_size(fs, file, &size);
     if (!err && size > DEV_NOTES_FILE_MAX) err = notes_begin_anew(notes, file);
-    if (!err) err = fs_write_at(fs, file, 0, line); /* to the end, wherever that is */
+    if (!err) err = fs_write_at(fs, file, 0, line); /* O_APPEND ignores the offset 0 */
     fs_close(fs, file);
     return err;
 }

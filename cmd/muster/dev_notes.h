@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The actions of `muster dev` on its own fleet, as lines of a file that the dashboards show
- * (--dashboard-notes-file). Lines are added, so that others may add theirs; a file that has become
- * long begins anew, and says so. */
+/* Notes about what `muster dev` does to its own fleet: lines of a file that the dashboards show
+ * (--dashboard-notes-file). Lines are appended, so other writers can add theirs. A file that grew
+ * too long is emptied, and its first line then says so. */
 #ifndef MUSTER_DEV_NOTES_H
 #define MUSTER_DEV_NOTES_H
 #include "io/io.h"
@@ -13,6 +13,6 @@ struct dev_notes {
     const struct log_source *log;
     const char *dir;
 };
-/* `from` is the part that acts: "chaos". A file that cannot be written is logged only. */
+/* Appends a note. `from` is the part that acts, such as "chaos". A failed write is only logged. */
 void dev_notes_add(struct dev_notes *notes, const char *from, const char *text);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command lines of the processes of `muster dev`, and what its workers count. */
+/* The command lines of `muster dev`'s processes, and the input files of its workers. */
 #ifndef MUSTER_DEV_PARTS_H
 #define MUSTER_DEV_PARTS_H
 #include "base/note.h"
@@ -9,12 +9,12 @@
 
 enum { DEV_PATH_CAP = 4096, DEV_ZONES = 3, DEV_INPUTS = 16 };
 #define DEV_RUN        "01JDEV00000000000000000000" /* that its workers serve */
-#define DEV_TOKEN_FILE "dashboard-token"            /* in `dir`; one for all coordinators */
-#define DEV_NOTES_FILE "notes.ndjson"               /* in `dir`; what the dashboards show of it */
-/* The demo stays below 100 MB of disk: production's segments of 64 MiB would take 576 MiB at once,
- * and the workers' events grow by 50 MB an hour. */
-#define DEV_SEGMENT_SIZE "4MiB" /* of a coordinator's log, which allocates three */
-#define DEV_EVENTS_MAX   "4MiB" /* of a file of events, beside which one older file is kept */
+#define DEV_TOKEN_FILE "dashboard-token"            /* shared by all coordinators */
+#define DEV_NOTES_FILE "notes.ndjson"               /* shown by the dashboards */
+/* Limits for the demo, which stays below 100 MB of disk. Production's 64 MiB segments would take
+ * 576 MiB at once, and the workers' events grow by 50 MB an hour. */
+#define DEV_SEGMENT_SIZE "4MiB" /* a coordinator allocates three */
+#define DEV_EVENTS_MAX   "4MiB" /* one older file is kept */
 #define DEV_ZONE_KEY     "topology.kubernetes.io/zone"
 
 struct dev_parts {
@@ -26,7 +26,7 @@ struct dev_parts {
 };
 enum dev_part { DEV_COORDINATOR, DEV_PROVIDER, DEV_SHARD, DEV_OPERATOR, DEV_WORKER, DEV_PARTS };
 
-/* Words of one process, valid until the next call with the same `line`. */
+/* The command line of one process, valid until the next call with the same `line`. */
 struct dev_line {
     const char *argv[DEV_ARGS_MAX + 1];
     size_t count;
@@ -42,10 +42,10 @@ const char *dev_zone(size_t number);               /* of the provider's cloud */
 size_t dev_zone_shard(size_t zone, size_t shards); /* the shard that has it */
 const char *dev_cluster(size_t number);            /* of an operator */
 size_t dev_cluster_shard(size_t cluster, size_t shards);
-/* DIR/input/00000000.txt and its like, where there is none: what the workers count. */
+/* Writes the missing input files of the workers: DIR/input/00000000.txt and so on. */
 enum err dev_input_write(const struct dev_parts *parts, struct fs *fs, uint64_t unique,
                          struct note *note);
-/* Makes the file where there is none: a user's edits stay. */
+/* Writes the file only if it does not exist, so that a user's edits stay. */
 enum err dev_write_once(struct fs *fs, const char *path, struct str text, uint64_t unique,
                         struct note *note);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draws free ports below the kernel's range and keeps them in a file, one number a line. A file
- * of an older release is shorter: the missing ports are drawn. Runs before the processes start. */
+/* Chooses free ports below the kernel's ephemeral range and keeps them in a file, one number a
+ * line. Adds ports that an older release's file lacks. Runs before the processes start. */
 #include "muster/dev_ports.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "io/fs.h"
 
 enum {
-    APART = 10, /* from one coordinator to the next */
+    APART = 10, /* APART: distance between the ports of two coordinators */
     DEV_PORTS_FILE_MAX = 4096,
     FIRST_DRAWN = 24000,
     DRAWN = 8000, /* where the first may be */
@@ -39,8 +39,8 @@ static void ports_refuse(void *, struct stream *stream)
     stream_close(stream);
 }
 
-/* Below the ports that Linux gives to connections: one of those could be taken by anybody between
- * here and the moment its process listens. All are held until the last is drawn, so all differ. */
+/* Chooses free ports below the ephemeral range, because any program could take an ephemeral port
+ * before its process listens. Keeps all ports open until the last is chosen, so that all differ. */
 static enum err ports_draw(struct io *io, uint16_t *ports, size_t count, struct note *note)
 {
     struct listener *held[COUNT] = {NULL};
@@ -59,7 +59,7 @@ static enum err ports_draw(struct io *io, uint16_t *ports, size_t count, struct 
     return drawn == count ? ERR_OK : err;
 }
 
-/* Counts the ports in a file of this or an earlier release. */
+/* Reads the ports from a file of this or an earlier release, and counts them. */
 static enum err ports_parse(struct str text, uint16_t *ports, size_t *ret_count)
 {
     struct str line;

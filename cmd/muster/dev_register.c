@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requests that register the fleet of `muster dev`, in a fixed order. The next one is sent when
- * the last one was answered; a later dev_register_go() repeats a failed one. Loop's thread. */
+/* Sends the requests that register the fleet of `muster dev` one after the other. A later
+ * dev_register_go() repeats a failed request. Loop's thread. */
 #include "muster/dev_register.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static struct str register_shard(size_t shard, char text[SHARD_CAP])
     return str_from(text);
 }
 
-/* Most requests have up to three texts, in the fields 1 to 3. */
+/* Packs up to three texts into the fields 1 to 3, as most requests have them. */
 static void register_pack_texts(struct pack *pack, struct str one, struct str two, struct str three)
 {
     pack_text(pack, 1, one);
@@ -39,8 +39,8 @@ static void register_pack_provider(const struct dev_register *r, struct pack *pa
     buf_deinit(&bytes);
 }
 
-/* SetQuotaRequest: a slice for each shard, by the zones it has. Coordinators only show it; the
- * provider decides what can be bought. */
+/* Packs a SetQuotaRequest: a slice for each shard, by the number of its zones. Coordinators only
+ * show quotas; the provider enforces them. */
 static void register_pack_quota(const struct dev_register *r, struct pack *pack)
 {
     struct buf bytes;
@@ -63,8 +63,8 @@ static void register_pack_quota(const struct dev_register *r, struct pack *pack)
 
 enum { ASK_DOMAINS, ADD_SHARD, ASSIGN_DOMAIN, BIND_CLUSTER, UPSERT_PROVIDER, SET_QUOTA, REQUESTS };
 
-/* Packs the request of the current step, and returns its path. NULL: no step is left. The first step
- * asks whether the fleet was registered before. */
+/* Packs the request of the current step and returns its path; NULL if no step is left. The first
+ * step asks whether the fleet is already registered. */
 static const char *register_request(const struct dev_register *r, struct pack *pack)
 {
     const size_t shards = r->parts->shards;

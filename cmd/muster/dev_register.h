@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers the fleet of `muster dev` at its coordinators: shards, the zones and clusters of each, the
- * provider and its quotas. Once in the life of a data directory: what a user changed later stays. */
+/* Registers the fleet of `muster dev`: shards with their zones and clusters, the provider and its
+ * quotas. Does so once for a data directory, so that later changes by a user stay. */
 #ifndef MUSTER_DEV_REGISTER_H
 #define MUSTER_DEV_REGISTER_H
 #include "muster/dev_parts.h"
@@ -11,8 +11,8 @@ struct dev_register {
     const struct log_source *log;
     struct rpc_channel *channel;
     size_t step;
-    bool asking, known; /* known: nothing is left to register */
+    bool asking, known; /* known: the fleet is registered */
 };
-/* Does the next step, if there is one and none is under way. */
+/* Sends the next request, unless none is left or one is in flight. */
 void dev_register_go(struct dev_register *r);
 #endif

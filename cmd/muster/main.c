@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster: the fleet control plane; its roles are its commands. Under the names of the originals it
- * takes their command lines. */
+/* muster: the fleet control plane; each role is a command. Started under the name of an older
+ * program (bigfleet, rollout), it accepts that program's command lines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const struct command program = COMMAND_TREE(
     &completion_command, &man_command, &version_command);
 static struct words words;
 
-/* -- rollout: none of its coordinators runs without a file -- */
+/* -- rollout: its coordinators need a --config file -- */
 
 static bool has_config(int argc, char **argv)
 {
@@ -43,7 +43,7 @@ static int rollout_main(int argc, char **argv)
     return 2;
 }
 
-/* rollout's coordinator alone: its commands are those of `muster coordinator`. */
+/* Runs under the name of rollout's coordinator; its commands are those of `muster coordinator`. */
 static int rollout_coordinator_main(int argc, char **argv)
 {
     static char coordinator[] = "coordinator";
@@ -57,7 +57,8 @@ static int rollout_coordinator_main(int argc, char **argv)
 
 /* -- bigfleet: `bigfleet coordinator -id=node-1` is `muster coordinator run --id=node-1` -- */
 
-/* A file or the environment may set the option: a word of ours would win over both. */
+/* Returns true if any source sets --execute-concurrency. BigFleet's default is added as a flag,
+ * which would override the file and the environment. */
 static bool bigfleet_sets_concurrency(int argc, char **argv)
 {
     for (int i = 2; i < argc; i++)
@@ -65,8 +66,8 @@ static bool bigfleet_sets_concurrency(int argc, char **argv)
     return getenv("MUSTER_CONFIG") || getenv("MUSTER_EXECUTE_CONCURRENCY");
 }
 
-/* Its defaults hold where ours differ and theirs is safe: a coordinator is node-1 and bootstraps
- * nothing unless asked to. Listeners stay on loopback without TLS, as everywhere. */
+/* Applies BigFleet's defaults where they differ and are safe: a coordinator is node-1 and
+ * bootstraps no cluster unless asked to. Without TLS, listeners stay on loopback, as everywhere. */
 static int bigfleet_main(int argc, char **argv)
 {
     static char run[] = "run", id[] = "--id=node-1", no_bootstrap[] = "--no-bootstrap";
@@ -74,13 +75,13 @@ static int bigfleet_main(int argc, char **argv)
     bool coordinator = argc > 1 && strcmp(argv[1], "coordinator") == 0;
     bool shard = argc > 1 && strcmp(argv[1], "shard") == 0;
 
-    /* A command line with the word `run` is one of muster's. */
+    /* A command line with the word `run` already has muster's form. */
     if ((!coordinator && !shard) || (argc > 2 && argv[2][0] != '-'))
         return program_main(&program, argc, argv);
     words_add(&words, argv[0]);
     words_add(&words, argv[1]);
     words_add(&words, run);
-    /* First, so that what is given comes later and counts. */
+    /* muster's own defaults come first, because the last value of an option wins. */
     if (coordinator) words_add(&words, id);
     if (coordinator) words_add(&words, no_bootstrap);
     if (shard && !bigfleet_sets_concurrency(argc, argv)) words_add(&words, one_at_a_time);

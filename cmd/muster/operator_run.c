@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster operator run: one cluster's operator. Joins the parts; decides nothing.
+/* muster operator run: the operator of one cluster. Connects the parts and makes no decision
+ * itself.
  *
- * `hooks` has the order of its start. The operator closes its source. */
+ * `hooks` has the order of its start. The operator closes its demand source. */
 #include <stdio.h>
 
 #include "common/help.h"
@@ -18,13 +19,13 @@
 enum { LOOK_EVERY_MS = 200 };
 
 struct operator_role_state {
-    struct role_base role;        /* the log has the cluster's id on every line */
+    struct role_base role;        /* the role's log adds the cluster's id to every line */
     struct demand_source *source; /* until the operator has it */
     struct operator_host *host;
     struct timer look;
 };
 
-/* -- readiness: what the operator says of itself, copied for the probes -- */
+/* -- readiness: the operator's own status, copied for the probes -- */
 
 static void operator_run_on_look(struct timer *timer)
 {
@@ -188,7 +189,7 @@ static enum err check_operator_files(const struct conf *conf, struct fs *fs, str
     struct fs_info info;
     enum err err = demand ? check_demand(fs, demand, note) : ERR_OK;
 
-    /* With a data directory an invalid file is accepted: the last valid demand is stored there. */
+    /* With a data directory an invalid demand file is accepted: the last valid demand is stored. */
     if (err && !fs_stat(fs, conf_text(conf, "data-dir"), &info)) {
         *note = (struct note){""};
         err = ERR_OK;

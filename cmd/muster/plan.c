@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster plan: what would the engine do with this fleet, and why? Nothing is touched. */
+/* muster plan: what would the decision engine do with a given fleet, and why? Changes nothing. */
 #include <stdio.h>
 
 #include "common/program.h"
@@ -28,7 +28,7 @@ static enum err plan_add_file(struct planner *planner, const char *path, add_fn 
         note_set(note, "%s", err_text(err));
     } else {
         err = add(planner, buf_peek(&text), form, note);
-        if (err && err != ERR_NOMEM) err = ERR_INVALID; /* whatever is wrong in it: one exit code */
+        if (err && err != ERR_NOMEM) err = ERR_INVALID; /* one exit code for mistakes */
     }
     if (err) note_prefix(note, "%s", path);
     buf_deinit(&text);

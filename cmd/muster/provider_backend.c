@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function for each backend fills its options from the settings. Texts of the settings are
- * borrowed: the settings live as long as the process. Runs before the loop. */
+/* Each backend has a function that fills its options from the settings. The options point to texts
+ * of the settings, which live as long as the process. Runs before the loop. */
 #include "muster/provider_backend.h"
 
 #include <stdio.h>

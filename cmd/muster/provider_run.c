@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster provider run: the reference provider. Joins the parts; decides nothing.
+/* muster provider run: the reference provider. Connects the parts and makes no decision itself.
  *
- * `hooks` has the order of its start and its end. Machines and their state outlive it. */
+ * `hooks` has the order of start and drain. Machines and their state outlive the process. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +18,14 @@
 struct provider_role_state {
     struct role_base role;
     char state[FS_PATH_CAP];
-    struct fs_lock *lock; /* of the state's directory, where that is not the data directory */
+    struct fs_lock *lock; /* lock of the state's directory if not in the data directory */
     struct host *host;
     struct host_service *service;
 };
 
 /* -- opening -- */
 
-/* The directory of a path, as the caller wrote it. */
+/* Returns the directory part of a path. */
 static void directory_of(const char *path, char dir[FS_PATH_CAP])
 {
     const char *slash = strrchr(path, '/');
@@ -95,7 +95,8 @@ static enum err provider_run_open_server(void *state, struct note *note)
     return err ? err : role_open_health(&s->role, PROVIDER_RUN_SERVICE_NAME, RPC_SERVING, note);
 }
 
-/* Listens once the machines exist: an earlier List would remove them from a shard's inventory. */
+/* Listens after the machines are loaded, because an earlier List would be empty and remove all
+ * machines from a shard's inventory. */
 static enum err provider_begin(void *state, struct note *note)
 {
     struct provider_role_state *s = state;

@@ -84,8 +84,6 @@ void role_warn_of_listener(const struct role_base *role)
                  log_text("at", address));
 }
 
-/* -- the certificates of workers -- */
-
 enum err role_open_worker_ca(const struct role_base *role, const struct log_source *log,
                              const struct member_transport *t, const struct ulid *worker,
                              struct cert_workers **ret_ca, struct note *note)
@@ -110,7 +108,7 @@ enum err role_open_worker_ca(const struct role_base *role, const struct log_sour
     return ERR_OK;
 }
 
-/* -- a listener beside it -- */
+/* -- a second listener -- */
 
 enum err role_listener_open(struct role_listener *listener,
                             const struct rpc_server_options *options, struct note *note)

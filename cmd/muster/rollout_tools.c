@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster test-fence, mock-run: rollout's two hidden commands, for tests against them. */
+/* muster test-fence and mock-run: two hidden commands of rollout, for tests. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,15 +59,15 @@ enum err test_fence_act(struct program_run *run)
         },
         STR_EMPTY, false, false, &run->out);
     if (!err) (void)program_print(buf_peek(&run->out));
-    abort(); /* as a coordinator that finds itself deposed */
+    abort(); /* ends as a coordinator does that has lost its leadership */
 }
 
-/* -- mock-run: the work queue from its first item to its last, without a coordinator -- */
+/* -- mock-run: runs a whole work queue without a coordinator -- */
 
 struct mock {
     struct membership *membership;
     struct member_events *events;
-    struct buf rows; /* of the items: what --storage gets */
+    struct buf rows; /* rows: one row per work item, for the file of --storage */
     const char *run;
     uint64_t index, reported;
     uint64_t items, done, stolen;
@@ -87,7 +87,7 @@ static enum err mock_apply(struct mock *m, struct member_op op)
     return member_status_err(m->result.status);
 }
 
-/* Emits the events of the queue since the last call. */
+/* Emits the queue's events since the last call. */
 static enum err mock_emit_events(struct mock *m)
 {
     static const enum event_topic topics[MEMBER_EV_LAST + 1] = {
@@ -146,7 +146,7 @@ static enum err mock_join(struct mock *m)
     return err;
 }
 
-/* All but the last share the items; the last has nothing to do, and steals. */
+/* Gives all items to the workers but the last, so that the last worker must steal. */
 static enum err mock_share(struct mock *m)
 {
     size_t pulling = m->worker_count > 1 ? m->worker_count - 1 : 1;
@@ -162,7 +162,7 @@ static enum err mock_share(struct mock *m)
     return err;
 }
 
-/* The worker of each item does it, and the row says so. */
+/* Completes each item in the name of its worker, and records the worker in the item's row. */
 static enum err mock_finish(struct mock *m)
 {
     struct member_item item;
@@ -185,7 +185,7 @@ static enum err mock_finish(struct mock *m)
     return err;
 }
 
-/* A file of somebody else's is not written over. */
+/* Refuses to overwrite a file that another program wrote. */
 static enum err mock_store(struct mock *m, const char *path, struct note *note)
 {
     struct buf old;

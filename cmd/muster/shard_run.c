@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster shard run: one shard. Joins the parts; decides nothing.
+/* muster shard run: one shard. Connects the parts and makes no decision itself.
  *
- * `hooks` has the order of its start and its end.
- *
- * Shard and client of the coordinator meet here and nowhere else. */
+ * `hooks` has the order of start and drain. Only this file connects shard and coordinator. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +27,7 @@ enum {
 };
 
 struct shard_role_state {
-    struct role_base role; /* the log has the shard's id and epoch on every line */
+    struct role_base role; /* the role's log adds the shard's id and epoch to every line */
     uint64_t epoch;
     struct domains *domains;
     bool operators_reported;
@@ -43,7 +41,7 @@ struct shard_role_state {
 
 /* -- its files -- */
 
-/* The domains of the settings, unless a coordinator ever gave or took any. */
+/* Sets the domains of the settings, unless a coordinator has ever assigned or removed a domain. */
 static enum err first_domains(struct shard_role_state *s, struct note *note)
 {
     struct option_value list = conf_list(s->role.conf, "domains");
@@ -61,15 +59,15 @@ static enum err first_domains(struct shard_role_state *s, struct note *note)
     return err;
 }
 
-/* <data-dir>/drain-reports is there once an operator has reported its drains: the next process
- * waits for operators to return. */
+/* Returns the path <data-dir>/drain-reports. The file exists once an operator has reported its
+ * drains; a later process then waits for operators to return. */
 static enum err drain_reports_path(const struct shard_role_state *s, char path[FS_PATH_CAP],
                                    struct note *note)
 {
     return files_below_data_dir(s->role.conf, "data-dir", "drain-reports", path, note);
 }
 
-/* One that cannot be read is there: to wait is the safer side. */
+/* An unreadable drain-reports file counts as present, because waiting is the safe choice. */
 static enum err read_drain_reports(struct shard_role_state *s, struct note *note)
 {
     char path[FS_PATH_CAP];
@@ -170,7 +168,7 @@ static void on_first_list(void *owner)
     health_check_remark(s->role.ready, s->remark);
 }
 
-/* One line with both causes, and the remedy for each. */
+/* Logs both possible causes of the fencing in one line, with the remedy for each. */
 static void shard_run_on_fenced(void *owner, const struct shard_fence *fence)
 {
     struct shard_role_state *s = owner;
@@ -193,7 +191,7 @@ static void shard_run_on_fenced(void *owner, const struct shard_fence *fence)
     health_check_remark(s->role.ready, s->remark);
 }
 
-/* Without it the old page stays: the next cycle tries again. */
+/* If publishing fails, the old page stays and the next cycle publishes again. */
 static void on_rests(void *owner, struct str json)
 {
     struct shard_role_state *s = owner;
@@ -334,7 +332,7 @@ static enum err shard_begin(void *state, struct note *)
     return ERR_OK;
 }
 
-/* The kill switch: on at once, in the turn of the loop that says so; off with a restart only. */
+/* Applies the kill switch in this turn of the loop. Only a restart turns the switch off. */
 static void shard_run_reload(void *state)
 {
     struct shard_role_state *s = state;

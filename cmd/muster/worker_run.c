@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster worker run: one worker. Joins the parts; decides nothing.
+/* muster worker run: one worker. Connects the parts and makes no decision itself.
  *
- * `hooks` has the order of its start and its end. */
+ * `hooks` has the order in which it starts and drains. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum { REFRESH_MS = 60 * 1000, EXIT_FENCED = 75, PROCESS_PLUGIN = 1 };
 #define PREEMPT_VARIABLE "ROLLOUT_MOCK_PREEMPT_MS"
 
 struct worker_role_state {
-    struct role_base role; /* the log has the worker's id on every line */
+    struct role_base role; /* the role's log adds the worker's id to every line */
     struct worker_config config;
     char worker_id[ULID_TEXT_CAP], run_id[ULID_TEXT_CAP];
     struct cert_workers *ca;
@@ -121,7 +121,7 @@ static enum err load_plugins(void *state, struct note *note)
         chassis_turn(s->role.chassis);
     if (!err && s->plugin_failed) {
         *note = s->plugin_note;
-        err = ERR_INVALID; /* whatever it was: the plugin was asked for and is not there */
+        err = ERR_INVALID; /* a requested plugin that cannot start is an invalid setting */
     }
     return !err && chassis_stopping(s->role.chassis) ? ERR_CANCELLED : err;
 }
@@ -161,7 +161,7 @@ static void on_preempt(struct timer *timer)
     worker_host_drain(s->host);
 }
 
-/* A notice that tests give instead of a provider. */
+/* Starts the preemption notice that tests give through a variable, in place of a provider's. */
 static void start_preempt(struct worker_role_state *s)
 {
     const char *text = getenv(PREEMPT_VARIABLE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl auth: identity required by each method, from the table the servers read. One thread. */
+/* musterctl auth: prints the identity that each method requires. One thread. */
 #include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"

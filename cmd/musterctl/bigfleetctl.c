@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The original's tool: its command lines, turned into ours. */
+/* bigfleetctl: translates BigFleet's command lines into musterctl's. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl cert: the commands over cert/cert.h, and what they print.
+/* musterctl cert: the commands over cert/cert.h, and their output.
  *
- * A command that is given several files goes on after one that was refused: a daily renewal must
- * reach every file. Its exit code is the highest of all. */
+ * A command with several files continues after a refused file, because a daily renewal must reach
+ * every file. Its exit code is the highest of all files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static void cert_print_report_json(struct ctl *ctl, const struct cert_report *re
     ctl_json_end(ctl);
 }
 
-/* The result for a root or a leaf; `done` is its verb. */
+/* Prints the result for a root or a leaf certificate; `done` is the verb. */
 static enum err cert_print_report(struct ctl *ctl, const struct cert_report *report,
                                   const char *done, const char *cert_file, const char *key_file)
 {
@@ -76,13 +76,13 @@ static enum err cert_print_report(struct ctl *ctl, const struct cert_report *rep
     return ERR_OK;
 }
 
-/* Notes in the report that --days was given, and the certificate that is kept has another number. */
+/* Notes that --days was given but the kept certificate has another lifetime. */
 static void compare_days(const struct conf *conf, const char *advice, struct cert_report *report)
 {
     const uint64_t day_ms = 86400ull * MS_PER_SECOND;
     uint64_t from = report->not_before.ms, until = report->not_after.ms;
     uint64_t asked = conf_number(conf, "days");
-    /* A certificate begins a few minutes early: to the nearest day. */
+    /* Rounded to days, because a certificate begins a few minutes early. */
     uint64_t has = until > from ? (until - from + day_ms / 2) / day_ms : 0;
 
     if (report->result != CERT_KEPT || conf_source(conf, "days") == CONF_DEFAULT || asked == has)
@@ -91,14 +91,13 @@ static void compare_days(const struct conf *conf, const char *advice, struct cer
              asked, has, advice);
 }
 
-/* Prints the error as a line of its own, empties the note and keeps the highest exit code of all.
- * ERR_OK: nothing happens. */
+/* Prints the error on its own line, empties the note and keeps the highest exit code. */
 static void cert_print_refused(struct ctl *ctl, enum err err)
 {
     int exit_code = err_exit_code(err);
 
     if (!err) return;
-    (void)ctl_flush(ctl); /* what was printed before stays before */
+    (void)ctl_flush(ctl); /* prints earlier output before the error */
     (void)program_fail(ctl->call, err, &ctl->note);
     ctl->note.text[0] = '\0';
     if (exit_code > ctl->exit_code) ctl->exit_code = exit_code;
@@ -106,7 +105,7 @@ static void cert_print_refused(struct ctl *ctl, enum err err)
 
 /* -- ca, rotate, retire ------------------------------------------------------------------------ */
 
-/* retire has none of the options that describe a root. */
+/* Reads the options of a root; `retire` has none of those that describe a new root. */
 static struct cert_ca_options ca_options(const struct conf *conf, bool makes_root)
 {
     struct cert_ca_options options = {
@@ -139,7 +138,7 @@ static enum err ca_ensure(struct ctl *ctl)
     struct cert_report report;
     enum err err;
 
-    /* Without a wish, whatever is there is the right one. */
+    /* Without --common-name an existing root is accepted under any name. */
     if (conf_source(conf, "common-name") == CONF_DEFAULT) options.common_name = NULL;
     err = cert_ca_ensure(fs_real(), &options, cert_now(), &report, &ctl->note);
     if (err) return err;
@@ -177,7 +176,7 @@ static enum err ca_retire(struct ctl *ctl)
 
 /* -- issue, renew ------------------------------------------------------------------------------ */
 
-/* The files beside `base`: base.pem and base.key.pem. */
+/* The two files of a certificate: base.pem and base.key.pem. */
 struct leaf_files {
     char cert[CERT_PATH_CAP], key[CERT_PATH_CAP];
 };
@@ -190,7 +189,7 @@ static bool leaf_files_from(struct str base, struct leaf_files *files)
     return true;
 }
 
-/* DIR/replica-1 and DIR/admin, unless --out says otherwise. */
+/* Returns names such as DIR/replica-1 or DIR/admin, unless --out gives another. */
 static enum err leaf_files_of(const struct conf *conf, enum cert_kind kind,
                               struct leaf_files *files, struct note *note)
 {
@@ -304,7 +303,8 @@ static enum err cert_renew_one(struct ctl *ctl, const char *cert_file)
     return cert_issue_and_print(ctl, &files, NULL);
 }
 
-/* Says what is wrong with one; false when it would be said of each of them. */
+/* Renews one certificate and prints an error. Returns false if the authority is missing, because
+ * each further certificate would fail for the same reason. */
 static bool cert_renew_next(struct ctl *ctl, const char *cert_file)
 {
     enum err err = cert_renew_one(ctl, cert_file);

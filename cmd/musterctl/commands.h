@@ -15,7 +15,7 @@ extern const struct command list_shards_command, list_domain_assignments_command
 extern const struct command list_quotas_command, assign_domain_command;
 extern const struct command unassign_domain_command, remove_shard_command;
 
-/* The run under the name bigfleetctl, in whose command lines options may come before the command,
- * with one dash or two. Every failure is 1, as there. */
+/* Runs under the name bigfleetctl. Options may come before the command, with one dash or two. Every
+ * failure has exit code 1, as in BigFleet. */
 int bigfleetctl_main(int argc, char **argv);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl config: looks at configuration files without starting anything. */
+/* musterctl config: checks and compares configuration files without starting a role. */
 #include <stdio.h>
 
 #include "common/help.h"
@@ -25,7 +25,7 @@ static enum err config_read_file(struct conf *conf, const char *path, const stru
     return err;
 }
 
-/* Every problem of the file is a line of its own, none the last word. */
+/* Prints every problem of the file on a line of its own. */
 static enum err config_check_file(struct program_run *run)
 {
     const struct role *role = roles[conf_choice(run->conf, "role")];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl coord: the primitives of libmuster from a shell, over whatever store there is. */
+/* musterctl coord: libmuster's primitives from a shell, with any store. */
 #include "musterctl/coord.h"
 
 #include <inttypes.h>
@@ -49,8 +49,8 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
                : coord_ctl_code(result->code);
 }
 
-/* The default store of claims: a directory that outlasts a reboot and belongs to the user,
- * so that two shells of one person meet, and no other person's shell can stop them. */
+/* Returns the store's URL. The default is a directory that belongs to the user and outlasts a
+ * reboot. So two shells of one user share claims, and no other user can block them. */
 static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **ret_url)
 {
     const char *url = conf_text(ctl->conf, "store"), *state = getenv("XDG_STATE_HOME");
@@ -84,8 +84,8 @@ static enum err coord_find_url(struct ctl *ctl, char memory[512], const char **r
 enum err coord_ctl_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 {
     struct coord_ctl coord = {.ctl = ctl};
-    /* A claim is to outlast this process; and when `exec` is killed, its command is stopped a
-     * moment later: nobody else may be let in meanwhile. */
+    /* A claim must outlast this process. If `exec` is killed, the guard stops the command a moment
+     * later. Nobody else may acquire the claim until then. */
     coord_options options = {
         .open_timeout_ms = (int64_t)conf_number(ctl->conf, "timeout"),
         .tls_ca_file = conf_text(ctl->conf, "tls.ca-file"),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl coord create, cas, get, delete: one entry at a time; renew and release: a claim whose
- * handle is in a file between two commands. One thread. */
+/* musterctl coord create, cas, get and delete work on one entry. renew and release work on a claim
+ * whose handle a file keeps between two commands. One thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease,
     enum err err = blob == NULL ? ERR_NOMEM : ERR_OK;
 
     if (!err && coord_lease_export(lease, blob, len) != len) err = ERR_FENCED;
-    /* 0600: every reader of it holds the claim. */
+    /* Mode 0600, because everybody who can read the file holds the claim. */
     if (!err)
         err = fs_publish(fs_real(), path, str_of(blob, len), 0600, entropy_u64(entropy_real()));
     free(blob);
@@ -45,7 +45,7 @@ static enum err entry_load_lease(struct coord_ctl *coord, const char *path, coor
     return err;
 }
 
-/* A handle that is wanted goes to its file; one that is not kept ends by itself. */
+/* Writes the handle to the file of --lease. Without a file the claim expires by itself. */
 static enum err entry_keep_lease(struct coord_ctl *coord, const coord_result *result,
                                  coord_lease *lease)
 {
@@ -54,7 +54,7 @@ static enum err entry_keep_lease(struct coord_ctl *coord, const coord_result *re
 
     if (lease == NULL) return ERR_OK;
     if (path != NULL) err = coord_ctl_keep_lease(coord, lease, path);
-    if (err) (void)coord_release(lease, &coord->call); /* nobody could: the handle is not on disk */
+    if (err) (void)coord_release(lease, &coord->call); /* no handle was saved */
     if (!err && path == NULL && !coord->ctl->json)
         ctl_line(coord->ctl, "no --lease: the claim ends by itself in %" PRId64 " ms",
                  result->granted_ttl_ms);
@@ -107,7 +107,7 @@ enum err coord_ctl_cas(struct coord_ctl *coord)
     return err ? err : entry_keep_lease(coord, &result, made);
 }
 
-/* As it is into a pipe; so that it cannot steer a terminal otherwise. */
+/* Prints the raw bytes into a pipe, but escapes control characters on a terminal. */
 static void entry_print_value(struct ctl *ctl, coord_str value)
 {
     struct str bytes = str_of(value.at, value.len);
@@ -178,7 +178,7 @@ enum err coord_ctl_renew(struct coord_ctl *coord)
     err =
         coord_ctl_say(coord, &result, path, path, "renewed for %" PRId64 " ms (token %" PRIu64 ")",
                       coord_lease_ttl_ms(lease), coord_lease_token(lease));
-    /* The state that is stored beside the keys may have changed with the renewal. */
+    /* The renewal may have changed the state that the handle's file holds. */
     if (!err) err = coord_ctl_keep_lease(coord, lease, path);
     coord_lease_unref(lease);
     return err;

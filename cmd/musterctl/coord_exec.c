@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl coord exec: a command that runs only while a slot is held. */
+/* musterctl coord exec: runs a command only while it holds a slot. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -13,7 +13,8 @@
 #include "musterctl/coord.h"
 #include "prim/backend.h"
 
-/* One for the process: the command's own end is its exit code, which no error code carries. */
+/* The state of the one `exec` in this process. It is static, because the exit code of the command
+ * is not an enum err and must reach the caller through it. */
 struct run {
     struct coord_ctl *coord;
     struct guarded_command command;
@@ -29,7 +30,7 @@ static void exec_on_lost(void *arg, coord_lease *, int reason)
     struct run *run = arg;
 
     atomic_store(&run->lost, reason);
-    /* The guard does it, too; this is for a guard that somebody killed. */
+    /* The guard kills the command too; this covers a guard that somebody has killed. */
     guarded_command_kill(&run->command);
 }
 
@@ -63,9 +64,10 @@ static enum err exec_hold_and_run(struct run *run)
     err = guarded_command_start(&run->command, argv, exec_safe_until_ns(run),
                                 grace * (int64_t)NS_PER_MS, &ctl->note);
     if (err) return err;
-    /* Lost before there was a command to stop. */
+    /* The claim may have been lost before the command started. */
     if (atomic_load(&run->lost) != 0) guarded_command_kill(&run->command);
-    /* Often enough that what the keeper renewed reaches the guard long before it would act. */
+    /* The step is short, so that a renewed lease reaches the guard before the guard stops the
+     * command. */
     guarded_command_follow(&run->command, (int)max_u64(10, min_u64((uint64_t)ttl / 20, 500)),
                            exec_safe_until_ns, run);
     return ERR_OK;
@@ -79,7 +81,7 @@ static void exec_on_claimed(void *arg, coord_done *done)
     run->claim_is_done = true;
 }
 
-/* Waits for the slot and for signals at once: --wait may be long, and Ctrl-C must end it. */
+/* Waits for the slot and for signals together: --wait may be long, and Ctrl-C must end the wait. */
 static enum err exec_await_claim(struct run *run)
 {
     struct pollfd wait[2] = {{.fd = coord_fd(run->coord->store), .events = POLLIN},
@@ -116,8 +118,8 @@ static enum err coord_exec_acquire(struct run *run)
     return ERR_OK;
 }
 
-/* Why the claim is over. A store that was restored or replaced reports every claim as revoked; any
- * read through the same handle then gives the cause. */
+/* Writes into the note why the claim was lost. A store that was restored or replaced reports every
+ * claim as revoked; a read through the same handle then returns the cause. */
 static void exec_note_lost(struct run *run, int lost)
 {
     struct coord_ctl *coord = run->coord;
@@ -159,7 +161,7 @@ static enum err exec_with_store(struct coord_ctl *coord)
     return err;
 }
 
-/* A claim that came while we were leaving: released with the store, only the handle is left. */
+/* Drops the handle of a claim granted during the exit. Closing the store releases the claim. */
 static void exec_give_back(struct run *run)
 {
     if (run->claim_is_done && run->claimed.lease != NULL && run->lease == NULL)
@@ -174,7 +176,8 @@ static enum err exec_act(struct ctl *ctl)
     if (grace > ttl / 2)
         return ctl_fail(ctl, ERR_INVALID, "--grace: at most half of --ttl (%" PRIu64 " ms)",
                         ttl / 2);
-    /* Before the store's threads, which inherit the signals as blocked. */
+    /* Opens the guard before the store's threads start, because the threads must inherit the
+     * blocked signals. */
     err = guarded_command_open(&the_run.command, &ctl->note);
     if (err) return err;
     err = coord_ctl_with_store(ctl, exec_with_store, false);
@@ -186,7 +189,7 @@ static enum err exec_act(struct ctl *ctl)
 static int run_exec(void *context, const struct command_call *call)
 {
     int exit_code = ctl_run(context, call);
-    /* A lost claim says so by its code, also when the command took the TERM well. */
+    /* A lost claim keeps its own exit code, even if the command exited with 0 after TERM. */
     return exit_code == err_exit_code(ERR_FENCED) || the_run.command.exit_code == 0
                ? exit_code
                : the_run.command.exit_code;

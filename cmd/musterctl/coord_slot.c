@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl coord acquire, holders, resize, caps: groups of slots, and what a store can do. */
+/* musterctl coord acquire, holders and resize: groups of slots; caps: what a store supports. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl coord watch: what is there, then every change, until somebody interrupts it. */
+/* musterctl coord watch: prints the current entries, then every change until Ctrl-C. */
 #include <inttypes.h>
 
 #include "common/help.h"
@@ -38,7 +38,7 @@ static void watch_print_event(struct ctl *ctl, const coord_event *event)
     ctl_json_end(ctl);
 }
 
-/* Line by line as they come: a reader in a pipe waits for each. */
+/* Prints each change at once, because a reader may wait for it at the other end of a pipe. */
 static enum err watch_follow(struct ctl *ctl, coord_watch *watch)
 {
     uint64_t left = conf_number(ctl->conf, "count");

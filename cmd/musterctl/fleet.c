@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl shard, domain, cluster, quota, provider: the tables of the fleet, in the original's words and
- * columns where it has them, and every change of them. Commands that bigfleetctl has, too, have names.
- * One thread. */
+/* musterctl shard, domain, cluster, quota, provider: reads and changes the fleet tables, with
+ * BigFleet's words and columns where BigFleet has them. Commands that bigfleetctl also has are
+ * variables of their own. One thread. */
 #include <stdlib.h>
 
 #include "common/help.h"
@@ -42,7 +42,7 @@ static void quota_rows(struct text_table *table, const ProtobufCMessage *answer)
 
     for (size_t i = 0; i < list->n_allocations; i++) {
         const Bigfleet__V1alpha1__QuotaAllocation *row = list->allocations[i];
-        /* A map has no order on the wire. */
+        /* A protobuf map has no order. */
         if (row->n_per_shard > 1)
             qsort(row->per_shard, row->n_per_shard, sizeof(void *), quota_by_shard);
         for (size_t j = 0; j < row->n_per_shard; j++) {
@@ -91,7 +91,7 @@ const struct command remove_shard_command = {
             .done = "removed shard {shard_id}"),
 };
 
-/* "shard-0=40": the last '=' parts them, for an id may have one. */
+/* Reads "shard-0=40". Splits at the last '=', because an id may contain one. */
 static enum err quota_read_slice(struct ctl *ctl, struct str item,
                                  Muster__V1__SetQuotaRequest__PerShardEntry *slice)
 {
@@ -134,7 +134,7 @@ static enum err quota_read_slices(struct ctl *ctl, ProtobufCMessage *message)
     return err;
 }
 
-/* -- the groups; each command keeps its name of older releases, too -- */
+/* -- the groups; each command also keeps its older names -- */
 
 const struct command shard_command = COMMAND_GROUP(
     HELP_MUSTERCTL_SHARD, &list_shards_command,
@@ -162,7 +162,7 @@ const struct command domain_command = COMMAND_GROUP(
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_LEAVING_DOMAINS, list),
             CTL_RPC(0,
                     CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
-                    .more_rows = "contested", /* that a shard acts on against the tables */
+                    .more_rows = "contested", /* used by shards without owning them */
                     CTL_COLUMNS(CTL_COLUMN("TOPOLOGY_KEY", "topology_key"),
                                 CTL_COLUMN("TOPOLOGY_VALUE", "topology_value"),
                                 CTL_COLUMN("LEAVING", "shard_id"),

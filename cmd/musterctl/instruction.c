@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl instruction: what waits to be sent to shards, and sending it by hand. One thread. */
+/* musterctl instruction: lists pending instructions for shards, and queues one. One thread. */
 #include <stdio.h>
 
 #include "common/help.h"
@@ -10,7 +10,7 @@
 
 /* -- list -- */
 
-/* The name of the payload's field, with dashes. */
+/* Prints the instruction's kind: the name of the payload's field with dashes. */
 static void instruction_kind_cell(struct text_table *table, const ProtobufCMessage *row)
 {
     const Muster__V1__PendingInstruction *pending = (const void *)row;
@@ -30,7 +30,7 @@ static void instruction_kind_cell(struct text_table *table, const ProtobufCMessa
 
 enum { PARTS_MAX = 4 };
 static const char *const part_names[] = {"key", "value", "machines", "priority", "from", "to"};
-/* Which options each kind must have, and where they go; the others must be absent. */
+/* The options that each kind of instruction requires; all other options are refused. */
 static const struct ctl_fill kind_parts[][PARTS_MAX] = {
     [INSTRUCTION_ASSIGN] = {{"instruction.assign_domain.topology_key", "key"},
                             {"instruction.assign_domain.topology_value", "value"}},
@@ -67,7 +67,7 @@ static enum err instruction_queue_prepare(struct ctl *ctl, ProtobufCMessage *mes
     err = ctl_rpc_fill(ctl, message, parts);
     if (!err) err = ctl_rpc_fill(ctl, message, shards);
     if (err) return err;
-    /* The leader and the shards know a repeat by the instruction's own id. */
+    /* The leader and the shards recognize a repeated instruction by its id. */
     request->instruction->instruction_id = ctl_text(
         conf_is_set(ctl->conf, "id") ? conf_text(ctl->conf, "id") : remote_request_id(ctl->remote));
     return ERR_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl: the tool beside a fleet. */
+/* musterctl: the command line tool for a running fleet. */
 #include <string.h>
 
 #include "common/help.h"

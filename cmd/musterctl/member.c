@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl worker status, workers, partitions, assignment, checkpoints, work: worker membership, as
- * ripple-cli's status was, and in full; drain, evict, release-hold, checkpoint. One thread. */
+/* musterctl worker: status (as ripple-cli printed it, and in full), workers, partitions,
+ * assignment, checkpoints and work; drain, evict, release-hold and checkpoint. One thread. */
 #include <inttypes.h>
 
 #include "common/help.h"
@@ -82,12 +82,12 @@ static enum err member_status_show(struct ctl *ctl)
 
     if (status) err = status_print(ctl, status);
     if (err || strcmp(status->status, "ok") == 0 || conf_bool(ctl->conf, "watch")) return err;
-    /* Exit code 1; the numbers are printed. */
+    /* The command exits with 1 after it has printed the numbers. */
     return ctl_fail(ctl, ERR_INTERNAL, "the cluster is %s%s", status->status,
                     status->hold ? ": failures are held back, many at once" : "");
 }
 
-/* The specification's codes: 1 answered and not well, 2 nobody answered. */
+/* Returns the specification's exit codes: 1 if the cluster is not healthy, 2 if nobody answered. */
 static int run_status(void *context, const struct command_call *call)
 {
     int code = ctl_run(context, call);
@@ -98,7 +98,7 @@ static int run_status(void *context, const struct command_call *call)
 
 static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FENCING", NULL};
 
-/* `worker`: the option that names one; NULL: the argument does. */
+/* `worker`: the option that names a worker. NULL: the first argument names it. */
 #define PARTITIONS_RPC(worker)                                                                     \
     {                                                                                              \
         CTL_READ(MEMBERSHIP_PATH "ListPartitions", muster__v1__list_partitions),                   \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl replica: the replicas of the coordinator itself. One thread. */
+/* musterctl replica: commands for the coordinator's own replicas. One thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -63,7 +63,7 @@ const struct command replica_command = COMMAND_GROUP(
                                 CTL_COLUMN("SILENT", NULL, .put = replica_silence_cell),
                                 CTL_COLUMN("LEVEL", "level")))),
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_ADD, replica_add),
-            /* The server knows the identity: said again, it changes nothing. */
+            /* A repeat is safe: the server knows the replica and changes nothing. */
             CTL_RPC(BIT(4), CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
                     CTL_FILL({"name", "name"}, {"raft_address", "raft-address"},
                              {"grpc_address", "grpc-address"}, {"http_address", "http-address"}),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The run of a command of musterctl: loads its configuration, connects, does what its `data` says,
- * prints, and turns the error into an exit code. One thread. */
+/* Runs a command of musterctl: loads its configuration, connects, runs the action in its `data`,
+ * prints the output, and turns the error into an exit code. One thread. */
 #include "musterctl/run.h"
 
 #include <stdio.h>

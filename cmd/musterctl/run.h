@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The action of a command of musterctl: one of these macros in its struct command. */
+/* Macros for the action of a musterctl command; each struct command uses one of them. */
 #ifndef MUSTERCTL_RUN_H
 #define MUSTERCTL_RUN_H
 #include "ctl/ctl.h"
 
-int ctl_run(void *context, const struct command_call *call); /* what `data` of the command says */
+int ctl_run(void *context, const struct command_call *call); /* runs `data` */
 
-/* `more`: exit codes beside those that every call can end with. */
+/* `more`: exit codes besides those of every call. */
 #define CTL_RUN(more, ...)                                                                         \
     .exits = CTL_EXITS | (more), .run = ctl_run, .data = &(const struct ctl_action)                \
     {                                                                                              \

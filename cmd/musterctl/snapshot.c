@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl snapshot, backup, restore: the state as files. */
+/* musterctl snapshot, backup and restore: save the coordinators' state as files and restore it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ struct saving {
     uint64_t bytes, shown_ms;
 };
 
-/* For a person at a terminal, twice a second; the command's own line replaces it. */
+/* Prints the progress on a terminal twice a second. The command's last line overwrites it. */
 static void snapshot_show_progress(struct saving *saving, size_t bytes)
 {
     uint64_t now = clock_mono(clock_real()).ms;
@@ -35,7 +35,7 @@ static void snapshot_show_progress(struct saving *saving, size_t bytes)
     fprintf(stderr, "\r%" PRIu64 " KiB received\r", saving->bytes / 1024);
 }
 
-/* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
+/* Backup chunks and snapshot chunks have the same wire format. */
 static enum err snapshot_on_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     const Bigfleet__V1alpha1__SnapshotSaveChunk *chunk = (const void *)message;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl store: the plain keys of the coordinators' store, and how it is. One thread. */
+/* musterctl store: reads and writes keys of the coordinators' store, shows its status. One
+ * thread. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,7 +17,7 @@ enum { PAGE_KEYS = 1000 };
 
 /* -- what they share -- */
 
-/* The store knows a repeat by client and sequence: both come of the command's request id. */
+/* Makes client id and sequence, by which the store recognizes a repeat, from the request id. */
 static enum err store_request_identify(struct ctl *ctl, Muster__V1__Request **ret_request)
 {
     struct str id = str_from(remote_request_id(ctl->remote));
@@ -33,7 +34,7 @@ static enum err store_request_identify(struct ctl *ctl, Muster__V1__Request **re
     return ERR_OK;
 }
 
-/* The store's decision, as the command's error. */
+/* Returns the store's decision as the command's error. */
 static enum err store_outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
 {
     const Muster__V1__Outcome *outcome = (const void *)answer;
@@ -73,7 +74,7 @@ static enum err store_get_show(struct ctl *ctl, const ProtobufCMessage *,
         struct ndjson *json = ctl_json_begin(ctl);
         store_entry_json(json, found->entries[0], true);
         ctl_json_end(ctl);
-    } else { /* the value as it is, for a pipe */
+    } else { /* for a pipe, the value is printed as raw bytes */
         ctl_append(ctl, ctl_view(found->entries[0]->value));
         ctl_append(ctl, STR("\n"));
     }
@@ -132,7 +133,7 @@ static enum err store_ls_act(struct ctl *ctl)
     request.limit = PAGE_KEYS;
     request.revision = conf_number(ctl->conf, "revision");
     table_init(&table, TABLE_COLUMNS("KEY", "REVISION", "OWNER"), &ctl->memory);
-    do { /* ends with the keys there were at the first page's revision */
+    do { /* reads pages until the last key at the first page's revision */
         page = ctl_ask(ctl, REMOTE_READ_OF(STORE_PATH "Range", muster__v1__range), &request.base,
                        &err);
         if (!page) return err;
@@ -140,7 +141,7 @@ static enum err store_ls_act(struct ctl *ctl)
         if (!request.revision) request.revision = page->revision;
         if (page->more && page->n_entries) {
             struct str last = ctl_view(page->entries[page->n_entries - 1]->key);
-            char *after = arena_dup(&ctl->memory, last); /* with a NUL: the first key behind it */
+            char *after = arena_dup(&ctl->memory, last); /* last key plus a NUL */
             if (!after) return ERR_NOMEM;
             request.key = (ProtobufCBinaryData){last.len + 1, (uint8_t *)after};
         }
@@ -265,7 +266,7 @@ const struct command store_command = COMMAND_TREE(
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_WATCH, store_get, "[PREFIX]", 0, 1),
             CTL_ACT(BIT(5), store_watch_act)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_STORE_COMPACT, ctl, "REVISION", 1, 1),
-            /* No command number goes with it: a repeat after a lost answer would be a conflict. */
+            /* Sent once, without a sequence number: a repeat after a lost answer would conflict. */
             CTL_RPC(BIT(4),
                     .method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
                                "musterctl store status"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The guard is a process with one thread. It shares one page of atomics with its parent, polls
- * the parent's end of a pipe, and makes no call that may allocate or wait for the parent. */
+/* The guard is a process with one thread. It shares one page of atomics with its parent, polls its
+ * end of the parent's pipe, and makes no call that may allocate or wait for the parent. */
 #include "ctl/coord_guard.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ struct coord_guard_shared {
 static void guard_print(const char *text)
 {
     ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored; /* there is no other way to report it */
+    (void)ignored; /* nobody is left to report this failure to */
 }
 
 static void guard_strike(struct coord_guard_shared *shared, int signal)
@@ -38,11 +38,11 @@ static void guard_strike(struct coord_guard_shared *shared, int signal)
     if (group <= 0) return;
     atomic_store(&shared->fired, true);
     (void)kill(-group, signal);
-    /* A stopped command would sleep through a TERM. */
+    /* a stopped command acts on a TERM only after a CONT */
     if (signal != SIGKILL) (void)kill(-group, SIGCONT);
 }
 
-/* True when the parent's end closed. Wakes at least every 100 ms: the deadline moves silently. */
+/* True when the parent's end closed. Wakes every 100 ms, because a new deadline sends no signal. */
 static bool guard_parent_is_gone(int life, int64_t wait_ns)
 {
     struct pollfd end = {.fd = life, .events = POLLIN};
@@ -53,7 +53,7 @@ static bool guard_parent_is_gone(int life, int64_t wait_ns)
 
 static void guard_loop(struct coord_guard_shared *shared, int life)
 {
-    int warned = 0; /* the group that had its TERM */
+    int warned = 0; /* warned: the process group that has received TERM, or 0 */
 
     for (;;) {
         int64_t now = prim_boottime_ns(NULL);
@@ -92,7 +92,7 @@ enum err coord_guard_start(struct coord_guard *guard, struct note *note)
     }
     if (pid == 0) {
         (void)close(ends[1]);
-        /* Of its own session: a Ctrl-C for the parent must not end it first. */
+        /* A session of its own: a Ctrl-C for the parent must not end the guard first. */
         (void)setsid();
         (void)prctl(PR_SET_NAME, "musterctl-guard");
         guard_loop(shared, ends[0]);

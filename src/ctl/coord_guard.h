@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A second process that stops a command in time, whatever becomes of the first.
+/* A second process that stops a command in time, even if the first process fails.
  *
- * `coord exec` renews a claim and gives the guard the time until which it is safe. The guard sends
- * TERM to the command's process group `grace` before that time is over, and KILL when it is over or
- * when its parent is gone. So a parent that hangs, is stopped (SIGSTOP) or is killed cannot leave a
- * command running on a claim that another may get. */
+ * `coord exec` renews a claim and passes to the guard the time until which the claim is safe. The
+ * guard sends TERM to the command's process group `grace` before that time, and KILL at that time
+ * or when its parent is gone. So a parent that hangs, is stopped (SIGSTOP) or is killed cannot
+ * leave a command running on a claim that another owner may acquire. */
 #ifndef CTL_COORD_GUARD_H
 #define CTL_COORD_GUARD_H
 #include <sys/types.h>
@@ -14,18 +14,18 @@
 
 struct coord_guard {
     struct coord_guard_shared *shared;
-    int life; /* the guard sees its end close when we are gone */
+    int life; /* life: our end of a pipe; the guard sees it close when we exit */
     pid_t pid;
 };
 
 /* Forks: call while the process has one thread. */
 enum err coord_guard_start(struct coord_guard *guard, struct note *note);
-/* From now on; times in ns of prim_boottime_ns, as libmuster's leases. */
+/* Guards `group` from now on. Times are in ns of prim_boottime_ns, like libmuster's leases. */
 void coord_guard_watch(struct coord_guard *guard, pid_t group, int64_t safe_until_ns,
                        int64_t grace_ns);
 void coord_guard_extend(struct coord_guard *guard, int64_t safe_until_ns);
 bool coord_guard_fired(const struct coord_guard *guard); /* it has sent a signal */
-/* The group is not ours any more; call before its leader is reaped. */
+/* Stops guarding. Call before the group's leader is reaped, because its id may then be reused. */
 void coord_guard_forget(struct coord_guard *guard);
 void coord_guard_stop(struct coord_guard *guard);
 #endif

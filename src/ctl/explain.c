@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by explanations: sentences, ages, nearest names, a shard's audit in words. One thread. */
+/* Shared by all explanations: sentences, ages, similar names, a shard's audit log. One thread. */
 #include "ctl/explain.h"
 
 #include <inttypes.h>
@@ -66,8 +66,6 @@ enum err explain_with_shards(struct ctl *ctl, explain_look_fn *look)
     return err;
 }
 
-/* -- names that are near -- */
-
 void nearest_names_offer(struct nearest_names *names, const char *name)
 {
     size_t bound = names->best[0] ? names->distance - 1 : NEAREST_KEYSTROKES_MAX, distance;
@@ -86,8 +84,6 @@ const char *nearest_names_hint(const struct nearest_names *names, char text[EXPL
     if (names->best[0]) snprintf(text, EXPLAIN_HINT_CAP, " (did you mean %s?)", names->best);
     return text;
 }
-
-/* -- the audit, in words -- */
 
 static const char *explain_reason(struct str reason)
 {
@@ -141,7 +137,7 @@ void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char
 {
     size_t matching = 0;
 
-    /* Twice: first how many there are, then the newest of them. */
+    /* Two rounds: the first counts the matching lines, the second prints the newest of them. */
     for (int round = 0; round < 2; round++) {
         size_t skip = matching > most ? matching - most : 0;
         for (size_t i = 0; i < count; i++) {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain: one file for each kind of object. Every sentence
- * is based on an answer of a part of the fleet to this very call; nothing is guessed.
+/* musterctl explain: one file for each kind of object. Every sentence is based on what a part of
+ * the fleet answered to this command; nothing is guessed.
  *
- * Asking and saying are apart: what is said of given answers needs no fleet. */
+ * Functions that print take the answers as arguments, so tests need no fleet. */
 #ifndef CTL_EXPLAIN_H
 #define CTL_EXPLAIN_H
 #include "ctl/ctl.h"
 #include "ctl/survey.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
-enum { EXPLAIN_JSON_MAX = 64 * 1024 }; /* of a line of an audit log */
+enum { EXPLAIN_JSON_MAX = 64 * 1024 }; /* one audit log line, in bytes */
 ctl_fn explain_need, explain_machine, explain_worker;
 
 /* -- what is said -- */
 
-/* The whole of a machine. `shard`: what its shard says of itself. */
+/* Prints everything about a machine. `shard` is the status of the machine's shard. */
 void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse *machine,
                          const Muster__V1__ShardStatusResponse *shard);
-/* One Need, as the cycle of a shard that ended `age_ms` ago decided it. */
+/* One Need, as a shard decided it in the cycle that ended `age_ms` ago. */
 struct explain_cycle {
     const char *shard;
     const Muster__V1__ShardStatusResponse *said;
@@ -32,24 +32,24 @@ void explain_worker_say(struct ctl *ctl, const Muster__V1__Worker *worker,
 
 /* -- for those files -- */
 
-/* "  has       3 machines that serve it": the label, then sentences, broken into lines. Text
- * from others is made printable. */
+/* Prints "  has       3 machines that serve it": a label, then sentences with line breaks. Control
+ * characters are escaped. */
 void explain_says(struct ctl *ctl, const char *label, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The actions of a shard, from its audit: "cycle 27: Bootstrap of m-3 for cluster-a: success; ...".
- * Lines that are not of this cluster (NULL: of any) are left out, and all but the newest `most`. */
+/* Prints the newest `most` actions in a shard's audit log, for `cluster` (NULL: all), such as
+ * "cycle 27: Bootstrap of m-3 for cluster-a: success; ...". */
 void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char *cluster,
                    size_t most);
 
-/* Asks every shard for its status, then lets `look` find the wanted one among them. */
+/* Asks every shard for its status, then calls `look` to find the object `wanted` in the answers. */
 typedef enum err explain_look_fn(struct ctl *ctl, struct ctl_survey *survey, const char *wanted);
 enum err explain_with_shards(struct ctl *ctl, explain_look_fn *look);
 
 /* "1.5s", "12m", into `text`. */
 enum { EXPLAIN_AGE_CAP = 32 };
 const char *explain_age(uint64_t ms, char text[EXPLAIN_AGE_CAP]);
-/* " (did you mean x?)" or "". */
+/* Makes the hint " (did you mean x?)", or "" if no name is similar. */
 enum { EXPLAIN_HINT_CAP = 320 };
 struct nearest_names {
     const char *wanted;

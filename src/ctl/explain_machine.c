@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain machine: its shard knows all of it. One thread. */
+/* musterctl explain machine: prints what the machine's shard reports about it. One thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -135,7 +135,7 @@ void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse
     explain_says(ctl, "change", "%s", machine_change(m, shard));
 }
 
-/* Ids in a shard's newest actions: all that can be known of machines not requested by their id. */
+/* Offers ids from a shard's newest actions as similar names, because a shard lists no other ids. */
 static void machine_offer_audited(struct nearest_names *names,
                                   const Muster__V1__ShardStatusResponse *said)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain need: what InspectNeeds says of it, in words. One thread. */
+/* musterctl explain need: prints the answer of InspectNeeds in words. One thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +24,13 @@ struct need_search {
     const char *which; /* NULL: all of the cluster */
     struct explain_cycle cycle;
     size_t found;          /* that were explained */
-    char known[KNOWN_CAP]; /* of the cluster: priorities and groups */
+    char known[KNOWN_CAP]; /* known: the cluster's priorities and groups, for an error text */
     struct nearest_names clusters;
 };
 
-/* -- texts; what does not fit is left out -- */
+/* -- texts; each is cut where its buffer ends -- */
 
-/* A gang's name is bytes; operators use "namespace NUL name", shown and typed with a slash. */
+/* A gang's name is bytes. Operators use "namespace NUL name", which is shown with a slash. */
 static const char *need_group(const Bigfleet__V1alpha1__CapacityNeed *need, char text[GROUP_CAP])
 {
     size_t len = min_size(need->group.len, GROUP_CAP - 1);
@@ -41,7 +41,7 @@ static const char *need_group(const Bigfleet__V1alpha1__CapacityNeed *need, char
     return text;
 }
 
-/* All maps from text to text have entries of one shape. */
+/* All protobuf maps from text to text have entries of the same layout. */
 static void need_add_amounts(struct buf *text, size_t count, ProtobufCMessage *const *entries)
 {
     for (size_t i = 0; i < count; i++) {
@@ -66,8 +66,6 @@ static void need_add_requirements(struct buf *text, const Bigfleet__V1alpha1__Ca
             (void)buf_appendf(text, "%s%s", j ? ", " : " ", r->values[j]);
     }
 }
-
-/* -- the parts of the explanation -- */
 
 static void need_say_asks(struct ctl *ctl, const Bigfleet__V1alpha1__CapacityNeed *need)
 {
@@ -204,7 +202,7 @@ static void need_say_rails(struct ctl *ctl, const Muster__V1__ShardStatusRespons
                      "the shard runs dry: all of this is decided and logged, and nothing is done");
 }
 
-/* Machines for this Need may be among them. */
+/* Prints how many drains wait, because machines for this Need may be among them. */
 static void need_say_waits(struct ctl *ctl, const Muster__V1__ShardStatusResponse *shard)
 {
     uint32_t waiting = shard->drains_waiting;
@@ -242,7 +240,7 @@ void explain_need_say(struct ctl *ctl, const struct explain_cycle *cycle,
 
 /* -- the search -- */
 
-/* A priority, a group, or a part of the fingerprint. */
+/* Returns whether the wanted text is the Need's priority, its group, or part of its fingerprint. */
 static bool need_is_wanted(const struct need_search *s, const Bigfleet__V1alpha1__NeedView *v)
 {
     char *end = NULL, group[GROUP_CAP];
@@ -314,7 +312,7 @@ static enum err need_ask_shards(struct need_search *s, const struct ctl_survey *
     return err;
 }
 
-/* Shards that did not answer could know more. */
+/* Names shards that did not answer, because such a shard may have the Need. */
 static void need_say_silent(struct ctl *ctl, const struct ctl_survey *survey)
 {
     for (size_t i = 0; i < survey->shard_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl explain worker: its row, partitions and the cluster's state, in words. One thread. */
+/* musterctl explain worker: its row, its partitions and the cluster's state. One thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static void worker_say_lag(struct ctl *ctl, const Muster__V1__Worker *w,
 {
     if (w->standing != MUSTER__V1__STANDING__STANDING_ACTIVE || w->assignment_epoch == 0 ||
         w->assignment_epoch >= s->assignment_epoch)
-        return; /* 0: it did not say, as workers of the original do not */
+        return; /* epoch 0: the worker reports none, as rollout's workers do */
     explain_says(ctl, "behind",
                  "it has applied assignment %" PRIu64 " of %" PRIu64
                  ", and fetches the newer one with its next beat",
@@ -167,7 +167,7 @@ void explain_worker_say(struct ctl *ctl, const Muster__V1__Worker *w,
 
 /* -- asking -- */
 
-/* The row of the worker, page by page; NULL when there is none. Tombstones are a separate list. */
+/* Finds the worker's row, page by page; NULL: not found. Removed workers are a separate list. */
 static const Muster__V1__Worker *worker_find(struct ctl *ctl, bool removed,
                                              struct nearest_names *names, enum err *ret_err)
 {

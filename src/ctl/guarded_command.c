@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One thread but for guarded_command_kill. The command's group is forgotten before its leader is
- * reaped, so that no signal of ours reaches a group that is somebody else's by then. */
+/* One thread, except that any thread may call guarded_command_kill. The group is forgotten before
+ * its leader is reaped, so that no signal reaches a later process group with the same id. */
 #include "ctl/guarded_command.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum err guarded_command_open(struct guarded_command *command, struct note *note
     enum err err;
 
     *command = (struct guarded_command){.signals = -1};
-    /* First the guard, which is to be a process with one thread. */
+    /* Starts the guard first, because it must be forked while this process has one thread. */
     err = coord_guard_start(&command->guard, note);
     if (err) return err;
     sigemptyset(&blocked);
@@ -58,8 +58,8 @@ void guarded_command_kill(struct guarded_command *command)
 
 /* -- its beginning -- */
 
-/* Between fork and exec: nothing but system calls. The command is guarded before it runs: it registers
- * itself with the guard, and dies with us should we be gone before it could. */
+/* Becomes the command: makes only system calls between fork and exec. The child registers itself
+ * with the guard before exec, and is killed if this process dies before that. */
 static _Noreturn void guarded_become(struct guarded_command *command, char **argv, pid_t parent,
                                      int report, int64_t safe_until_ns, int64_t grace_ns)
 {
@@ -112,8 +112,6 @@ enum err guarded_command_start(struct guarded_command *command, char **argv, int
     return failed == ENOENT ? ERR_NOT_FOUND : ERR_DENIED;
 }
 
-/* -- its life and its end -- */
-
 /* At a terminal the command must be in the foreground, or its first read would stop it. */
 static bool guarded_give_terminal(pid_t group)
 {
@@ -135,7 +133,7 @@ static void guarded_take_terminal(void)
     (void)sigaction(SIGTTOU, &before, NULL);
 }
 
-/* True when the command has ended; it is reaped, and its group forgotten before that. */
+/* True when the command has ended. Forgets the command's group, then reaps the command. */
 static bool guarded_reap(struct guarded_command *command)
 {
     siginfo_t end = {0};
@@ -143,7 +141,7 @@ static bool guarded_reap(struct guarded_command *command)
     if (waitid(P_PID, (id_t)command->pid, &end, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         end.si_pid == 0)
         return false;
-    /* Processes that are left in its group end with the claim. */
+    /* Remaining processes of the group must end with the claim. */
     (void)kill(-command->pid, SIGKILL);
     coord_guard_forget(&command->guard);
     atomic_store(&command->group, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl need list: what each Need of a shard's last cycle got, and why it lacks the rest. Asks the
- * shards themselves: what a coordinator knows is a summary. One thread. */
+/* musterctl need list: what each Need of a shard's last cycle got, and why it lacks the rest. Asks
+ * the shards, because a coordinator has only a summary. One thread. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,12 @@ struct needs_view {
     struct ctl *ctl;
     struct text_table table;
     struct ndjson *json;
-    const char *shard; /* that is asked, of several; NULL: there is one */
-    Bigfleet__V1alpha1__InspectNeedsHeader *header; /* of each shard, for after the Needs */
+    const char *shard; /* shard: the shard being asked; NULL if there is only one */
+    Bigfleet__V1alpha1__InspectNeedsHeader *header; /* one per shard, printed last */
     bool headed;                                    /* it came */
 };
 
-/* -- cells; the messages are gone when the table is printed, so each is a copy -- */
+/* -- cells; each is a copy, because the messages are freed before the table is printed -- */
 
 static void needs_put_cell(struct needs_view *l, struct buf *text, enum err err)
 {
@@ -41,7 +41,8 @@ static int needs_by_key(const void *a, const void *b)
     return strcmp((*one)->key, (*two)->key);
 }
 
-/* A map has no order on the wire. All maps from text to text have entries of one shape. */
+/* A protobuf map has no order, so the pairs are sorted. All text maps have the same entry
+ * layout. */
 static void needs_amounts_cell(struct needs_view *l, ProtobufCMessage **entries, size_t count)
 {
     struct buf cell;
@@ -62,7 +63,7 @@ static enum err needs_append_requirement(const Bigfleet__V1alpha1__NodeSelectorR
                                          struct buf *cell)
 {
     static const char *const words[] = {"?", " in ", " not in ", " exists", " absent", " same"};
-    const char *key = strrchr(r->key, '/'); /* the long names of Kubernetes end in what they say */
+    const char *key = strrchr(r->key, '/'); /* shows only "zone" of "topology.kubernetes.io/zone" */
     uint32_t op = (uint32_t)r->operator_;
     enum err err = buf_appendf(cell, "%s%s", key ? key + 1 : r->key,
                                op < ARRAY_LEN(words) ? words[op] : words[0]);
@@ -155,7 +156,7 @@ static void needs_take_header(struct needs_view *l, const Bigfleet__V1alpha1__In
     l->headed = true;
     *l->header = *h;
     if (l->ctl->json) {
-        if (l->shard) return; /* those of all follow the Needs */
+        if (l->shard) return; /* with several shards, headers follow the Needs */
         message_json_fields(l->json, &h->base);
         ndjson_open_array(l->json, STR("needs"));
     } else if (h->cycle == 0) {
@@ -188,8 +189,6 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
     }
     return note_fail(note, ERR_PARSE, "the shard's answer has no header, or more than one");
 }
-
-/* -- one shard, or all of them -- */
 
 static enum err needs_of_shard(struct needs_view *l, struct survey_shard *shard)
 {
@@ -226,7 +225,7 @@ static void needs_json_shards(struct needs_view *l, const struct ctl_survey *sur
     ndjson_close_array(l->json);
 }
 
-/* Every shard is asked, whatever another one says. The error is the first one's. */
+/* Asks every shard even if another one fails. Returns the first shard's error. */
 static enum err needs_of_all(struct needs_view *l, struct ctl_survey *survey)
 {
     Bigfleet__V1alpha1__InspectNeedsHeader *headers = l->header;
@@ -252,7 +251,7 @@ static enum err needs_of_all(struct needs_view *l, struct ctl_survey *survey)
     return first;
 }
 
-/* Of one shard half an answer is none; of all, what is known is printed beside the error. */
+/* For one shard, an incomplete answer is an error. For all shards, known Needs are also printed. */
 static enum err needs_list(struct needs_view *l, struct ctl_survey *survey)
 {
     static const char *const columns[] = {"CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS",

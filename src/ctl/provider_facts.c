@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts, each where it can be seen in the life of a machine. A fact that failed once has
- * failed; every call carries a token newer than all before it. One thread. */
+/* Tests each fact at its point in a machine's life. A fact that failed once has failed. Every call
+ * has a fencing token newer than all tokens before it. One thread. */
 #include "ctl/provider_facts.h"
 
 #include <inttypes.h>
@@ -19,9 +19,9 @@ enum {
     UNKNOWN_STATE = 99,
     DRAIN_GRACE_SECONDS = 5,
     DOUBTS_MAX = 3,
-    EPOCHS_PER_ROUND = 4, /* a round uses epochs from one below its own to one above */
+    EPOCHS_PER_ROUND = 4, /* a run uses epochs from one below its own to one above */
 };
-/* A constant needs braces, which STR does not have. */
+/* STR cannot be used in a constant, because its expansion has no braces. */
 #define PAIR(key, value)                                                                           \
     {                                                                                              \
         {"" key, sizeof(key) - 1},                                                                 \
@@ -29,7 +29,7 @@ enum {
             "" value, sizeof(value) - 1                                                            \
         }                                                                                          \
     }
-/* Sorted by key: as they are read back. */
+/* Sorted by key, as the provider returns the pairs. */
 static const struct label first_metadata[] = {
     PAIR("assigned-group", "topology.bigfleet/rack\0gang-7"),
     PAIR("assigned-priority", "900000"),
@@ -48,7 +48,7 @@ struct binding { /* what a Configure said */
 static const struct binding first_binding = {first_metadata, ARRAY_LEN(first_metadata)};
 static const struct binding second_binding = {second_metadata, ARRAY_LEN(second_metadata)};
 
-/* The states of each change: wire.md 8.1. */
+/* The machine states of each change (docs/spec/wire.md, section 8.1). */
 static const struct move {
     const char *name;
     enum machine_state from, passing, final;
@@ -94,7 +94,7 @@ __attribute__((format(printf, 2, 3))) static const char *facts_text(struct provi
     return kept ? kept : "(out of memory)";
 }
 
-/* A fact may be tried often; one failure decides it. Returns whether it held this time. */
+/* Judges one test of a fact; returns whether the fact held. One failure decides the fact. */
 #define facts_holds(f, fact, held, ...) facts_judge(f, fact, held, facts_text(f, __VA_ARGS__))
 static bool facts_judge(struct provider_facts *f, enum fact fact, bool held, const char *seen)
 {
@@ -143,7 +143,7 @@ static const char *facts_said(struct provider_facts *f, const struct probe_answe
 
 static void facts_get(struct provider_facts *f, const char *id, struct probe_answer *ret_answer)
 {
-    const struct provider_token none = {.shard = STR_EMPTY}; /* an empty id is a question, too */
+    const struct provider_token none = {.shard = STR_EMPTY}; /* tests an empty shard id */
     const struct provider_request request = {
         .verb = PROVIDER_GET, .machine = str_from(id), .token = &none};
 
@@ -174,7 +174,8 @@ static void facts_change_as(struct provider_facts *f, const char *id, struct cha
     probe_call(f->probe, &request, ret_answer);
 }
 
-/* The same of a machine of ours. */
+/* Requests a change of a spare machine with the given token, and marks the machine as taken if the
+ * change may have happened. */
 static void facts_touch_as(struct provider_facts *f, struct spare *spare, struct change change,
                            const struct provider_token *token, struct probe_answer *ret_answer)
 {
@@ -201,7 +202,7 @@ static void facts_touch(struct provider_facts *f, struct spare *spare, struct ch
     facts_touch_as(f, spare, change, &token, ret_answer);
 }
 
-/* An error, and not the one that is reserved. */
+/* True for an error other than the one that is reserved for fencing. */
 static bool facts_is_refusal(const struct probe_answer *answer)
 {
     return answer->end != PROVIDER_DONE && answer->end != PROVIDER_FENCED &&
@@ -220,7 +221,7 @@ static bool facts_fenced(struct provider_facts *f, enum fact fact, struct spare 
 
 /* -- reading: List -- */
 
-/* Speculative before Idle, because what is created is ours alone; then the cheap ones. */
+/* Prefers Speculative to Idle, because nobody else uses a new machine; then the cheaper machine. */
 static bool facts_better(const struct machine_seen *a, const struct spare *b)
 {
     if (a->state != b->before) return a->state == MACHINE_SPECULATIVE;
@@ -254,7 +255,7 @@ static void facts_consider(void *context, const struct machine_seen *machine)
 }
 
 #define FETCH(...) (&(const struct provider_fetch_request){__VA_ARGS__})
-/* One List; what it answered is there until the next one. `watched` may be NULL. */
+/* Calls List once. The result is valid until the next call. `watched` may be NULL. */
 static struct probe_listing *facts_list(struct provider_facts *f, const char *watched,
                                         const struct provider_fetch_request *request)
 {
@@ -320,7 +321,7 @@ static void facts_read_odd(struct provider_facts *f)
     facts_holds(f, FACT_LIST_ODD, listing->end.status == GRPC_INVALID_ARGUMENT, "state %d: %s",
                 UNKNOWN_STATE, facts_list_said(f, listing));
     listing = facts_list(f, NULL, FETCH(.cursor = STR("\xff what")));
-    /* Machines come and go meanwhile; an empty answer or a no is what breaks a shard. */
+    /* Machines may change meanwhile; only an error or an empty List would harm a shard. */
     facts_holds(f, FACT_LIST_CURSOR, facts_listed(listing) && listing->machines >= f->machines / 2,
                 "%s of %" PRIu64, facts_list_said(f, listing), f->machines);
 }
@@ -389,7 +390,7 @@ static void facts_read_one(struct provider_facts *f)
                 seen->id[0] ? facts_state_text(f, seen->state) : "nothing", facts_said(f, &answer));
 }
 
-/* Ids that were asked for and are not spare. */
+/* Names requested machine ids that are not spare. */
 static enum err facts_explain_missing(struct provider_facts *f, struct note *note)
 {
     for (size_t i = 0; i < f->id_count; i++) {
@@ -424,8 +425,6 @@ enum err facts_read(struct provider_facts *f, struct note *note)
     return ERR_OK;
 }
 
-/* -- waiting for a machine -- */
-
 static bool facts_is_bound(const struct provider_facts *f, const struct machine_seen *machine,
                            const struct binding *binding)
 {
@@ -439,7 +438,7 @@ static const char *facts_bound_text(struct provider_facts *f, const struct machi
                       machine->cluster, machine->metadata_count);
 }
 
-/* A machine of another cluster is not touched again. */
+/* Returns false if the machine now belongs to another cluster; it is then not changed again. */
 static bool facts_still_ours(struct provider_facts *f, struct spare *spare,
                              const struct machine_seen *machine)
 {
@@ -450,8 +449,8 @@ static bool facts_still_ours(struct provider_facts *f, struct spare *spare,
     return false;
 }
 
-/* A repeat is taken, unless the machine broke or somebody else got it meanwhile: then nothing is
- * said about the rule. */
+/* Tests that a repeated call is accepted. No verdict if the machine failed or somebody else
+ * acquired it meanwhile. */
 static bool facts_is_taken(struct provider_facts *f, struct spare *spare,
                            const struct probe_answer *answer, bool *ret_judged)
 {
@@ -466,7 +465,7 @@ static bool facts_is_taken(struct provider_facts *f, struct spare *spare,
     return false;
 }
 
-/* Judges one look at a machine on its way, beside its state. */
+/* Judges a machine in transition by everything but its state. */
 static void facts_judge_on_the_way(struct provider_facts *f, const struct change *change,
                                    const struct machine_seen *machine)
 {
@@ -483,13 +482,13 @@ static void facts_judge_on_the_way(struct provider_facts *f, const struct change
                     facts_bound_text(f, machine));
 }
 
-/* Its position on the way, from 0 to 2; -1: it is not on it. */
+/* Returns the state's position in the transition, 0 to 2; -1 if the state is not part of it. */
 static int facts_place_of(const struct move *move, enum machine_state state)
 {
     return state == move->final ? 2 : state == move->passing ? 1 : state == move->from ? 0 : -1;
 }
 
-/* Follows a machine to where a change takes it. `ends` is the fact that it gets there. */
+/* Waits until the machine reaches the change's final state; the fact `ends` says that it must. */
 static bool facts_reach(struct provider_facts *f, struct spare *spare, struct change change,
                         enum fact ends, struct machine_seen *ret_machine)
 {
@@ -536,7 +535,8 @@ static bool facts_reach(struct provider_facts *f, struct spare *spare, struct ch
 
 /* -- changes -- */
 
-/* Refused in this state, not with the fence's code; a provider that accepts changed the machine. */
+/* Tests that a call in a wrong state is refused, not with the fencing error, and changes
+ * nothing. */
 static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct spare *spare,
                               enum provider_verb verb)
 {
@@ -544,7 +544,7 @@ static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct s
     enum machine_state state;
 
     if (!facts_goes_on(f)) return;
-    facts_get(f, spare->id, &answer); /* right before: nobody else may have moved it */
+    facts_get(f, spare->id, &answer); /* reads again, as others may change the machine */
     state = answer.machine.state;
     if (answer.end != PROVIDER_DONE || !facts_still_ours(f, spare, &answer.machine)) return;
     if (state != MACHINE_SPECULATIVE && state != MACHINE_CONFIGURED) {
@@ -559,7 +559,7 @@ static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct s
         facts_stop(f, facts_text(f, "%s took %s in the wrong state", spare->id, moves[verb].name));
 }
 
-/* The first change of a machine, or a repeat that must be the same. False: it was not taken. */
+/* Requests a machine's first change, or repeats it. False: the provider refused. */
 static bool facts_accepted(struct provider_facts *f, struct spare *spare, struct change change,
                            struct probe_answer *ret_answer)
 {
@@ -594,7 +594,7 @@ static void facts_repeated(struct provider_facts *f, struct spare *spare, struct
                     "%s: %s, then %s", moves[change.verb].name, operation, facts_said(f, &answer));
 }
 
-/* A change to its end, asked for again under way and when it is done. */
+/* Makes a change and waits for its end; repeats the request in transition and at the end. */
 static bool facts_carry_out(struct provider_facts *f, struct spare *spare, struct change change,
                             enum fact ends, struct probe_answer *ret_answer,
                             struct machine_seen *ret_machine)
@@ -617,8 +617,6 @@ static void facts_begin_round(struct provider_facts *f)
     f->epoch += EPOCHS_PER_ROUND;
     f->sequence = 0;
 }
-
-/* -- the life of a machine -- */
 
 static void facts_before_it_is_created(struct provider_facts *f, struct spare *spare)
 {
@@ -657,7 +655,7 @@ static void facts_fence_the_other(struct provider_facts *f, int64_t epoch)
     facts_fenced(f, FACT_PER_MACHINE, other, change, facts_token_of(f, epoch - 1, 999));
 }
 
-/* Tokens of three epochs around the first change; the machine's mark ends in the newest. */
+/* Sends fencing tokens of three epochs around the first change. The newest epoch stays in force. */
 static void facts_try_tokens(struct provider_facts *f, struct spare *spare, const char *operation)
 {
     const struct change change = facts_first_change(spare);
@@ -692,7 +690,7 @@ static void facts_try_tokens(struct provider_facts *f, struct spare *spare, cons
     f->sequence = 1;
 }
 
-/* `before`, `was`: the revision of the List before the change, and the machine's state in it. */
+/* `before`: revision of the List before the change. `was`: the machine's state in that List. */
 static void facts_judge_revision(struct provider_facts *f, const struct spare *spare,
                                  struct str before, enum machine_state was)
 {
@@ -704,7 +702,7 @@ static void facts_judge_revision(struct provider_facts *f, const struct spare *s
         return;
     }
     if (was != spare->before) {
-        /* Of a provider that fences nothing; the change, then, was older than that List. */
+        /* The provider accepted a fenced call earlier, so the change was older than that List. */
         facts_skip(f, FACT_REVISION, "it had changed already, by a call that must be refused");
         return;
     }
@@ -717,7 +715,7 @@ static void facts_judge_revision(struct provider_facts *f, const struct spare *s
                 listing->tombstones ? "" : "; it says nothing of removed ones");
 }
 
-/* The one before, in our place. */
+/* Calls as the deposed shard, one epoch older. The provider must refuse and change nothing. */
 static void facts_try_deposed(struct provider_facts *f, struct spare *spare,
                               const struct machine_seen *was)
 {
@@ -740,14 +738,14 @@ static bool facts_first_step(struct provider_facts *f, struct spare *spare)
     const struct change change = facts_first_change(spare);
     struct probe_answer answer;
     struct machine_seen machine;
-    /* A whole one: a List that was cut need not have a revision. */
+    /* A full List, because an incomplete one need not have a revision. */
     const struct probe_listing *listing = facts_list(f, spare->id, FETCH(0));
     const enum machine_state was = listing->seen.state;
     const char *copy = arena_dup(f->memory, listing->revision);
     const struct str before = copy ? str_of(copy, listing->revision.len) : STR_EMPTY;
 
     facts_begin_round(f);
-    f->sequence = 4; /* so that the first change has number 5 */
+    f->sequence = 4; /* so that the first change has sequence number 5 */
     if (facts_accepted(f, spare, change, &answer)) {
         facts_try_tokens(f, spare, answer.operation);
         if (facts_reach(f, spare, change,
@@ -760,7 +758,7 @@ static bool facts_first_step(struct provider_facts *f, struct spare *spare)
     return facts_goes_on(f);
 }
 
-/* In the answer, by Get (which `reach` looks at) and by List. */
+/* Checks the binding in the answer, by Get (in facts_reach) and by List. */
 static void facts_judge_bound(struct provider_facts *f, const struct spare *spare, enum fact fact,
                               const struct binding *binding)
 {
@@ -789,7 +787,7 @@ static bool facts_drain(struct provider_facts *f, struct spare *spare, struct ch
     return true;
 }
 
-/* A failed drain is an end the contract knows. */
+/* Drains without a grace period. A failed drain is an outcome that the contract allows. */
 static bool facts_drain_at_once(struct provider_facts *f, struct spare *spare)
 {
     const struct change change = {.verb = PROVIDER_DRAIN, .binding = &second_binding};
@@ -867,8 +865,8 @@ void facts_change(struct provider_facts *f)
 
 /* -- putting back -- */
 
-/* One step nearer to where it was; false: there is none. An answer that cannot be read may be a
- * step all the same, a few times. */
+/* Makes one step back towards the machine's first state; false: no step is left. An unreadable
+ * answer counts as a step, a limited number of times (`doubts`). */
 static bool facts_step_back(struct provider_facts *f, struct spare *spare,
                             const struct machine_seen *machine, struct probe_answer *ret_answer,
                             uint32_t *doubts)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The provider's contract as facts, each tried on a provider that runs (wire.md 3.2, 8 and 9).
+/* The provider's contract as facts that are tested on a running provider (docs/spec/wire.md,
+ * sections 3.2, 8 and 9).
  *
- * First everything that only reads; then the life of one spare machine, with a second one where the
- * rule is about two. Facts share one life, because a machine of a cloud takes minutes to create.
+ * Reads come first; then the life of one spare machine, with a second one for rules about two
+ * machines. Facts share one life, because a cloud takes minutes to create a machine.
  *
- * It changes only machines that were Speculative or Idle when they were chosen; it stops at
- * once when one shows a cluster that is not ours. An Idle machine is never deleted. At the end, and
- * after an interrupt, each is brought back to the state it was in.
+ * Only machines that were Speculative or Idle when they were chosen are changed. The test stops at
+ * once if a chosen machine shows a foreign cluster. It never deletes an Idle machine. At the end,
+ * and after an interrupt, each machine is returned to its first state.
  *
- * Every call carries a token of a shard nobody has, under epochs that only grow, so a machine can
- * be used again and no real shard is fenced off. */
+ * Every call has a fencing token of an unused shard id, with growing epochs. So a machine can be
+ * used again, and no real shard is fenced. */
 #ifndef CTL_PROVIDER_FACTS_H
 #define CTL_PROVIDER_FACTS_H
 #include "ctl/provider_probe.h"
@@ -64,7 +65,7 @@ enum fact_result { FACT_SKIPPED, FACT_PASS, FACT_FAIL, FACT_RESULTS };
 struct fact_entry {
     const char *id, *rule;
     enum fact_result result;
-    const char *seen; /* what was; or why it was not tried */
+    const char *seen; /* seen: what was observed, or why the fact was not tested */
 };
 
 enum { SPARES_MAX = 2 };
@@ -72,19 +73,19 @@ struct spare { /* a machine to work on */
     char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP];
     double price;
     enum machine_state before;
-    bool taken; /* a call of ours may have changed it */
-    bool lost;  /* somebody else works on it: not touched again */
+    bool taken; /* taken: our calls may have changed this machine */
+    bool lost;  /* lost: somebody else uses this machine; do not change it */
     char after[MACHINE_NAME_CAP];
 };
 struct provider_facts {
     struct probe *probe; /* borrowed, as all texts are */
     struct arena *memory;
     const char *shard;
-    bool shard_given; /* its certificate says so: a call without a token would be refused */
+    bool shard_given; /* shard_given: from the certificate; calls need a token */
     const char *cluster;
     struct str blob;
-    uint64_t wait_ms; /* how long a machine may be on its way */
-    /* To be chosen among; then in the order in which they are used. */
+    uint64_t wait_ms; /* maximum time of a transition */
+    /* Restrict the choice of spare machines; ids are used in their order. */
     const struct str *ids; /* only these */
     size_t id_count;
     const char *type; /* only this; NULL: any */
@@ -95,14 +96,14 @@ struct provider_facts {
     struct fact_entry entries[FACT_COUNT];
     int64_t epoch, sequence;
     uint64_t machines;
-    const char *stopped; /* why what follows is not tried; NULL: it goes on */
+    const char *stopped; /* stopped: why the remaining facts are not tested; or NULL */
     bool no_delete;
 };
 
-/* The caller has set the fields above `spares`. */
+/* Call after setting the members above `spares`. */
 void facts_init(struct provider_facts *facts, int64_t epoch);
-/* All that only reads, and which machines are spare. ERR_UNAVAILABLE with a note: nobody answers.
- * Else what was asked for cannot be had: ERR_NOT_FOUND, ERR_PRECONDITION. */
+/* Tests everything that only reads, and chooses spare machines. ERR_UNAVAILABLE with a note: no
+ * answer. ERR_NOT_FOUND, ERR_PRECONDITION: the requested machines cannot be used. */
 enum err facts_read(struct provider_facts *facts, struct note *note);
 void facts_change(struct provider_facts *facts);
 void facts_put_back(struct provider_facts *facts);

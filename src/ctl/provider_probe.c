@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of provider/client.h that wait: the loop is turned until the answer is there. One thread. */
+/* Blocking calls over provider/client.h: turn the loop until the answer is there. One thread. */
 #include "ctl/provider_probe.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "provider/list.h"
 
 enum {
-    LIST_SLOWER = 4, /* a List may take so many times as long as a call */
+    LIST_SLOWER = 4, /* LIST_SLOWER: a List may take this many call time-outs */
     IDS_MAX = 16 * 1000 * 1000,
 };
 static const size_t listing_max = (size_t)4 << 30;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A provider asked one question at a time.
+/* Asks a provider one question at a time, and waits for each answer.
  *
- * Over src/provider's client and readers, so that what is seen here is what a shard would see; only
- * the tokens are the caller's own. Every call waits for its answer. Answers are
- * copied, and bounded.
+ * It uses the client and readers of src/provider, so that it sees what a shard would see. Only the
+ * fencing tokens are the caller's own. Answers are copied, and bounded.
  *
  * The surprising rule: SIGINT and SIGTERM do not end the program while a probe is open. They are
- * noted, and the caller stops, because it may have machines to put back first. */
+ * noted, and the caller stops by itself, because it may have to restore machines first. */
 #ifndef CTL_PROVIDER_PROBE_H
 #define CTL_PROVIDER_PROBE_H
 #include "base/arena.h"
@@ -39,28 +38,28 @@ struct machine_seen {
     uint64_t metadata; /* metadata_hash */
     char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP], cluster[SEEN_TEXT_CAP];
     struct note last_error;
-    struct note fault; /* why a shard would refuse the record; empty: it is sound */
+    struct note fault; /* fault: why a shard would refuse this record, or empty */
 };
-/* Of pairs that are sorted by key. */
+/* Hashes pairs that are sorted by key. */
 uint64_t metadata_hash(const struct label *metadata, size_t count);
 
 struct probe_answer {
-    enum provider_end end; /* PROVIDER_UNKNOWN also when an OK could not be read */
+    enum provider_end end; /* PROVIDER_UNKNOWN also for an unreadable OK */
     enum grpc_status status;
-    struct note text;              /* its words, or ours where it said nothing */
+    struct note text;              /* text: the provider's error text, or our own */
     char operation[SEEN_TEXT_CAP]; /* DONE, of a mutating call */
     struct machine_seen machine;   /* DONE */
 };
 void probe_call(struct probe *probe, const struct provider_request *request,
                 struct probe_answer *ret_answer);
 
-/* One List, or all the pages of one. */
+/* The result of a List: one page, or all pages. */
 struct probe_listing {
     struct arena memory;
     struct map ids;
-    struct str watched; /* set by the caller: `seen` is this one's record */
+    struct str watched; /* watched: the machine id for `seen`, set by the caller */
     struct machine_seen seen;
-    /* Each record as it comes; may be NULL. */
+    /* Called for each record; may be NULL. */
     void (*each)(void *context, const struct machine_seen *machine);
     void *context;
 
@@ -69,7 +68,7 @@ struct probe_listing {
     uint64_t faults, repeated;
     struct note fault; /* the first */
     uint32_t pages;
-    bool tombstones, more;          /* of the last page, as are the rest */
+    bool tombstones, more;          /* from here on: facts of the last page only */
     struct str revision, next_page; /* in `memory` */
 };
 void probe_listing_init(struct probe_listing *listing);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The run of a verification: which machines it works on, the facts as a table or JSON, and the
- * verdict. One thread. */
+/* Runs a verification: chooses machines, prints the facts as a table or JSON, and the verdict. One
+ * thread. */
 #include "ctl/inspect.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 enum { BLOB_MAX = 16 << 20, SHARD_CAP = 40, ANNOUNCEMENT_MAX = 64 * 1024 };
 
-/* Before anything is done, and where a pipe does not swallow it. */
+/* Prints on stderr what will be changed, before any change, so that a pipe does not hide it. */
 static void verify_announce(struct ctl *ctl, const struct provider_facts *facts, bool dry_run)
 {
     struct buf text;
@@ -133,7 +133,7 @@ static enum err verify_settle(struct ctl *ctl, struct provider_facts *facts, str
         .id_count = ids.item_count,
         .type = conf_text(conf, "machine-type"),
     };
-    /* Newer than what an earlier run under the same --shard left behind. */
+    /* The epoch is the time, and so newer than that of an earlier run with the same --shard. */
     facts_init(facts, (int64_t)clock_wall(clock_real()).ms);
     if (file) err = fs_read_whole(fs_real(), file, BLOB_MAX, blob);
     if (err) return ctl_fail(ctl, err, "--blob %s: %s", file, err_text(err));

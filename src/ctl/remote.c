@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel that waits: turns its loop until the answer is there, asks again while there is no
- * leader, and puts what went wrong into words. One thread. */
+/* A blocking channel: turns its loop until the answer is there, tries again while there is no
+ * leader, and describes errors in words. One thread. */
 #include "ctl/remote.h"
 
 #include <inttypes.h>
@@ -14,15 +14,15 @@
 #include "wire/grpc.h"
 
 enum {
-    REACH_MS = 1900, /* without --timeout: for the dials of all addresses, so that 2 s suffice */
+    REACH_MS = 1900, /* REACH_MS: default time for dialing all addresses */
     DIAL_MS_MIN = 250,
     DIAL_MS_MAX = 30000,
-    ATTEMPTS_MAX = 6, /* in one go; then the leader is looked for again */
+    ATTEMPTS_MAX = 6, /* ATTEMPTS_MAX tries in a row, then a new search for the leader */
     LEADER_WAIT_MS = 100,
-    PING_AFTER_MS = 10000, /* a stream has no deadline: this is how a dead peer is noticed */
+    PING_AFTER_MS = 10000, /* pings detect a dead peer, as streams have no deadline */
     PING_TIMEOUT_MS = 10000,
     REQUEST_MAX = 16 * 1024 * 1024,
-    MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* of one message of a stream, decoded */
+    MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* for a decoded stream message */
     WHERE_CAP = 160,
     WHERE_NAMED = 3,
     TRIED_MAX = 5, /* addresses whose failures are named */
@@ -49,14 +49,14 @@ struct remote {
     char where[WHERE_CAP]; /* the addresses, for messages */
     struct {
         char address[RPC_ADDRESS_CAP], why[TRIED_CAP];
-    } tried[TRIED_MAX]; /* that could not be reached at their last dial */
+    } tried[TRIED_MAX]; /* whose last dial failed */
     size_t tried_count, address_count;
     uint64_t timeout_ms;
-    bool reach_only; /* --timeout is not given: an answer may take long, reaching a server not */
+    bool reach_only; /* reach_only: no --timeout, so only dialing is limited */
     bool woken, closed;
 };
 
-/* The result of one call, copied out of the callbacks. */
+/* One call's state and result, copied from the callbacks. */
 struct answer {
     struct remote *remote;
     const struct remote_method *method;
@@ -66,7 +66,7 @@ struct answer {
     remote_message_fn *each;
     void *owner;
     uint64_t messages;
-    enum err refused; /* by `each`, or what could not be read */
+    enum err refused; /* refused: error of `each`, or of an unreadable message */
     /* the end */
     bool over, answered;
     enum err err;
@@ -154,7 +154,7 @@ static enum err remote_settle_request_id(struct remote *remote, const char *give
     return ERR_OK;
 }
 
-/* "ADDRESS: dial ADDRESS: connection refused", of which the end is kept. */
+/* Keeps the last part of "ADDRESS: dial ADDRESS: connection refused". */
 static void remote_on_dial_failed(void *owner, const char *address, const struct note *why)
 {
     struct remote *remote = owner;
@@ -195,7 +195,7 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
     return err;
 }
 
-/* `among` 0: any of the addresses leads to the leader. */
+/* Opens the channel. `among` 0: any of the addresses leads to the leader. */
 static enum err remote_open_with(const struct conf *conf, enum remote_callee callee,
                                  const char *request_id, const struct str *addresses, size_t count,
                                  size_t among, struct remote **ret_remote, struct note *note)
@@ -271,7 +271,7 @@ static const char *remote_text_or_status(const struct answer *a)
     return a->text.text[0] ? a->text.text : grpc_status_name(a->status);
 }
 
-/* "A (connection refused), B (the server did not speak within 633 ms)" */
+/* Appends "A (connection refused), B (the server did not speak within 633 ms)" to the note. */
 static void remote_say_tried(const struct remote *remote, const struct answer *a, struct note *note)
 {
     for (size_t i = 0; i < remote->tried_count; i++) {
@@ -322,7 +322,8 @@ static void remote_say_unsupported(const struct remote *remote, const struct ans
     const char *peer = a->peer[0] ? a->peer : remote->where, *path = a->method->path;
     const char *name = strrchr(path, '/') + 1;
 
-    /* Without a [transport] section this service has no methods; an older release may lack one. */
+    /* Without a [transport] section this service has no methods; older releases lack some
+     * methods. */
     if (str_starts(str_from(path), STR(MEMBERSHIP_PATH)))
         note_set(note,
                  "%s does not serve workers: its configuration has no [transport] section (muster "
@@ -336,7 +337,7 @@ static void remote_say_unsupported(const struct remote *remote, const struct ans
 
 static enum err remote_in_words(const struct remote *remote, struct answer *a, struct note *note)
 {
-    /* A read leaves nothing behind that could be in doubt. */
+    /* A read changes nothing, so its outcome is never unknown. */
     if (a->err == ERR_UNKNOWN && a->method->kind == REMOTE_READ) {
         a->err = retry_err_from_status(a->status);
         if (a->err == ERR_UNKNOWN || a->err == ERR_OK) a->err = ERR_UNAVAILABLE;
@@ -379,7 +380,7 @@ static void remote_take_outcome(struct answer *a, const struct rpc_outcome *outc
     note_set(&a->text, "%.*s", (int)min_size(outcome->text.len, NOTE_CAP), outcome->text.at);
 }
 
-/* It said OK: a write was done, whatever else it said. */
+/* Handles an unreadable answer with the status OK: a write was done. */
 static void remote_take_unreadable(struct answer *a, enum err err, const struct note *why)
 {
     if (err == ERR_NOMEM)
@@ -410,7 +411,7 @@ static void remote_wait_for(struct remote *remote, uint64_t ms)
     while (!remote->woken) real_io_turn(remote->real, true);
 }
 
-/* A coordinator of the original says only "not leader" and names nobody: try the next address. */
+/* BigFleet's coordinators say only "not leader" and name no leader: try the next address. */
 static void remote_understand_original(struct answer *a)
 {
     if (a->err != ERR_PRECONDITION || !str_ends(str_from(a->text.text), STR("not leader"))) return;
@@ -487,8 +488,8 @@ static void remote_ask_once(struct answer *a, struct str request, uint64_t left_
     remote_understand_original(a);
 }
 
-/* Not being the leader is a plain no, so asking again is safe; elections are short. A stream that
- * has begun is not begun again. */
+/* Sends the request again after a "not leader" answer. This is safe, because nothing was done, and
+ * elections are short. A stream is not restarted once a message has arrived. */
 static void remote_ask(struct answer *a, struct str request)
 {
     struct remote *remote = a->remote;
@@ -506,7 +507,7 @@ static void remote_ask(struct answer *a, struct str request)
         if (mono_elapsed_ms(clock_mono(clock_real()), deadline) <= LEADER_WAIT_MS) break;
         remote_wait_for(remote, LEADER_WAIT_MS);
     }
-    /* The refusal says more than the time-out after it. */
+    /* the earlier refusal says more than the time-out */
     if (was_refused && a->err == ERR_TIMEOUT) *a = refused;
 }
 
@@ -542,6 +543,6 @@ enum err remote_stream(struct remote *remote, const struct remote_method *method
 {
     struct answer a = {.remote = remote, .method = method, .each = each, .owner = owner};
 
-    assert(method->kind == REMOTE_READ); /* begun again, it would be another one */
+    assert(method->kind == REMOTE_READ); /* a restarted write would be a second write */
     return remote_run(&a, request, note);
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls to a coordinator for commands that run once: opens a channel from the command's options,
- * waits for the answer, and puts what went wrong into words with the address and what to try.
+ * waits for the answer, and describes errors with the address and a remedy.
  *
- * Every address of --coordinator may be any replica: who is not the leader names it, and while
- * there is none it is waited for, within --timeout. A write carries a request id, so that trying
- * again after a lost answer does it once; when the outcome stays unknown the note names the id, and
- * the same command with --request-id can be repeated safely. A call that an id does not
- * identify is sent once.
+ * Every address of --coordinator may be any replica. A follower names the leader; while there is no
+ * leader, the call waits within --timeout. A write carries a request id, so that a repeat after a
+ * lost answer takes effect once. If the outcome stays unknown, the note names the id, and the user
+ * can repeat the command with --request-id. A call without an id is sent once.
  *
- * The surprising rule: --timeout bounds one call, everything in it included (dialing, elections,
- * repeats), and not the command. Servers that nobody reaches are given up within 2 s, unless
- * --timeout is given. */
+ * The surprising rule: --timeout bounds each call with its dialing, elections and repeats, but not
+ * the whole command. Without --timeout, unreachable servers are given up within 2 s. */
 #ifndef CTL_REMOTE_H
 #define CTL_REMOTE_H
 #include "conf/conf.h"
@@ -21,20 +19,20 @@ enum { REMOTE_BACKOFF_FIRST_MS = 50, REMOTE_BACKOFF_MAX_MS = 400 }; /* a person 
 struct remote;                                                      /* one thread; owns its loop */
 
 enum {
-    REMOTE_RESPONSE_MAX = 256 * 1024 * 1024, /* of one message, as every server's */
+    REMOTE_RESPONSE_MAX = 256 * 1024 * 1024, /* the servers' limit for one message, too */
     REMOTE_REQUEST_ID_CAP = 65,              /* with its NUL */
 };
 
 enum remote_kind {
-    REMOTE_READ,  /* repeated as often as it takes */
-    REMOTE_WRITE, /* carries the request id: repeated, and done once */
-    REMOTE_ONCE,  /* the server does not know a repeat: never sent again by itself */
+    REMOTE_READ,  /* may be repeated */
+    REMOTE_WRITE, /* WRITE: may be repeated with its request id; takes effect once */
+    REMOTE_ONCE,  /* ONCE: never repeated, as the server cannot recognize a repeat */
 };
 struct remote_method {
     const char *path; /* "/muster.v1.Fleet/AddShard" */
     const ProtobufCMessageDescriptor *answer;
     enum remote_kind kind;
-    const char *look; /* the command that shows whether it was done; NULL for reads */
+    const char *look; /* look: the command that shows whether a write was done */
 };
 #define COORDINATOR_PATH "/bigfleet.v1alpha1.Coordinator/"
 #define FLEET_PATH       "/muster.v1.Fleet/"
@@ -46,38 +44,39 @@ struct remote_method {
     }
 #define REMOTE_READ_OF(path, base) (&(const struct remote_method)REMOTE_READS(path, base))
 
-/* Reads the options of all these commands (CTL_OPTIONS of common/tables_ctl.h): coordinator,
- * timeout and the three TLS files. `request_id` is for writes; NULL: one is drawn. ERR_INVALID
- * (part of the TLS options, no address, a bad id) and tls_context_open's errors, with a note. */
+/* Opens a channel from CTL_OPTIONS (common/tables_ctl.h): coordinator, timeout and the TLS files.
+ * `request_id` is for writes; NULL: a random one. Returns ERR_INVALID (incomplete TLS options, no
+ * address, a bad id) and tls_context_open's errors, with a note. */
 enum err remote_open(const struct conf *conf, const char *request_id, struct remote **ret_remote,
                      struct note *note);
-/* The same for one address: this process alone answers, also when another one leads. `among`: how many
- * such are asked one after the other. Errors name the callee and its option. */
+/* Opens a channel to one process, which answers itself even if it is not the leader. `among`: how
+ * many such processes are asked in turn. Errors name the callee and its option. */
 enum remote_callee { REMOTE_COORDINATOR, REMOTE_SHARD };
 enum err remote_open_at(const struct conf *conf, enum remote_callee callee, const char *address,
                         size_t among, struct remote **ret_remote, struct note *note);
-/* How long a server may take to accept a connection and to speak, where `among` addresses are tried one
- * after the other: all within 2 s, or within --timeout where that is given. At least 250 ms. */
+/* Returns how long one dial may take if `among` addresses are tried in turn: all within 2 s, or
+ * within --timeout if it is given. At least 250 ms. */
 uint64_t remote_dial_ms(const struct conf *conf, size_t among);
-/* The three TLS files of the options, for a client that is none of these. NULL: plaintext.
- * ERR_INVALID (a part of them), and what tls_context_open answers, with a note. */
+/* Opens the TLS context from the three TLS options, for clients other than `remote`. NULL:
+ * plaintext. Returns ERR_INVALID (an incomplete set) and the errors of tls_context_open, with a
+ * note. */
 enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, struct note *note);
 void remote_close(struct remote *remote); /* NULL is fine */
 
-/* One request (NULL: empty), one answer, decoded into `arena`. The error is the command's: its exit
- * code is err_exit_code's, and the note is never empty. ERR_UNKNOWN: a write may have happened. */
+/* Sends one request (NULL: empty) and decodes one answer into `arena`. On an error the note is
+ * never empty, and err_exit_code gives the exit code. ERR_UNKNOWN: a write may have happened. */
 enum err remote_call(struct remote *remote, const struct remote_method *method,
                      const ProtobufCMessage *request, struct arena *arena,
                      ProtobufCMessage **ret_answer, struct note *note);
 
-/* One request, a stream of answers, each handed out decoded; its memory ends with `each`. An error
- * of `each` ends the stream and is what this returns, with the note `each` may have set. There is
- * no time-out on the whole: a stream ends when the server or the connection does (pings notice it). A
- * stream is begun again (another leader) only as long as no message of it has come. */
+/* Sends one request and passes each decoded message of the answer to `each`, which must copy what
+ * it keeps. An error of `each` ends the stream and is returned with its note. A stream has no time
+ * limit; pings detect a dead connection. After a change of leader, a stream is restarted only if no
+ * message has arrived yet. */
 typedef enum err remote_message_fn(void *owner, const ProtobufCMessage *message, struct note *note);
 enum err remote_stream(struct remote *remote, const struct remote_method *method,
                        const ProtobufCMessage *request, remote_message_fn *each, void *owner,
                        struct note *note);
 
-const char *remote_request_id(const struct remote *remote); /* of the writes; drawn, or given */
+const char *remote_request_id(const struct remote *remote); /* random, or as given */
 #endif

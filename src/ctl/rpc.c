@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame for a command that is a call: from options to the request, from the answer to a table,
- * a line or JSON, all by the messages' own descriptors.
+/* The frame for a command that is one call: fills the request from options, prints the answer as a
+ * table, a line or JSON. It reads the messages' descriptors.
  *
- * Invariant: a field that a command's table names is in its message; anything else is our own bug
- * and asserted. One thread. */
+ * Invariant: a field that a command's table names exists in its message. Otherwise the table is
+ * wrong, which is asserted. One thread. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,6 @@
 #include "wire/json/message_json.h"
 
 enum { RPC_PAGES_MAX = 10000, HEX_CAP = 2 * 32 + 1, NAME_CAP = 64 };
-/* -- a field of a message -- */
 
 struct rpc_value {
     const ProtobufCFieldDescriptor *field;
@@ -40,7 +39,7 @@ static struct rpc_value rpc_value_in(const ProtobufCMessage *message, const char
                                   : 0};
 }
 
-/* "a.b": b of the message a; zero where a is not set. */
+/* Returns the field at "a.b": field b of message a. If a is not set, the value is zero. */
 static struct rpc_value rpc_value_of(const ProtobufCMessage *message, const char *path)
 {
     static char zero[sizeof(ProtobufCBinaryData)];
@@ -83,8 +82,6 @@ static const char *rpc_text(struct rpc_value value)
     return ctl_text(*(char **)(void *)value.at);
 }
 
-/* -- options into the request -- */
-
 static enum err rpc_fill_list(struct ctl *ctl, ProtobufCMessage *message, struct rpc_value into,
                               const char *option)
 {
@@ -98,7 +95,7 @@ static enum err rpc_fill_list(struct ctl *ctl, ProtobufCMessage *message, struct
     return ERR_OK;
 }
 
-/* Options count from 0: one that may be less is a text. */
+/* Numeric options cannot be negative, so an option with negative values is read as text. */
 static enum err rpc_fill_i32(struct ctl *ctl, void *at, const char *option)
 {
     const char *text = conf_text(ctl->conf, option);
@@ -138,7 +135,7 @@ static enum err rpc_fill_field(struct ctl *ctl, ProtobufCMessage *message, const
     return ERR_OK;
 }
 
-/* The message that the first part of a path names, made where it is not there. */
+/* Returns the message that the first part of a path names, and creates it if needed. */
 static ProtobufCMessage *rpc_inner(struct ctl *ctl, ProtobufCMessage *message, const char *path)
 {
     const ProtobufCMessageDescriptor *type;
@@ -176,8 +173,6 @@ enum err ctl_rpc_fill(struct ctl *ctl, ProtobufCMessage *request, const struct c
     return err;
 }
 
-/* -- the answer's rows into a table -- */
-
 static void rpc_bytes_cell(struct text_table *table, const ProtobufCBinaryData *bytes)
 {
     char text[HEX_CAP] = "";
@@ -186,7 +181,7 @@ static void rpc_bytes_cell(struct text_table *table, const ProtobufCBinaryData *
     table_format(table, "%s", text[0] ? text : TABLE_DASH);
 }
 
-/* Of a name that ends in _unix_ns or _ms. */
+/* Prints a time whose field name ends in _unix_ns or _ms. */
 static void rpc_time_cell(struct text_table *table, struct rpc_value value)
 {
     int64_t time = rpc_number(value);
@@ -262,7 +257,7 @@ static void rpc_put_rows(struct text_table *table, const struct ctl_column *colu
             rpc_cell(table, column, (*(ProtobufCMessage ***)(void *)rows.at)[i]);
 }
 
-/* The columns, then one for each scalar field that none of them shows. */
+/* Appends a column for each scalar field that none of the given columns shows. */
 static void rpc_widen(const struct ctl_column *columns, const ProtobufCMessageDescriptor *row,
                       struct arena *memory, struct ctl_column wide[TABLE_COLUMNS_MAX + 1])
 {
@@ -335,7 +330,7 @@ static enum err rpc_append_rows(struct arena *memory, ProtobufCMessage *to,
     return ERR_OK;
 }
 
-/* Makes the request ask for what is behind the last row. */
+/* Makes the request ask for the page after the last row. */
 static void rpc_next_page(const struct ctl_rpc *rpc, ProtobufCMessage *request,
                           const ProtobufCMessage *last)
 {
@@ -376,8 +371,6 @@ enum err ctl_rpc_fetch(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMess
     return ERR_OK;
 }
 
-/* -- that a change was done -- */
-
 static enum err rpc_append_value(struct rpc_value value, struct buf *into)
 {
     const char *text = rpc_text(value);
@@ -388,7 +381,7 @@ static enum err rpc_append_value(struct rpc_value value, struct buf *into)
     return buf_appendf(into, "%" PRIu64, (uint64_t)rpc_number(value));
 }
 
-/* A field of the request, or else of the answer. */
+/* Returns a field of the request. If the request lacks the field, returns that of the answer. */
 static struct rpc_value rpc_value_of_either(const ProtobufCMessage *request,
                                             const ProtobufCMessage *answer, const char *path)
 {
@@ -405,7 +398,7 @@ static bool rpc_is_set(struct rpc_value value)
     return text ? text[0] != '\0' : rpc_number(value) != 0;
 }
 
-/* "assigned {topology_key} ..." with the fields of request and answer in it. */
+/* Replaces {field} in a line such as "assigned {topology_key} ..." by the field's value. */
 static enum err rpc_render(const char *line, const ProtobufCMessage *request,
                            const ProtobufCMessage *answer, struct buf *into)
 {

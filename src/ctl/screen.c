@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three parts: what fits (pure), the process that makes frames, the terminal. One thread each in two
- * processes. */
+/* Has three parts: fitting a frame into the screen (pure), the process that makes frames, and the
+ * terminal. Uses two processes with one thread each. */
 #include "ctl/screen.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "text/utf8.h"
 
 enum { SECTIONS_MAX = 16, ROWS_DEFAULT = 24, COLUMNS_DEFAULT = 80, COLUMNS_MAX = 1000 };
-static const char enter_screen[] = "\033[?1049h\033[?25l"; /* a page of its own, no cursor */
+static const char enter_screen[] = "\033[?1049h\033[?25l"; /* alternate screen, no cursor */
 static const char leave_screen[] = "\033[?25h\033[?1049l";
 
 /* -- fitting; pure -- */
@@ -51,7 +51,7 @@ static bool screen_begins_section(struct str text)
     return text.len > 0 && text.at[0] == SCREEN_SECTION;
 }
 
-/* The lines before the first section are a section without title. */
+/* Splits a frame into sections. Lines before the first title are a section without title. */
 static size_t screen_find_sections(struct str frame, struct section *sections)
 {
     size_t count = 0;
@@ -74,7 +74,7 @@ static size_t screen_find_sections(struct str frame, struct section *sections)
     return count;
 }
 
-/* Rows go round, one to each section that wants one, so a long list leaves room for short ones. */
+/* Gives rows to the sections in turn, so that a long list leaves rows for short lists. */
 static void screen_share(struct section *sections, size_t count, size_t rows)
 {
     for (bool gave = true; gave && rows > 0;) {
@@ -154,7 +154,7 @@ enum err screen_plain(struct str frame, struct buf *into)
 
 struct maker {
     pid_t process;
-    int frames; /* read end: frames, each ended by a NUL */
+    int frames; /* frames: read end of a pipe; each frame ends with a NUL */
 };
 
 static bool screen_write_all(int fd, struct str text)
@@ -168,7 +168,8 @@ static bool screen_write_all(int fd, struct str text)
     return true;
 }
 
-/* It keeps every signal blocked that the screen handles: it ends with the screen, and only then. */
+/* Runs the child process that makes frames. It blocks the screen's signals, so it ends only with
+ * the screen. */
 static _Noreturn void screen_make_frames(screen_make_fn *make, void *owner, uint64_t every_ms,
                                          int into, pid_t screen)
 {
@@ -216,10 +217,10 @@ static void screen_stop_maker(struct maker *maker)
 
 struct screen {
     struct termios before;
-    bool typed; /* standard input is a terminal, and `before` is how it was */
+    bool typed; /* typed: stdin is a terminal, whose settings are in `before` */
     int signals;
-    int ended_by; /* a signal that the caller of the process should hear of; 0: none */
-    int gone;     /* errno: the terminal takes nothing any more, and never will; 0 */
+    int ended_by; /* ended_by: a signal to raise at the end, or 0 */
+    int gone;     /* gone: the errno with which the terminal was lost, or 0 */
     struct buf coming, frame, picture;
 };
 
@@ -353,9 +354,9 @@ static enum err screen_show(struct screen *s, const struct maker *maker, struct 
         if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
         if (polls[1].revents && !screen_take_frames(s, maker->frames))
             return note_fail(note, ERR_INTERNAL, "the process that asks the fleet has ended");
-        if (s->gone) { /* not the session's terminal: there is no SIGHUP */
+        if (s->gone) { /* a lost terminal sends no SIGHUP if it is not the session's */
             note_set(note, "the terminal is gone: %s", strerror(s->gone));
-            return ERR_INTERNAL; /* 1: not as if no coordinator answered */
+            return ERR_INTERNAL; /* exit code 1, because a coordinator did answer */
         }
     }
 }
@@ -376,7 +377,7 @@ enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct
     buf_init(&s.frame, SCREEN_FRAME_MAX);
     buf_init(&s.picture, SCREEN_FRAME_MAX * 4);
     if (s.signals >= 0 && screen_start_maker(make, owner, every_ms, &maker)) {
-        (void)signal(SIGPIPE, SIG_IGN); /* a write says it, and what was begun is ended */
+        (void)signal(SIGPIPE, SIG_IGN); /* writes then fail with EPIPE instead */
         screen_enter(&s);
         err = screen_show(&s, &maker, note);
         screen_leave(&s);
@@ -389,7 +390,7 @@ enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct
     buf_deinit(&s.coming);
     if (s.signals >= 0) (void)close(s.signals);
     if (s.ended_by) (void)signal(s.ended_by, SIG_DFL);
-    if (s.ended_by) (void)raise(s.ended_by); /* as if it had never been held back */
+    if (s.ended_by) (void)raise(s.ended_by); /* ends the process as the signal does */
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     return err;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One screen of a terminal that is drawn again and again, and given back as it was.
+/* One screen of a terminal that is drawn again and again, and restored at the end.
  *
- * A frame is lines of printable text in sections; a section begins with a line whose first byte is
- * SCREEN_SECTION, and its second line is the heading of a table. A frame that does not fit is cut:
- * lines at the right edge, and of the sections the rows, each section keeping its fair share, with
- * a line that says how many are missing.
+ * A frame is lines of printable text in sections. A section begins with a line whose first byte is
+ * SCREEN_SECTION; its second line is a table's heading. A frame that does not fit is cut: lines at
+ * the right edge, and each section to a fair share of rows, with a line that counts the missing
+ * rows.
  *
- * Frames are made by a process of its own, so that a part of the fleet that hangs does not keep
- * anybody from leaving. The terminal is restored when the user leaves, when the maker ends, and on
- * every signal that can be caught; it is given back while the process is stopped (Ctrl-Z). */
+ * A separate process makes the frames, so that a part of the fleet that hangs does not keep the
+ * user from leaving. The terminal is restored when the user leaves, when the frame process ends, on
+ * every signal that can be caught, and while this process is stopped (Ctrl-Z). */
 #ifndef CTL_SCREEN_H
 #define CTL_SCREEN_H
 #include "base/buf.h"
@@ -17,15 +17,14 @@
 #define SCREEN_SECTION '\f'
 enum { SCREEN_FRAME_MAX = 1024 * 1024 };
 
-/* Appends one frame to `into`. Called in the maker's process, as often as it takes. */
+/* Appends one frame to `into`. Runs in the frame process; may block. */
 typedef enum err screen_make_fn(void *owner, struct buf *into);
-/* Until the user presses q or Ctrl-C. ERR_INTERNAL with a note: the maker ended, or the terminal is
- * gone. SIGPIPE is ignored from then on. */
+/* Shows frames until the user presses q or Ctrl-C. ERR_INTERNAL with a note: the frame process
+ * ended or the terminal is gone. Ignores SIGPIPE from then on. */
 enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct note *note);
 
-/* Fits a frame into so many rows and columns; titles keep their mark. ERR_FULL,
- * ERR_NOMEM. */
+/* Fits a frame into `rows` and `columns`; titles keep their first byte. ERR_FULL, ERR_NOMEM. */
 enum err screen_fit(struct str frame, size_t rows, size_t columns, struct buf *into);
-/* The whole frame for a pipe: sections parted by a blank line. */
+/* Writes a whole frame for a pipe, with a blank line between sections. */
 enum err screen_plain(struct str frame, struct buf *into);
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl replica hash: do the replicas hold the same state? One thread.
  *
- * Hashes can be compared at one index only. So everybody is asked, then again to be at least as far
- * as the furthest was, until all answers are of the same index; while writes go on that may not
- * happen, and then it is said that nothing was compared. */
+ * Hashes can be compared at one log index only. Every replica is asked, and asked again until all
+ * answers have the same index. While writes continue, that may never happen; the command then
+ * reports that nothing was compared. */
 #include "ctl/inspect.h"
 
 #include <inttypes.h>
@@ -24,13 +24,11 @@ struct inquiry {
     struct witness *list;
     size_t count, silent;
     uint64_t index;      /* of the furthest */
-    bool together;       /* all that answered are at `index` */
-    const char *differs; /* the first machine with two hashes; NULL: none */
+    bool together;       /* all answers are of `index` */
+    const char *differs; /* differs: first state machine with different hashes; or NULL */
 };
 
-/* -- the replicas to ask -- */
-
-/* One address means all replicas of its cluster; several mean themselves. */
+/* With one address all replicas of its cluster are asked; with several only those named. */
 static enum err state_hash_find_witnesses(struct inquiry *inquiry)
 {
     struct option_value given = conf_list(inquiry->ctl->conf, "coordinator");

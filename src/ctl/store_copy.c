@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl store import and export: a key space copied while it is in use, and judged.
+/* musterctl store import and export: copies a key space while it is in use, and verifies the copy.
  *
- * The source is read as it was at one revision. Both sides are walked in key order beside each
- * other: what is missing or different at the target is written, what is the same is left alone, so
- * the same command again goes on where an interrupted one was. Then both are walked once more, the
- * source at that revision, and counted and hashed: only when both agree it says so.
+ * The source is read at one revision. Both sides are walked together in key order. A key that is
+ * missing or different at the target is written, an equal key is not. So a repeated command
+ * continues an interrupted one. Then both sides are read again, the source at the same revision,
+ * and their keys are counted and hashed. Success is reported only if both agree.
  *
- * Leases are not copied: a leased key would outlive its owner, so only --leased copies it. */
+ * Leased keys are copied only with --leased, because leases are not copied and the copy of a leased
+ * key would outlive its owner. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ struct copy {
     struct store_side *source, *target;
     struct str from, end; /* the range */
     bool leased, replace;
-    struct store_change *batch; /* of STORE_CHANGES_MAX; their bytes in `bytes` */
+    struct store_change *batch; /* batch: STORE_CHANGES_MAX changes, stored in `bytes` */
     size_t count, contended;
     struct arena bytes;
     size_t batch_bytes;
@@ -33,8 +34,6 @@ struct copy {
     mono_time reported;
     uint64_t read, written, removed, same, skipped, extra; /* of the last copying pass */
 };
-
-/* -- one pass that copies -- */
 
 static void store_copy_batch_clear(struct copy *copy)
 {
@@ -78,7 +77,7 @@ static enum err store_copy_add(struct copy *copy, struct str key, struct str val
     return ERR_OK;
 }
 
-/* On stderr; the outcome goes to stdout. */
+/* Prints progress on stderr, because the result goes to stdout. */
 static void store_copy_report_progress(struct copy *copy, struct str key, const char *doing)
 {
     mono_time now = clock_mono(clock_real());
@@ -108,7 +107,7 @@ static enum err store_copy_next_source(struct copy *copy, struct store_walk *wal
     return ERR_OK;
 }
 
-/* The smaller key first; a row that is not there is behind all. */
+/* Orders two rows by key. A missing row comes last. */
 static int store_copy_compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyValue *b)
 {
     if (!a || !b) return !a - !b;
@@ -118,7 +117,7 @@ static int store_copy_compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyV
 static enum err store_copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
                                const Mvccpb__KeyValue *at, int order)
 {
-    if (order > 0) /* the target has what the source lacks */
+    if (order > 0) /* only the target has this key, the source does not */
         return copy->replace
                    ? store_copy_add(copy, ctl_view(at->key), STR_EMPTY, at->mod_revision, true)
                    : ERR_OK;
@@ -131,7 +130,7 @@ static enum err store_copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
                           order == 0 ? at->mod_revision : 0, false);
 }
 
-/* Both sides beside each other in key order, the source as of `revision` (0: now). */
+/* Walks both sides together in key order, the source at `revision` (0: the newest). */
 typedef enum err copy_row_fn(struct copy *copy, const Mvccpb__KeyValue *from,
                              const Mvccpb__KeyValue *at, int order);
 static enum err store_copy_walk(struct copy *copy, int64_t revision, copy_row_fn *each)
@@ -181,7 +180,7 @@ static void store_copy_count_row(struct tally *tally, const Mvccpb__KeyValue *ro
     tally->hash = str_hash(ctl_view(row->value), tally->hash);
 }
 
-/* Keys that only the target has count only when they should not be there. */
+/* Counts and hashes a row. A key that only the target has counts only with --replace. */
 static enum err store_copy_verify_row(struct copy *copy, const Mvccpb__KeyValue *from,
                                       const Mvccpb__KeyValue *at, int order)
 {
@@ -193,7 +192,7 @@ static enum err store_copy_verify_row(struct copy *copy, const Mvccpb__KeyValue 
     return ERR_OK;
 }
 
-/* The source as it was copied, so that writing goes on there; the target as it is now. */
+/* Compares the copied revision of the source, which others may write to, with the target now. */
 static enum err store_copy_verify(struct copy *copy)
 {
     int64_t revision = copy->source_tally.revision;
@@ -242,7 +241,7 @@ static enum err store_copy_all(struct copy *copy)
 
     for (int pass = 0; pass < PASSES_MAX; pass++) {
         enum err err = store_copy_pass(copy);
-        if (!err && copy->contended) continue; /* the target is written to: look again */
+        if (!err && copy->contended) continue; /* the target changed meanwhile: copy again */
         if (!err) err = store_copy_verify(copy);
         if (err) return err;
         if (source->keys == target->keys && source->hash == target->hash) {
@@ -266,7 +265,7 @@ static enum err store_copy_fill_range(struct copy *copy)
     enum err err = store_prefix_end(copy->ctl, prefix, &end);
 
     if (err) return err;
-    copy->from = prefix.len ? prefix : str_of("", 1); /* "\0": from the first key on */
+    copy->from = prefix.len ? prefix : str_of("", 1); /* NUL: the first possible key */
     copy->end = ctl_view(end);
     return ERR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A key space over the client of prim/etcd, for both kinds of side. Calls wait; the client has a thread
- * of its own. */
+/* One side of a copy, a cluster by URL or the coordinators, over the etcd client of prim/etcd.
+ * Calls block; the client has its own thread. */
 #include "ctl/store_side.h"
 
 #include <stdio.h>
@@ -9,14 +9,14 @@
 #include "prim/etcd/client.h"
 #include "prim/etcd/reply.h"
 
-enum { PAGE_KEYS = 100 }; /* of the largest values a page is 150 MiB */
+enum { PAGE_KEYS = 100 }; /* PAGE_KEYS largest values are 150 MiB */
 
 struct store_side {
     struct ctl *ctl;
     const char *name;
     struct etcd_client client;
     int64_t timeout_ns;
-    bool reached; /* or --timeout says how long to wait for that */
+    bool reached; /* reached: a call succeeded, or --timeout limits the first call */
 };
 
 /* -- opening -- */
@@ -139,7 +139,7 @@ static enum err store_side_failed(struct store_side *side, const struct grpc_thr
                                               : ERR_UNAVAILABLE;
 }
 
-/* All that is asked may be repeated: reads, and changes that look first. */
+/* Sends a call that may be repeated: a read, or a transaction that compares first. */
 static enum err store_side_ask(struct store_side *side, const char *path,
                                const ProtobufCMessage *request,
                                const ProtobufCMessageDescriptor *type, struct arena *arena,
@@ -190,7 +190,7 @@ void store_walk_open(struct store_walk *walk, struct store_side *side, struct st
     *walk = (struct store_walk){.side = side, .end = end};
     buf_init(&walk->from, ETCD_REQUEST_MAX);
     arena_init(&walk->page, 1);
-    (void)buf_append(&walk->from, from); /* no memory: the first page says so */
+    (void)buf_append(&walk->from, from); /* missing memory fails the first page */
 }
 
 void store_walk_close(struct store_walk *walk)

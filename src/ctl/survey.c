@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks the coordinators one question after the other, and the shards side by side. The caller's
- * thread, and one for each shard until the round is over. */
+/* Asks the coordinators one question after the other, and all shards at the same time. Uses the
+ * caller's thread, and one thread for each shard during a round. */
 #include "ctl/survey.h"
 
 #include <pthread.h>
@@ -75,7 +75,7 @@ static void survey_ask_coordinators(struct ctl_survey *survey)
         enum err err = survey_ask_part(survey, (enum survey_part)i);
 
         if (err != ERR_UNAVAILABLE && err != ERR_TIMEOUT && err != ERR_NOT_LEADER) continue;
-        /* No coordinator answers: the next question would wait as long for the same error. */
+        /* No coordinator answers, so further questions would only wait for the same error. */
         for (size_t rest = i + 1; rest < SURVEY_PARTS; rest++) {
             survey->said[rest] = NULL;
             survey->why[rest] = survey->why[i];
@@ -173,7 +173,7 @@ static void survey_ask_listed(struct ctl_survey *survey)
         if (begun[i])
             (void)pthread_join(threads[i], NULL);
         else
-            (void)survey_ask_shard(&survey->shards[i]); /* without a thread it takes longer */
+            (void)survey_ask_shard(&survey->shards[i]); /* no thread: asked in turn */
 }
 
 void ctl_survey_ask(struct ctl_survey *survey)
@@ -184,7 +184,7 @@ void ctl_survey_ask(struct ctl_survey *survey)
     survey_ask_listed(survey);
 }
 
-/* "host:port" or "unix:/path"; anything else is a name. */
+/* True for "host:port" and "unix:/path". Any other text is a shard's name. */
 static bool survey_is_address(const char *text)
 {
     const char *colon = strrchr(text, ':');
@@ -193,7 +193,7 @@ static bool survey_is_address(const char *text)
                      (colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1)));
 }
 
-/* `wanted`: a name; NULL: every shard. */
+/* Fills in the shard named `wanted`; NULL: every shard. */
 static enum err survey_look_up(struct ctl_survey *survey, const char *wanted, struct note *note)
 {
     enum err err = survey_ask_part(survey, SURVEY_SHARDS);

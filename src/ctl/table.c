@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cells are kept in the arena until the widths are known. */
+/* A table for people. Cells are kept in the arena until the column widths are known. */
 #include "ctl/table.h"
 
 #include <inttypes.h>
@@ -33,7 +33,7 @@ static void table_fail(struct text_table *t, enum err err)
     if (!t->err) t->err = err;
 }
 
-/* Characters, when all of them may be shown; else SIZE_MAX. */
+/* Returns the number of characters; SIZE_MAX if one of them is not printable. */
 static size_t table_width_of(struct str text)
 {
     size_t width = 0;

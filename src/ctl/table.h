@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table for people: columns as wide as they have to be, two spaces between them, nothing after
- * the last. Foreign text is made printable first: no cell steers a terminal. */
+/* A table for people: columns as wide as their widest cell, two spaces between them, no space after
+ * the last. Control characters in cells are escaped. */
 #ifndef CTL_TABLE_H
 #define CTL_TABLE_H
 #include "base/arena.h"
 #include "base/buf.h"
 
 enum { TABLE_COLUMNS_MAX = 32 };
-#define TABLE_DASH "\xe2\x80\x94" /* of what never was, or is not known */
+#define TABLE_DASH "\xe2\x80\x94" /* the cell of a value that is unknown or never existed */
 enum table_flags {
     TABLE_NO_HEADERS = BIT(0),
-    TABLE_NAMES = BIT(1), /* the first column alone, without its title */
-    TABLE_BOLD = BIT(2),  /* titles are bold on a terminal */
+    TABLE_NAMES = BIT(1), /* NAMES: only the first column, without its title */
+    TABLE_BOLD = BIT(2),  /* BOLD: the titles are bold on a terminal */
 };
 struct table_cell;
 struct text_table {
@@ -20,22 +20,22 @@ struct text_table {
     size_t column_count, width[TABLE_COLUMNS_MAX];
     struct table_cell *first, *last;
     size_t cells;
-    enum err err; /* the first failure; table_print says it */
+    enum err err; /* err: the first failure, which table_print returns */
 };
 
 /* `columns` ends with NULL and outlives the table. */
 #define TABLE_COLUMNS(...) ((const char *const[]){__VA_ARGS__, NULL})
 void table_init(struct text_table *table, const char *const *columns, struct arena *memory);
-/* Cell by cell, from left to right; a row is whole before the next begins. The text is borrowed
- * until table_print when it is printable as it is. */
+/* Adds a cell; rows are filled from left to right, one after the other. Printable text is borrowed
+ * until table_print. */
 void table_text(struct text_table *table, const char *text);
-/* Of at most 1,023 bytes; the rest is cut. */
+/* Adds a cell of at most 1,023 bytes; longer text is cut. */
 void table_format(struct text_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void table_number(struct text_table *table, int64_t number);
 void table_hex(struct text_table *table, uint64_t number); /* 16 digits */
-/* RFC 3339 seconds in UTC. A time that never was (0, or before 1970 as the original's zero time
- * is) is a dash, U+2014. */
+/* Adds a time as RFC 3339 seconds in UTC. 0, and times before 1970 such as BigFleet's zero time,
+ * are a dash (U+2014). */
 void table_time(struct text_table *table, int64_t unix_ns);
 /* ERR_NOMEM, ERR_FULL. */
 enum err table_print(const struct text_table *table, uint32_t flags, struct buf *into);

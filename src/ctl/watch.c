@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does a command once, or, with --watch, every second, and prints what is not the same as before.
+/* Runs a command once, or with --watch every second, and then prints only changed output.
  *
- * Once something was printed, a server that does not answer for a while ends nothing: standard
- * error says so once, and it is asked again. Ctrl-C is the regular end, at any time. One thread. */
+ * After the first output, a server that stops answering does not end the command. One line on
+ * stderr reports it, and the command asks again. Ctrl-C is the normal end at any time. One
+ * thread. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -37,8 +38,8 @@ static enum err watch_do_once(struct ctl *ctl)
     return action->act ? action->act(ctl) : ctl_rpc_run(ctl, &action->rpc);
 }
 
-/* On a terminal the new picture takes the place of the old one; in a pipe a blank line parts tables,
- * the line end JSON, and "---" YAML. */
+/* On a terminal the new output replaces the old one. In a pipe the separators are a blank line
+ * between tables, a newline between JSON documents, and "---" between YAML documents. */
 static enum err watch_print(struct watching *w)
 {
     struct ctl *ctl = w->ctl;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the JSON text once, from left to right, and writes each key and item on a line of its own.
- * Invariant: the text was written by text/ndjson.h; anything else is our own bug and asserted. */
+/* Reads the JSON text once, from left to right, and writes each key and item on its own line.
+ * Invariant: text/ndjson.h wrote the text; other text would be a bug, which is asserted. */
 #include "ctl/yaml.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ static char yaml_peek(const struct str *rest)
     return rest->at[0];
 }
 
-/* The string or the literal at the beginning, with its quotes. */
+/* Takes the string, with its quotes, or the literal at the beginning of `rest`. */
 static struct str yaml_scalar(struct str *rest)
 {
     struct str all = *rest;
@@ -41,7 +41,7 @@ static enum err yaml_key(struct str key, struct buf *into)
     return buf_appendf(into, "%.*s:", STR_ARG(plain ? inner : key));
 }
 
-/* The first key of a list's item is behind its dash. */
+/* Begins a line; a list item's first key stays on the line of its dash. */
 static enum err yaml_line(size_t indent, bool first, struct buf *into)
 {
     return first ? buf_append_byte(into, ' ') : buf_appendf(into, "\n%*s", (int)indent, "");
@@ -82,7 +82,7 @@ static enum err yaml_items(struct str *rest, size_t indent, size_t depth, struct
     return err;
 }
 
-/* The value behind "key:" or "-". */
+/* Writes the value after "key:" or "-". */
 static enum err yaml_value(struct str *rest, size_t indent, size_t depth, struct buf *into)
 {
     char open = yaml_peek(rest);

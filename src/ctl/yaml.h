@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A JSON document of ours as YAML in block style. Strings stay quoted as in JSON, so that no reader
- * takes one for a number, a date or a bool. */
+/* Converts a JSON document of muster to YAML in block style. Strings stay quoted as in JSON, so
+ * that no reader takes a string for a number, a date or a bool. */
 #ifndef CTL_YAML_H
 #define CTL_YAML_H
 #include "base/buf.h"
