@@ -225,7 +225,8 @@ static enum err worker_run_read_config(struct worker_role_state *s, struct note 
     if (err) note_set(note, "%.*s", STR_ARG(buf_peek(&problems)));
     for (rest = buf_peek(&warnings); !err && rest.len && str_split(&rest, '\n', &line);)
         if (line.len)
-            LOG_WARN(&s->role.instruments->log, "settings have a problem",
+            LOG_WARN(&s->role.instruments->log,
+                     "a worker setting is questionable: it is used nevertheless",
                      log_str("warning", line));
     buf_deinit(&problems);
     buf_deinit(&warnings);

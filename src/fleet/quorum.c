@@ -66,8 +66,8 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
                   "the cluster rejected this replica: it serves nothing until the cause is fixed",
                   log_str("why", outcome->text));
     else
-        LOG_INFO(&q->service->log, "not a member yet: asking again", log_err("err", outcome->err),
-                 log_str("why", outcome->text));
+        LOG_INFO(&q->service->log, "not yet admitted to the cluster: asking again",
+                 log_err("err", outcome->err), log_str("why", outcome->text));
 }
 
 /* Runs when a round of join requests ends. The round is empty if no join address resolves. */

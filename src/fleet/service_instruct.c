@@ -67,7 +67,8 @@ static void instruct_owner(struct fleet_service *service, const struct fleet_dom
     err = bytes.err ? bytes.err : instruction_queue(service, domain->shard, &it);
     if (!err) return;
     service->numbers.dropped[DROP_FULL]++;
-    LOG_WARN(&service->log, "no instruction was queued for the owner of a domain",
+    LOG_WARN(&service->log,
+             "a shard's instruction queue is full: it was not notified of a domain change",
              log_str("shard", domain->shard), log_str("key", domain->key),
              log_str("value", domain->value), log_bool("assigned", assigned), log_err("err", err));
 }

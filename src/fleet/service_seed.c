@@ -52,7 +52,8 @@ static void seed_propose(struct fleet_service *service)
             continue;
         }
         service->seed_failed = true;
-        LOG_WARN(&service->log, "bootstrap state could not be applied: the next leader retries",
+        LOG_WARN(&service->log,
+                 "rows of the bootstrap-state file could not be applied: the next leader retries",
                  log_text("command", fleet_kind_name(command->kind)), log_err("err", err));
     }
 }

@@ -305,7 +305,7 @@ static enum err stream_open_views(struct fleet_service *service)
     stream->stage = STREAM_OPENING;
     if (err != ERR_FULL || mono_due(stream->turn_until, now)) return err;
     if (!stream->has_waited)
-        LOG_INFO(&service->log, "the stream waits until another snapshot is finished",
+        LOG_INFO(&service->log, "a backup waits until another one is finished",
                  log_text("what", stream->request->method->name));
     stream->has_waited = true;
     timer_start_in(&service->stream_timer, TURN_EVERY_MS);

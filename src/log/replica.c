@@ -268,7 +268,8 @@ static void adopt_done(struct replica_job *job)
     }
     replica->cluster_id = replica->adopt_id;
     snprintf(cluster, sizeof cluster, "%016" PRIx64, replica->cluster_id);
-    LOG_INFO(&replica->log, "adopted the id of the cluster", log_text("cluster", cluster));
+    LOG_INFO(&replica->log, "stored the id of the cluster that this replica joins",
+             log_text("cluster", cluster));
     replica_changed(replica);
 }
 

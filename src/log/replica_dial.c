@@ -114,7 +114,7 @@ static void dial_all(struct replica *replica)
     }
     err = peers_set(replica->peers, where, count);
     if (!err) return;
-    LOG_WARN(&replica->log, "list of peers could not be applied: retrying", log_err("err", err));
+    LOG_WARN(&replica->log, "could not update the list of replicas: retrying", log_err("err", err));
     dial->due = true;
     dial->look_at = mono_after(replica_now(replica), replica->election_ms);
 }

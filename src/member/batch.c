@@ -54,7 +54,8 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str byte
     /* An unreadable reply means that memory ran out after the entry was applied. */
     if (!err && (member_reply_parse(bytes, &reply) || reply.ops != batch->ops)) err = ERR_UNKNOWN;
     if (err && err != ERR_NOT_LEADER)
-        LOG_DEBUG(&service->log, "a membership entry was not committed", log_err("err", err));
+        LOG_DEBUG(&service->log, "an entry of the worker tables was not committed: retrying",
+                  log_err("err", err));
     batch_finish(batch, err, err ? NULL : &reply);
     batch_free(batch);
     if (service->batch) loop_defer(service->io->loop, &service->batch_task);

@@ -24,7 +24,7 @@ static void operator_reclaim_on_trouble(void *owner, enum err err, const char *w
     struct operator_host *host = owner;
 
     host->counts.save_errors++;
-    LOG_ERROR(&host->log, "reclaims cannot be saved: none begins until they can",
+    LOG_ERROR(&host->log, "reclaims cannot be saved: no drain starts until they can be saved",
               log_err("err", err), log_text("why", why));
 }
 

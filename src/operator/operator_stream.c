@@ -53,7 +53,8 @@ bool operator_answer(struct operator_host *host, enum err written)
     if (!err && !(copy = str_dup(buf_peek(&host->frame)))) err = ERR_NOMEM;
     if (err) {
         host->counts.answers_dropped++;
-        LOG_WARN(&host->log, "response to the shard dropped", log_err("err", err));
+        LOG_WARN(&host->log, "could not queue a response to the shard: dropped it",
+                 log_err("err", err));
         return false;
     }
     u->answers[(u->answer_first + u->answer_count++) % UPLINK_ANSWERS_MAX] =
@@ -174,8 +175,10 @@ static void on_stale(struct timer *timer)
 
     reclaims_sweep(host->reclaims);
     if (left)
-        LOG_INFO(&host->log, "machines left the cluster while the stream was down",
-                 log_u64("count", left));
+        LOG_INFO(
+            &host->log,
+            "machines left the cluster while the shard was disconnected: removing their objects",
+            log_u64("count", left));
     host->whole_due = true;
     operator_step_later(host);
 }

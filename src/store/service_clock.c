@@ -34,7 +34,7 @@ static void on_own(struct proposal *proposal, enum err err, struct str)
     if (own->kind == STORE_COMPACT) service->compact_running = false;
     service->own_running--;
     if (err && err != ERR_NOT_LEADER)
-        LOG_DEBUG(&service->log, "an internal entry of the store was not committed",
+        LOG_DEBUG(&service->log, "the store's clock entry was not committed: retrying",
                   log_err("err", err));
     /* After a refusal the tick is still due, so a retry without a pause would loop. */
     if (service->leader.ready && err && !service->tick_running)

@@ -139,13 +139,13 @@ static void host_take_answer(struct worker_host *h, const struct beat_answer *a)
         life_answered(&h->life, h->beat_sent, h->beat_lease_ms, epoch, h->life.seen);
 
     if (verdict == LIFE_STALE) {
-        LOG_WARN(h->options.log, "an answer is ignored: it is too old, or its coordinator is",
+        LOG_WARN(h->options.log, "ignored an outdated answer of a coordinator",
                  log_u64("coord_epoch", a->coord_epoch), log_u64("seen", h->life.coord_epoch));
         return;
     }
     if (a->reset && h->life.registered) { /* otherwise the worker holds nothing to drop */
-        LOG_WARN(h->options.log, "the service ordered a reset: all partitions are dropped, and "
-                                 "this worker registers again");
+        LOG_WARN(h->options.log,
+                 "the coordinators reset this worker: it drops all partitions and registers again");
         bool admitted = a->incarnation > h->self.incarnation;
 
         life_reset(&h->life);
@@ -320,7 +320,8 @@ static void host_drained(struct worker_host *h, bool in_time)
 void host_answered(struct worker_host *h, enum host_call call, enum err err)
 {
     if (call == CALL_LEAVE && err)
-        LOG_WARN(h->options.log, "the service did not answer the leave", log_err("err", err));
+        LOG_WARN(h->options.log, "no coordinator confirmed that this worker left",
+                 log_err("err", err));
     if (call != CALL_LEAVE) (void)host_check_fence(h);
     if (h->closing) return;
     if (call == CALL_LEAVE && h->drain == DRAIN_LEAVE) host_drained(h, true);

@@ -40,8 +40,8 @@ static void parts_on_drop(void *owner, struct tenure *row)
     struct worker_host *h = owner;
 
     if (!h->closing && row->state != TENURE_GONE)
-        LOG_INFO(h->options.log, "partition dropped", log_u64("partition", row->partition),
-                 log_u64("grant_epoch", row->token));
+        LOG_INFO(h->options.log, "stopped a partition that this worker no longer owns",
+                 log_u64("partition", row->partition), log_u64("grant_epoch", row->token));
     part_release(row->data);
 }
 
@@ -65,7 +65,7 @@ void parts_assign(struct worker_host *h, uint64_t assignment_epoch, struct grant
 
     if (err == ERR_CONFLICT) return; /* an old message */
     if (err) {
-        LOG_WARN(h->options.log, "an assignment was not taken", log_err("err", err));
+        LOG_WARN(h->options.log, "could not apply the new list of partitions", log_err("err", err));
         return;
     }
     h->self.assignment_epoch = assignment_epoch;

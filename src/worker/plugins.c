@@ -134,8 +134,9 @@ static void sidecar_changed(void *owner)
 {
     struct plugin *p = owner;
 
-    LOG_INFO(p->set->options.log, "plugin file changed", log_text("plugin", p->facts->name.at),
-             log_bool("ready", sidecar_ready(p->sidecar)), log_i64("pid", sidecar_pid(p->sidecar)));
+    LOG_INFO(p->set->options.log, "sidecar of a plugin became ready or ended",
+             log_text("plugin", p->facts->name.at), log_bool("ready", sidecar_ready(p->sidecar)),
+             log_i64("pid", sidecar_pid(p->sidecar)));
     p->set->options.on_change(p->set->options.owner);
 }
 

@@ -77,8 +77,9 @@ static void follow_list_again(struct follow *s, const char *why)
 {
     const struct follow_options *o = &s->options;
 
-    LOG_WARN(o->log, "the objects are listed again", log_text("resource", o->path.resource),
-             log_text("why", why), log_err("err", s->err), log_text("note", s->note.text));
+    LOG_WARN(o->log, "watch of the API server ended: listing all objects again",
+             log_text("resource", o->path.resource), log_text("why", why), log_err("err", s->err),
+             log_text("note", s->note.text));
     if (s->listing && o->events->give_up) o->events->give_up(o->owner);
     s->listing = s->whole = false;
     kube_watch_close(s->watch);

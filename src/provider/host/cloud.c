@@ -354,7 +354,7 @@ static void on_file_timer(struct timer *timer)
     err = cloud_reload(&cloud->backend, &note);
     cloud->file = now; /* a wrong file is logged once, not every second */
     if (err)
-        LOG_ERROR(&cloud->log, "the changed catalogue is wrong; the previous one stays in force",
+        LOG_ERROR(&cloud->log, "changed catalogue is invalid: the old one stays in force",
                   log_text("why", note.text));
     else
         LOG_INFO(&cloud->log, "catalogue reloaded", log_text("file", path));

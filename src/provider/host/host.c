@@ -235,7 +235,8 @@ static void write_take_piece(struct host *host, struct write_job *w)
     }
     if (!err) err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
     if (err) { /* no memory for a piece: try again later */
-        LOG_WARN(&host->log, "state file is not rewritten now", log_err("err", err));
+        LOG_WARN(&host->log, "could not compact the state file: trying again later",
+                 log_err("err", err));
         host->compacting = false;
         host->compact_at = w->size * 2;
         buf_clear(&w->piece);
@@ -365,7 +366,8 @@ static enum err host_open_state(struct host *host, struct note *note)
     host->job.journal = host->journal;
     host->job.size = journal_size(host->journal);
     if (host->loaded.torn_bytes > 0)
-        LOG_WARN(&host->log, "state file: a torn end was cut; it was never acknowledged",
+        LOG_WARN(&host->log,
+                 "state file: removed an incomplete last write that was never acknowledged",
                  log_u64("bytes", host->loaded.torn_bytes));
     return worker_open(io->loop, &(struct worker_options){.name = "state", .jobs_max = 1},
                        &host->worker);

@@ -445,7 +445,7 @@ static void local_adopt(struct backend *backend, const struct backend_machine *m
                 machine->state == MACHINE_CONFIGURED || machine->state == MACHINE_DRAINING;
 
     if (!unit) {
-        LOG_WARN(&l->log, "machine is not adopted: the process it should have is unknown",
+        LOG_WARN(&l->log, "machine not taken over after the restart: its process is unknown",
                  log_str("machine", machine->id), log_text("why", note.text));
         return;
     }

@@ -284,7 +284,7 @@ static void drain_resume(struct core *core, const struct drain_report *report)
         return;
     if (drain_open(core, report->machine, report->cluster, left_ms, report->drained))
         return; /* the operator repeats the report */
-    core_log(core, CORE_WARN, "drain resumed: its operator has the reclaim of an earlier process",
+    core_log(core, CORE_WARN, "resumed a drain that began before the shard restarted",
              "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(report->machine),
              STR_ARG(report->cluster), report->drained ? "true" : "false",
              (unsigned long long)left_ms);
@@ -295,9 +295,10 @@ enum err drain_repeat(struct core *core, const struct machine *machine)
     enum err err = drain_open(core, machine->id, machine->cluster, 0, true);
 
     if (!err)
-        core_log(core, CORE_WARN,
-                 "operator drained a machine, but the provider has not: draining again",
-                 "machine=%.*s cluster=%.*s", STR_ARG(machine->id), STR_ARG(machine->cluster));
+        core_log(
+            core, CORE_WARN,
+            "provider did not drain a machine that the operator has emptied: repeating the Drain",
+            "machine=%.*s cluster=%.*s", STR_ARG(machine->id), STR_ARG(machine->cluster));
     return err;
 }
 

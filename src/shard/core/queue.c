@@ -58,7 +58,7 @@ void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time w
     else
         core->options.paused = true;
     running_start(core);
-    core_log(core, CORE_WARN, "no action starts any more", "why=%s dropped=%u under_way=%u",
+    core_log(core, CORE_WARN, "the shard starts no more actions", "why=%s dropped=%u under_way=%u",
              core_hold_text(core), (unsigned)waiting, (unsigned)core->counts.inflight);
 }
 

@@ -75,7 +75,7 @@ static void member_altered(struct member_change *change, enum err err, const str
         request_fail(&request->base, GRPC_FAILED_PRECONDITION,
                      "etcdserver: can only promote a learner member");
     } else {
-        LOG_INFO(&api_of(request)->log, "the members were not changed",
+        LOG_INFO(&api_of(request)->log, "an etcd client's change of the replicas failed",
                  log_text("why", note ? note->text : ""));
         etcd_refuse(request, err == ERR_NOT_FOUND    ? ETCD_MEMBER_NOT_FOUND
                              : err == ERR_NOT_LEADER ? ETCD_LEADER_CHANGED
@@ -88,7 +88,7 @@ static void member_alter(struct etcd_request *request, enum member_change_kind k
 {
     struct etcd_api *api = api_of(request);
 
-    LOG_INFO(&api->log, "a client changes the members",
+    LOG_INFO(&api->log, "an etcd client changes the replicas",
              log_text("what", kind == CHANGE_REMOVE ? "remove" : "promote"), log_u64("id", id),
              log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));
     request->change =

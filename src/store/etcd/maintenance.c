@@ -146,7 +146,8 @@ static void move_leader(struct etcd_request *request)
     } else if (target == replica_status(api->options.replica).id) { /* the target leads already */
         etcd_reply_header(request);
     } else {
-        LOG_INFO(&api->log, "a client hands leadership to another replica", log_u64("id", target),
+        LOG_INFO(&api->log, "an etcd client moves leadership to another replica",
+                 log_u64("id", target),
                  log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));
         request->transfer = (struct transfer){.to = target, .done = leader_moved};
         etcd_act(request);

@@ -25,7 +25,7 @@ static void removal_found(struct etcd_api *api, const char *by)
 {
     if (api->removal.removed) return;
     api->removal.removed = true;
-    LOG_WARN(&api->log, "this replica was removed from the cluster: etcd's clients are sent away",
+    LOG_WARN(&api->log, "this replica was removed from the cluster: its etcd clients get an error",
              log_text("by", by));
     etcd_watches_end(api, ETCD_REMOVED);
     etcd_queue_waits_end(api, ETCD_REMOVED);

@@ -199,7 +199,7 @@ def a_shard_that_was_killed_goes_on():
         world.shard.kill()
         world.shard.start().wait_ready()
         world.shard.wait_metric("active_sessions")
-        wait_for("the operator reports what it drains", lambda: "drain resumed" in world.shard.text())
+        wait_for("the operator reports what it drains", lambda: "resumed a drain" in world.shard.text())
         held.stays()
         world.shard.kill()
         held.release()

@@ -241,7 +241,7 @@ def damage():
         with open(host.state, "ab") as file:
             file.write(whole[-200:-100])
         host.start()
-        check("torn end was cut" in host.text(), host.text()[-500:])
+        check("incomplete last write" in host.text(), host.text()[-500:])
         api = connect(host)
         check(api.state(machine) != SPECULATIVE, "it was created")
         api.close()

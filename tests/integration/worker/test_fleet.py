@@ -162,7 +162,7 @@ def restored():
         fleet.feed_all(LINES)
         fleet.finished(2 * LINES)
         for worker in fleet.workers:
-            check("an answer is ignored: it is too old, or its coordinator is" not in worker.text(), "no answer was ignored")
+            check("ignored an outdated answer of a coordinator" not in worker.text(), "no answer was ignored")
             worker.stop()
 
 

@@ -396,7 +396,7 @@ TEST(a_report_of_an_earlier_process_s_order_is_taken_up)
         fleet_report(&f, "a", "m-000", foreign, cases[i].drained, cases[i].left_ms);
         fleet_report(&f, "a", "m-000", foreign, cases[i].drained, cases[i].left_ms);
         CHECK_U64("it is not asked again", f.seen[EFFECT_RECLAIM], 0);
-        CHECK_HAS(cases[i].why, f.logs, "WARN drain resumed");
+        CHECK_HAS(cases[i].why, f.logs, "WARN resumed a drain");
         if (cases[i].left_ms) {
             is_waiting(&f, cases[i].why);
             fleet_report(&f, "a", "m-000", foreign, true, 0);
@@ -437,7 +437,7 @@ static void is_not_taken_up(struct fleet *f, const char *why)
     fleet_demand(f, "a", 1000, 1);
     fleet_report(f, "a", "m-000", 0x123456789abcdef0, true, 0);
     CHECK_U64(why, f->seen[EFFECT_AUDIT], audits);
-    CHECK(why, !strstr(f->logs, "drain resumed"));
+    CHECK(why, !strstr(f->logs, "resumed a drain"));
     fleet_decide(f);
     CHECK_U64(why, f->seen[EFFECT_DRAIN], 0);
     CHECK_U32(why, fleet_state(f, "m-000"), MACHINE_CONFIGURED);
