@@ -179,11 +179,12 @@ static void shard_run_on_fenced(void *owner, const struct shard_fence *fence)
              "a newer process: stop this one. A lost data directory: stop this one, run `muster "
              "shard set-epoch --data-dir %s %s`, start it again",
              conf_text(s->role.conf, "data-dir"), fence->newest ? newest : "$(date +%s)");
-    LOG_ERROR(&s->role.log,
-              "this shard is fenced and has stopped acting: a newer process of it runs, or it has "
-              "lost its data directory",
-              log_text("newest_epoch", newest), log_text("remedy", remedy),
-              log_str("provider", fence->text));
+    LOG_ERROR(
+        &s->role.log,
+        "this shard is fenced and has stopped acting: a newer process of this shard runs, or its "
+        "data directory was lost",
+        log_text("newest_epoch", newest), log_text("remedy", remedy),
+        log_str("provider", fence->text));
     snprintf(s->remark, sizeof s->remark,
              "fenced: epoch %" PRIu64 " is not newer than %s, so nothing is begun; a newer process "
              "runs, or the data directory was lost: see the log",

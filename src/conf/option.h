@@ -73,7 +73,7 @@ struct option {
     const char *help;           /* the option's effect in one or two sentences, lower case */
     const char *example;        /* a value that a user may give; NULL: none */
     const char *also;           /* a second spelling of the flag ("--tls-cert", "-o"), or NULL */
-    const char *alias;          /* a working spelling without help and completion, or NULL */
+    const char *alias;          /* accepted, but not shown by help and completion; or NULL */
     const char *also_key;       /* a second name in a file ("cluster.id"), or NULL */
     enum option_file file;
 };

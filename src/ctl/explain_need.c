@@ -202,7 +202,7 @@ static void need_say_rails(struct ctl *ctl, const Muster__V1__ShardStatusRespons
                      "the shard runs dry: all of this is decided and logged, and nothing is done");
 }
 
-/* Prints how many drains wait, because machines for this Need may be among them. */
+/* Prints the number of waiting drains, because some of them may free machines for this Need. */
 static void need_say_waits(struct ctl *ctl, const Muster__V1__ShardStatusResponse *shard)
 {
     uint32_t waiting = shard->drains_waiting;

@@ -47,7 +47,7 @@ struct probe_answer {
     enum provider_end end; /* PROVIDER_UNKNOWN also for an unreadable OK */
     enum grpc_status status;
     struct note text;              /* text: the provider's error text, or our own */
-    char operation[SEEN_TEXT_CAP]; /* DONE, of a mutating call */
+    char operation[SEEN_TEXT_CAP]; /* set when a call that changes something is DONE */
     struct machine_seen machine;   /* DONE */
 };
 void probe_call(struct probe *probe, const struct provider_request *request,

@@ -191,7 +191,7 @@ static void tls_pump_out(struct tls_stream *t)
     tls_send_output(t);
     tls_report_drained(t);
     if (t->failed || t->closing) return;
-    /* Both sides have ended. Waits for the peer's half-close, up to a limit. */
+    /* Both sides ended the TLS session. Limits the wait for the peer to close its TCP side. */
     if (t->half_closed && t->session->peer_ended && !timer_running(&t->timer))
         timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
 }

@@ -394,8 +394,8 @@ enum err replica_old_open(struct replica_old *old, struct replica *replica,
                           void (*done)(struct replica_job *job));
 /* Frees the buffers. Accepts a zeroed struct; must not be called while the job is busy. */
 void replica_old_close(struct replica_old *old);
-/* Reads entries that are not in memory, from `first` up to `last` or a few MiB; done() follows.
- * Returns false if there are no such entries, or the bulk thread's queue is full. */
+/* Starts to read entries that are not in memory: from `first` to `last`, at most a few MiB. done()
+ * is called later. False, without done(): no such entries, or the bulk thread's queue is full. */
 bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last);
 const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index); /* or NULL */
 

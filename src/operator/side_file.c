@@ -17,12 +17,12 @@ struct side_file {
     /* The job owns the fields below while the job runs. */
     struct job job;
     struct buf content;
-    struct fs_info seen; /* watched: the file's fs_info at the last read */
+    struct fs_info seen; /* a file we read: its fs_info at the last read */
     bool changed;
     uint64_t unique;
     enum err err;
     /* owned by the loop */
-    struct buf other; /* watched: the content reported last; written: the content that waits */
+    struct buf other; /* a file we read: content reported last; a file we write: content to write */
     bool has_other;
     uint64_t mark, other_mark;
     bool runs, closing;

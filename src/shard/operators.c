@@ -44,7 +44,7 @@ static void submit_link(struct shard *shard, struct str cluster, enum operator_l
     struct cluster_job *t = malloc(sizeof *t + cluster.len);
 
     if (!t) {
-        LOG_ERROR(&shard->log, "out of memory for the change of an operator's session",
+        LOG_ERROR(&shard->log, "out of memory while opening or closing an operator's session",
                   log_str("cluster", cluster));
         return;
     }

@@ -203,7 +203,7 @@ static void pack_joined(struct pack *pack, uint32_t field, struct str before, st
     if (!pack->err) pack->err = buf_append(pack->into, after);
 }
 
-/* Packs a machine's labels, type and zone as labels. The labels win over type and zone. */
+/* Packs labels, among them the type and the zone. A machine's own label of such a key is left out. */
 static void pack_labels(struct frame_writer *w, struct pack *body, const struct attributes *a)
 {
     for (size_t i = 0; i < a->label_count; i++) {

@@ -79,7 +79,7 @@ struct sim_fs_options sim_fs_options(const struct sim_fs *disk);
 void sim_fs_draw_faults(struct prng *prng, struct sim_fs_options *options);
 
 /* Simulates a power cut. Open handles and locks become invalid: calls on them return ERR_CLOSED.
- * Handles must still be closed, or are freed with the disk. Never fails. */
+ * A handle is freed when it is closed, or together with the disk. Never fails. */
 void sim_fs_crash(struct sim_fs *disk);
 /* Ends a process without a power cut: handles and locks become invalid, written content stays. */
 void sim_fs_process_died(struct sim_fs *disk);

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If n and 10^k are exact doubles, the quotient n / 10^k is correctly rounded. It then equals the
- * double that is read from the decimal text of n with k places. Most logged numbers (counts,
- * milliseconds with three places) are printed this way, ten times faster than with printf(). */
+/* If n and 10^k are exact doubles, n / 10^k is correctly rounded: it is the double that strtod()
+ * returns for the digits of n with a point before the last k. So a number x = n / 10^k is printed as
+ * these digits, ten times faster than with printf(). Most logged numbers are such numbers. */
 /* powers of ten; the index is the number of decimal places - 1 */
 static const double powers[] = {1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
 #define EXACT_MAX 9007199254740992.0 /* 2^53 */

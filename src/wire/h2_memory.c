@@ -7,10 +7,10 @@
  *
  * Each block is preceded by its size:  [ size, 16 bytes ][ what the caller sees ... ]
  *
- * A call needs a dozen small blocks, and a turn serves many calls before the first is freed, which
- * is more than malloc's fast path caches. So freed small blocks are kept by size for the next call,
- * up to KEPT_MAX bytes, until the connection is quiet, and for a few dozen turns at most. The
- * ceiling covers used and kept blocks; kept blocks are freed first. */
+ * A call needs a dozen small blocks. A turn starts many calls before it frees a block, so malloc's
+ * fast path cannot hold them all. Therefore small blocks that a call frees are kept for later calls,
+ * at most KEPT_MAX bytes. They are freed when the connection is quiet, or after a few dozen turns.
+ * The ceiling covers used and kept blocks; kept blocks are freed first. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -109,8 +109,8 @@ bool member_local_judged(const struct member_local *local, struct str worker);
 /* -- proposals -- */
 /* Adds the suspected workers to a batch. Every batch of a leader must begin with this list. */
 enum err member_local_context(struct member_local *local, struct buf *batch);
-/* Appends operations that time and heartbeats require; *ret_ops is their number. `clock_ns` is T of
- * an entry proposed now. *ret_more: propose the full batch and call again. ERR_NOMEM. */
+/* Appends the *ret_ops operations that are due. `clock_ns` is the cluster time that an entry would
+ * get now. If *ret_more is true, the batch is full: propose it and call again. ERR_NOMEM. */
 enum err member_local_scan(struct member_local *local, uint64_t now_ns, uint64_t clock_ns,
                            int64_t wall_ms, struct buf *batch, size_t *ret_ops, bool *ret_more);
 uint64_t member_local_cadence_ns(const struct member_local *local);

@@ -14,7 +14,7 @@ struct reclaims_record {
     wall_time report_at; /* earliest time of the next report */
     /* in the present session: */
     bool ordered; /* the shard knows the order */
-    /* in this session the shard reported the machine as Draining, as Configured, in any state */
+    /* the state that the shard reported for the machine: Draining, Configured, any */
     bool seen_draining;
     bool seen_configured;
     bool seen;

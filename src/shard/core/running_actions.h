@@ -257,7 +257,7 @@ struct running_actions {
     struct list waiting;
     struct list ready; /* held tasks that may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */
-    bool dropped;      /* the queue was full for an action; request a cycle when it has room */
+    bool dropped;      /* the full queue refused an action: request a cycle when it has room */
     bool list_open;
     uint32_t list_cycles; /* cycles since the current List began */
     bool deltas;          /* the provider sends deltas, with occasional full Lists */

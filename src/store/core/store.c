@@ -481,7 +481,7 @@ static struct key_range swept(const struct store_command *command)
                                       : (struct key_range){command->key, command->range_end};
 }
 
-/* Deletes the next keys of the range, which contains no claims. Returns false when none is left. */
+/* Deletes the next keys of a range without claims. Returns false when no key of it is left. */
 static bool sweep_part(struct store *store, const struct store_command *command)
 {
     struct key_range range = swept(command);

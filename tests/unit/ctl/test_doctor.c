@@ -351,7 +351,7 @@ TEST(a_shard_that_is_silent_late_or_held)
     shard.newest_epoch = 9;
     check_finding(
         "fail  shard shard-0: fenced: its epoch 7 is not newer than 9, so nothing is done  "
-        "-- a newer process of it runs? Stop this one. It lost its data directory? Stop it, "
+        "-- a newer process of the same shard runs? Stop this one. It lost its data directory? Stop it, "
         "`muster shard set-epoch --data-dir DIR 9` there, start it",
         2);
     healthy(CANNED_WORDS(NULL));
