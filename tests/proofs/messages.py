@@ -14,8 +14,8 @@ import sys
 from source import PRODUCT, files, without_comments
 
 # The macro or function, and which argument is the text.
-CALL = re.compile(r"\b(LOG_(?:DEBUG|INFO|WARN|ERROR)|LOG_AT|SERVICE_TELL|core_log)\(")
-TEXT_AT = {"LOG_AT": 2, "SERVICE_TELL": 2, "core_log": 2}
+CALL = re.compile(r"\b(LOG_(?:DEBUG|INFO|WARN|ERROR)|LOG_AT|SERVICE_LOG_EVENT|core_log)\(")
+TEXT_AT = {"LOG_AT": 2, "SERVICE_LOG_EVENT": 2, "core_log": 2}
 LEVEL = re.compile(r"DEBUG|INFO|WARN|ERROR")
 STRINGS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')
 PAGE = "docs/messages.md"
@@ -59,6 +59,15 @@ def messages(text):
                 yield level.lower(), message
 
 
+def unknown_macros(text):
+    """Macros that log a text of their caller and that CALL does not know."""
+    for macro in re.finditer(r"^#define (\w+)\((?:[^\n]*\\\n)*[^\n]*", without_comments(text), re.M):
+        for call in CALL.finditer(macro.group(0), len("#define ") + len(macro.group(1)) + 1):
+            given, at = arguments(macro.group(0), call.end()), TEXT_AT.get(call.group(1), 1)
+            if len(given) > at and '"' not in given[at] and not CALL.match(macro.group(1) + "("):
+                yield macro.group(1)
+
+
 def of_tree(root):
     """{message: ({levels}, {files})}"""
     found = collections.defaultdict(lambda: (set(), set()))
@@ -79,14 +88,16 @@ def rows(root):
 def main():
     root, found = sys.argv[1], of_tree(sys.argv[1])
     if "--list" in sys.argv:
-        for message, (levels, files) in sorted(found.items(), key=lambda each: (sorted(each[1][1]), each[0])):
-            print(f"{','.join(sorted(levels)):5} {' '.join(sorted(files))}: {message}")
+        for message, (levels, paths) in sorted(found.items(), key=lambda each: (sorted(each[1][1]), each[0])):
+            print(f"{','.join(sorted(levels)):5} {' '.join(sorted(paths))}: {message}")
         return
     listed = rows(root)
     faults = [f"{message!r} ({', '.join(sorted(found[message][1]))}) has no row" for message in found if message not in listed]
     faults += [f"{message!r} is in no source file" for message in listed if message not in found]
     faults += [f"{message!r}: the page says {', '.join(sorted(listed[message]))}, the source {', '.join(sorted(found[message][0]))}"
                for message in found if message in listed and listed[message] != found[message][0]]
+    faults += [f"{path}: macro {name} logs a text of its caller; add it to CALL" for path, text in files(root, PRODUCT, (".c", ".h"))
+               if not path.startswith("src/obs/") for name in unknown_macros(text)]
     print("\n".join(f"# {PAGE}: {fault}" for fault in sorted(faults)))
     print(f"{'not ok' if faults else 'ok'} 1 - {len(found)} messages of the log are explained in {PAGE}")
     planted = sorted(messages('LOG_WARN(x, "a " /* b */\n  "c", log_u64("d", f(1, 2)));\n#define LOG_AT(a, b, "x")\n'
