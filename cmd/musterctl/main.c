@@ -14,31 +14,44 @@
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 
-static const struct command need_command =
-    COMMAND_GROUP(HELP_MUSTERCTL_NEED, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs),
-                                               CTL_OFFLINE(CTL_EXITS, needs_act)));
+/* Words that people know from other tools. A word with two names means the first that the noun has. */
+static const struct command_synonym synonyms[] = {
+    {"get", "list"},   {"ls", "list"},          {"list", "ls"},       {"show", "explain"},
+    {"show", "list"},  {"describe", "explain"}, {"describe", "list"}, {"delete", "remove"},
+    {"delete", "del"}, {"rm", "remove"},        {"rm", "del"},        {"set", "put"},
+    {"kv", "store"},   {"claim", "coord"},      {"lock", "coord"},    {"health", "doctor"},
+    {NULL, NULL}};
+
+static const struct command explain_need_command = {
+    .verb = "explain",
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_NEED, explain, "CLUSTER[/WHICH]", 1, 1),
+    CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need)};
+static const struct command need_command = COMMAND_GROUP(
+    HELP_MUSTERCTL_NEED,
+    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_NEEDS, needs), CTL_OFFLINE(CTL_EXITS, needs_act)),
+    &explain_need_command);
 static const struct command explain_command = COMMAND_TREE(
-    HELP_MUSTERCTL_EXPLAIN,
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_NEED, explain, "CLUSTER[/WHICH]", 1, 1),
-            CTL_OFFLINE(CTL_EXITS | BIT(5), explain_need)),
+    HELP_MUSTERCTL_EXPLAIN, &explain_need_command,
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_MACHINE, explain, "MACHINE", 1, 1),
             CTL_OFFLINE(CTL_EXITS | BIT(5), explain_machine)),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_EXPLAIN_WORKER, explain_worker, "WORKER", 1, 1),
             CTL_ACT(BIT(5), explain_worker)));
 
-static const struct command main_program = COMMAND_TREE(
-    HELP_MUSTERCTL, COMMAND(COMMAND_ROW(HELP_MUSTERCTL_TOP, top), CTL_OFFLINE(BIT(6), top_act)),
-    &explain_command,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_DOCTOR, doctor), CTL_OFFLINE(0, doctor_act)), &shard_command,
-    &domain_command, &cluster_command, &need_command, &quota_command, &provider_command,
-    &instruction_command, &replica_command, &worker_command, &partition_command,
-    &checkpoint_command, &queue_command, &store_command, &coord_command,
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_BACKUP, ctl, "FILE | verify FILE", 1, 2),
-            CTL_ACT(BIT(5), backup_act)),
-    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
-            PROGRAM_ACT(BIT(4) | BIT(5), restore_act)),
-    &snapshot_command, &auth_command, &cert_command, &config_command, &completion_command,
-    &man_command, &version_command);
+static const struct command main_program = {
+    HELP_MUSTERCTL, .synonyms = synonyms,
+    .children = COMMAND_CHILDREN(
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_TOP, top), CTL_OFFLINE(BIT(6), top_act)),
+        &explain_command,
+        COMMAND(COMMAND_ROW(HELP_MUSTERCTL_DOCTOR, doctor), CTL_OFFLINE(0, doctor_act)),
+        &shard_command, &domain_command, &cluster_command, &need_command, &quota_command,
+        &provider_command, &instruction_command, &replica_command, &worker_command,
+        &partition_command, &checkpoint_command, &queue_command, &store_command, &coord_command,
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_BACKUP, ctl, "FILE | verify FILE", 1, 2),
+                CTL_ACT(BIT(5), backup_act)),
+        COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_RESTORE, coordinator_restore, "ARCHIVE", 1, 1),
+                PROGRAM_ACT(BIT(4) | BIT(5), restore_act)),
+        &snapshot_command, &auth_command, &cert_command, &config_command, &completion_command,
+        &man_command, &version_command)};
 
 int main(int argc, char **argv)
 {

@@ -85,11 +85,39 @@ static void command_enter(struct command_call *call, const struct command *child
     call->path[call->depth++] = child;
 }
 
+/* Finds a child by another word for its name, such as "get" for "list". */
+static const struct command *command_find_synonym(const struct command_call *call, const char *name)
+{
+    const struct command_synonym *all = call->path[0]->synonyms;
+    const struct command *child = NULL;
+
+    for (size_t i = 0; all && all[i].word && !child; i++)
+        if (strcmp(all[i].word, name) == 0)
+            child = command_find_child(command_of(call), all[i].name);
+    return child;
+}
+
+/* Finds the group of a noun: "shard", "shards", or a synonym of a group. */
+static const struct command *group_of_noun(const struct command_call *call, const char *word)
+{
+    const struct command *program = call->path[0], *other = command_find_synonym(call, word);
+    size_t len = strlen(word);
+
+    for (size_t i = 0; program->children[i]; i++) {
+        const struct command *group = program->children[i];
+        size_t own = strlen(group->name);
+        if (!group->children || group->hidden || strncmp(group->name, word, own) != 0) continue;
+        if (len == own || (len == own + 1 && word[own] == 's')) return group;
+    }
+    return other && other->children ? other : NULL;
+}
+
 /* Enters the child with this name. Children of a group with `verbs` have two names each. */
 static bool command_enter_named(struct command_call *call, const char *name)
 {
     const struct command *here = command_of(call), *child = command_find_child(here, name);
 
+    if (!child) child = command_find_synonym(call, name);
     if (child) command_enter(call, child);
     for (size_t i = 0; !child && call->depth == 1 && here->children[i]; i++) {
         const struct command *group = here->children[i];
@@ -104,28 +132,14 @@ static bool command_enter_named(struct command_call *call, const char *name)
     return child != NULL;
 }
 
-/* Accepts "list shards" for "shard list". Returns NULL if the second word is not a group. */
-static const struct command *group_of_plural(const struct command *program, const char *word)
-{
-    size_t len = strlen(word);
-
-    for (size_t i = 0; program->children[i]; i++) {
-        const struct command *group = program->children[i];
-        size_t own = strlen(group->name);
-        if (!group->children || group->hidden || strncmp(group->name, word, own) != 0) continue;
-        if (len == own || (len == own + 1 && word[own] == 's')) return group;
-    }
-    return NULL;
-}
-
 static enum err unknown_command(const struct command_call *call, const char *word, const char *next,
                                 struct note *note)
 {
     const struct command *parent = command_of(call);
-    const struct command *group =
-        call->depth == 1 && next ? group_of_plural(call->path[0], next) : NULL;
-    char path[COMMAND_PATH_CAP];
+    const struct command *group = call->depth == 1 && next ? group_of_noun(call, next) : NULL;
+    char path[COMMAND_PATH_CAP], verbs[256];
     struct nearest nearest;
+    size_t used = 0;
 
     command_path_text(call, path);
     if (group)
@@ -140,7 +154,13 @@ static enum err unknown_command(const struct command_call *call, const char *wor
         return note_fail(note, ERR_INVALID,
                          "unknown command '%s' (did you mean '%s'?); see %s --help", word,
                          command_name(parent, parent->children[nearest.place]), path);
-    return note_fail(note, ERR_INVALID, "unknown command '%s'; see %s --help", word, path);
+    if (call->depth == 1)
+        return note_fail(note, ERR_INVALID, "unknown command '%s'; see %s --help", word, path);
+    for (size_t i = 0; parent->children[i]; i++)
+        used += (size_t)snprintf(verbs + used, sizeof verbs - used, "%s%s", i ? ", " : "",
+                                 command_name(parent, parent->children[i]));
+    assert(used < sizeof verbs); /* the tree is constant data */
+    return note_fail(note, ERR_INVALID, "unknown command '%s': %s has %s", word, path, verbs);
 }
 
 /* -- options that precede the words of the command -- */
@@ -168,9 +188,32 @@ static size_t command_skip_options(const struct command *program, size_t count,
     return min_size(i, count);
 }
 
+/* Puts the noun before the verb: "get shards" becomes "shard get", and "workers list" becomes
+ * "worker list". An old name of a command stays: "evict worker" evicts the worker "worker". */
+static void command_order_words(const struct command_call *call, const char **words)
+{
+    const struct command *program = call->path[0], *group;
+    size_t count = call->rest_count, at = command_skip_options(program, count, words), next, after;
+    struct command_call old = *call;
+
+    if (!program->synonyms || at == count || command_find_child(program, words[at])) return;
+    next = at + 1 + command_skip_options(program, count - at - 1, words + at + 1);
+    if (next >= count) return;
+    after = next + 1 + command_skip_options(program, count - next - 1, words + next + 1);
+    group = group_of_noun(call, words[next]);
+    if (group && (after < count || !command_enter_named(&old, words[at]))) {
+        words[next] = words[at];
+        words[at] = group->name;
+        return;
+    }
+    group = group_of_noun(call, words[at]);
+    if (group) words[at] = group->name;
+}
+
 /* Enters a child for each word that names a child, and stops at the first other word. */
 static enum err command_walk(struct command_call *call, const char **words, struct note *note)
 {
+    command_order_words(call, words);
     while (command_of(call)->children) {
         size_t at = command_skip_options(call->path[0], call->rest_count, words);
         const char *word = at < call->rest_count ? words[at] : "-";

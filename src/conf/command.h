@@ -18,6 +18,9 @@ enum { COMMAND_DEPTH_MAX = 4 };                  /* muster, config, show, ... */
 struct command_call;
 typedef int command_fn(void *context, const struct command_call *call); /* an exit code */
 
+struct command_synonym {
+    const char *word, *name; /* "get" for "list"; a command with the name `word` comes first */
+};
 struct command_example {
     const char *line, *what;
 };
@@ -36,6 +39,7 @@ struct command {
     const struct command *const *children; /* ends with NULL; NULL: the command has none and runs */
     command_fn *run;                       /* NULL if and only if the command has children */
     const void *data;                      /* for `run`; not used by this module */
+    const struct command_synonym *synonyms; /* of a program, for nouns and verbs; or NULL */
     bool says_name_only; /* a program's errors begin with its name only, without the command */
     bool verbs;          /* a group whose children are named by their verbs */
     bool hidden;         /* not listed or completed, but it runs and has --help */

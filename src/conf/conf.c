@@ -198,6 +198,14 @@ static enum err conf_take_flag(struct conf *conf, size_t count, const char *cons
     size_t index = conf_find_flag(conf->table, name),
            negated = conf_find_negated(conf->table, name);
 
+    if (index == conf->table->count && word.len > 2 && word.at[1] != '-') { /* "-ojson" */
+        name = str_of(word.at, 2);
+        index = conf_find_flag(conf->table, name);
+        if (index < conf->table->count && conf->table->options[index].kind != OPTION_BOOL)
+            return conf_set_flag(conf, index, name, str_tail(word, 2));
+        index = conf->table->count;
+        name = str_of(word.at, equals);
+    }
     if (index == conf->table->count && negated < conf->table->count) {
         if (equals == word.len) return conf_set_flag(conf, negated, name, STR("false"));
         return conf_problem(conf, "%.*s: takes no value", STR_ARG(name));

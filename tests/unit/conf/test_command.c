@@ -43,12 +43,26 @@ static const struct command *const program_children[] = {&dev, &cert, NULL};
 static const struct command program = {
     .name = "tool", .summary = "a tool", .about = "It does things.", .children = program_children};
 
-static enum err resolve(const char *const *words, struct command_call *ret_call, struct note *note)
+static const struct command_synonym synonyms[] = {
+    {"get", "show"}, {"describe", "explain"}, {"describe", "show"}, {"pki", "cert"}, {NULL, NULL}};
+static const struct command with_synonyms = {.name = "tool",
+                                             .summary = "a tool",
+                                             .about = "It does things.",
+                                             .synonyms = synonyms,
+                                             .children = program_children};
+
+static enum err resolve_in(const struct command *tree, const char *const *words,
+                           struct command_call *ret_call, struct note *note)
 {
     static const char *copy[16]; /* that is put in order */
     size_t count = 0;
     for (; words[count]; count++) copy[count] = words[count];
-    return command_resolve(&program, count, copy, ret_call, note);
+    return command_resolve(tree, count, copy, ret_call, note);
+}
+
+static enum err resolve(const char *const *words, struct command_call *ret_call, struct note *note)
+{
+    return resolve_in(&program, words, ret_call, note);
 }
 
 static const struct {
@@ -125,6 +139,40 @@ TEST(what_is_no_command_is_refused_with_the_nearest)
         CHECK_TEXT(refused[i].why, note.text, refused[i].want);
         CHECK_SIZE("the output is untouched", call.depth, 77);
     }
+}
+
+static const struct {
+    const char *why, *words[6], *path;
+    size_t rest;
+} guessed[] = {
+    {"verb and plural", {"get", "certs", "a"}, "tool cert show", 1},
+    {"verb and noun, options between", {"get", "--name", "x", "cert"}, "tool cert show", 2},
+    {"plural and verb", {"certs", "show"}, "tool cert show", 0},
+    {"a synonym of a noun", {"issue", "pki", "replica"}, "tool cert issue", 1},
+    {"the second name of a synonym", {"describe", "cert"}, "tool cert show", 0},
+    {"a synonym in a group", {"cert", "get"}, "tool cert show", 0},
+    {"an old name with an argument like a group", {"show-cert", "cert"}, "tool cert show", 1},
+};
+TEST(a_program_with_synonyms_accepts_other_words_and_orders)
+{
+    for (size_t i = 0; i < ARRAY_LEN(guessed); i++) {
+        struct command_call call;
+        struct note note = {""};
+        char path[COMMAND_PATH_CAP];
+        CHECK_OK(guessed[i].why, resolve_in(&with_synonyms, guessed[i].words, &call, &note));
+        command_path_text(&call, path);
+        CHECK_TEXT(guessed[i].why, path, guessed[i].path);
+        CHECK_SIZE(guessed[i].why, call.rest_count, guessed[i].rest);
+    }
+}
+
+TEST(an_unknown_verb_lists_those_of_its_group)
+{
+    struct command_call call;
+    struct note note = {""};
+    CHECK_ERR("verb", resolve((const char *const[]){"cert", "frobnicate", NULL}, &call, &note),
+              ERR_INVALID);
+    CHECK_TEXT("verbs", note.text, "unknown command 'frobnicate': tool cert has issue, show");
 }
 
 TEST(the_number_of_arguments_is_checked)
