@@ -13,7 +13,7 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 const struct command list_shards_command = {
-    COMMAND_ROW(HELP_MUSTERCTL_LIST_SHARDS, list),
+    COMMAND_ROW_WITH(HELP_MUSTERCTL_LIST_SHARDS, list, "[NAME]", 0, 1),
     CTL_RPC(0, CTL_READ(COORDINATOR_PATH "ListShards", bigfleet__v1alpha1__list_shards),
             CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"), CTL_COLUMN("ADDRESS", "address"),
                         CTL_COLUMN("REGISTERED", "registered_at_unix_ns", .cell = CTL_TIME),
@@ -172,7 +172,7 @@ const struct command domain_command = COMMAND_GROUP(
 
 const struct command cluster_command =
     COMMAND_GROUP(HELP_MUSTERCTL_CLUSTER,
-                  COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_CLUSTERS, list),
+                  COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_LIST_CLUSTERS, list, "[NAME]", 0, 1),
                           CTL_RPC(0, CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
                                   CTL_COLUMNS(CTL_COLUMN("CLUSTER", "cluster_id"),
                                               CTL_COLUMN("SHARD", "shard_id")))),
@@ -194,7 +194,7 @@ const struct command quota_command = COMMAND_GROUP(
 
 const struct command provider_command = COMMAND_GROUP(
     HELP_MUSTERCTL_PROVIDER,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_LIST_PROVIDERS, list),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_LIST_PROVIDERS, list, "[NAME]", 0, 1),
             CTL_RPC(0,
                     CTL_READ(COORDINATOR_PATH "ListProviders", bigfleet__v1alpha1__list_providers),
                     CTL_COLUMNS(CTL_COLUMN("PROVIDER", "name"), CTL_COLUMN("ADDRESS", "address"),

@@ -146,8 +146,8 @@ const struct command checkpoint_command = COMMAND_GROUP(
 
 const struct command worker_command = COMMAND_GROUP(
     HELP_MUSTERCTL_WORKER,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_WORKERS, workers), .exits = CTL_EXITS, .run = ctl_run,
-            .data = &workers_action),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_WORKERS, workers, "[NAME]", 0, 1), .exits = CTL_EXITS,
+            .run = ctl_run, .data = &workers_action),
     COMMAND(COMMAND_ROW(HELP_MUSTERCTL_STATUS, status), .run = run_status,
             .data = &(const struct ctl_action){.act = member_status_show}),
     COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_ASSIGNMENT, list, "WORKER", 1, 1),

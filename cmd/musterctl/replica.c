@@ -51,7 +51,7 @@ static enum err replica_bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
 
 const struct command replica_command = COMMAND_GROUP(
     HELP_MUSTERCTL_REPLICA,
-    COMMAND(COMMAND_ROW(HELP_MUSTERCTL_REPLICA_LIST, list),
+    COMMAND(COMMAND_ROW_WITH(HELP_MUSTERCTL_REPLICA_LIST, list, "[NAME]", 0, 1),
             CTL_RPC(0, CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
                     CTL_COLUMNS(CTL_COLUMN("NAME", "name", .cell = CTL_OR_DASH),
                                 CTL_COLUMN("ID", "replica_id"),

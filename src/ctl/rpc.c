@@ -456,6 +456,23 @@ static enum err rpc_done(struct ctl *ctl, const struct ctl_rpc *rpc,
     return err;
 }
 
+/* Keeps the row that the argument NAME of a list names. */
+static enum err rpc_keep_named(struct ctl *ctl, const struct ctl_rpc *rpc, ProtobufCMessage *answer)
+{
+    const char *name = conf_argument(ctl->conf, 0), *text;
+    struct rpc_value all = rpc_rows(answer);
+    ProtobufCMessage **rows = *(ProtobufCMessage ***)(void *)all.at;
+
+    for (size_t i = 0; i < all.count; i++) {
+        text = rpc_text(rpc_value_in(rows[i], rpc->columns[0].field));
+        if (!text || strcmp(text, name) != 0) continue;
+        rows[0] = rows[i];
+        *(size_t *)(void *)((char *)answer + all.field->quantifier_offset) = 1;
+        return ERR_OK;
+    }
+    return ctl_fail(ctl, ERR_NOT_FOUND, "%s '%s' is not in the list", rpc->columns[0].title, name);
+}
+
 enum err ctl_rpc_run(struct ctl *ctl, const struct ctl_rpc *rpc)
 {
     ProtobufCMessage *request = arena_alloc(&ctl->memory, rpc->request->sizeof_message), *answer;
@@ -467,6 +484,9 @@ enum err ctl_rpc_run(struct ctl *ctl, const struct ctl_rpc *rpc)
     if (!err && rpc->asks && ctl->confirm && !ctl->confirm(rpc->asks))
         err = ctl_fail(ctl, ERR_INVALID, "not confirmed: nothing was changed");
     if (!err) err = ctl_rpc_fetch(ctl, rpc, request, &answer);
+    if (!err && rpc->columns && (!rpc->fill || rpc->fill[0].option) &&
+        conf_argument_count(ctl->conf) > 0)
+        err = rpc_keep_named(ctl, rpc, answer);
     if (err) return err;
     if (rpc->show) return rpc->show(ctl, request, answer);
     if (!rpc->columns) return rpc_done(ctl, rpc, request, answer);
