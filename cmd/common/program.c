@@ -20,7 +20,7 @@
 int program_print(struct str text)
 {
     if (fwrite(text.at, 1, text.len, stdout) == text.len && fflush(stdout) == 0) return 0;
-    fprintf(stderr, "cannot write to standard output: %s\n", strerror(errno));
+    if (errno != EPIPE) fprintf(stderr, "cannot write to standard output: %s\n", strerror(errno));
     return err_exit_code(ERR_INTERNAL);
 }
 

@@ -75,7 +75,8 @@ TABLE(bind_cluster, NEEDED("cluster", "ID", "prod-eu-1", "the cluster"),
 TABLE(set_quota, NEEDED("provider", "NAME", "aws", "whose machines"),
       NEEDED("region", "NAME", "eu-west-1", "in which region"),
       FLAG("slices", LIST, .placeholder = "SHARD=N,...", .example = "shard-0=40,shard-1=20",
-           .help = "how many speculative machines each shard may order; the whole row is replaced"),
+           .help = "machines each shard is meant to order; shards do not enforce it; replaces the "
+                   "whole row"),
       FLAG_SWITCH("none", "take every slice away"), OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(upsert_provider, NEEDED("name", "NAME", "aws", "the provider"),

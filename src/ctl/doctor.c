@@ -275,7 +275,7 @@ static void doctor_rails(struct doctor *d, const char *id, const Muster__V1__Sha
                     s->in_doubt);
     if (s->shortfalls)
         doctor_says(d, FINDING_WARN,
-                    "`musterctl need list --shard` says why; `musterctl explain need`",
+                    "`musterctl need list` says why; `musterctl need explain CLUSTER/PRIORITY`",
                     "shard %s: %" PRIu32 " Needs are not met", id, s->shortfalls);
 }
 

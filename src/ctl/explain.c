@@ -140,6 +140,7 @@ void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char
     /* Two rounds: the first counts the matching lines, the second prints the newest of them. */
     for (int round = 0; round < 2; round++) {
         size_t skip = matching > most ? matching - most : 0;
+        if (cluster && matching) explain_says(ctl, "lately", "for all Needs of %s:", cluster);
         for (size_t i = 0; i < count; i++) {
             struct explain_action action;
             struct json *json;

@@ -170,8 +170,7 @@ static void need_say_why(struct ctl *ctl, const Bigfleet__V1alpha1__NeedView *v)
             "no machine of a fitting shape is there: none idle, none that could be bought, "
             "none that serves somebody");
         explain_says(ctl, "change",
-                     "quota for such a shape (musterctl quota set); looser requirements; smaller "
-                     "pieces");
+                     "a larger quota at the provider; looser requirements; smaller pieces");
         break;
     case BIGFLEET__V1ALPHA1__UNMET_REASON__UNMET_REASON_TOPOLOGY_UNSATISFIABLE:
         need_say_topology(ctl, v);

@@ -158,8 +158,8 @@ void fleet_result_text(const struct fleet_command *command, const struct fleet_r
         if (command)
             note_set(ret_text,
                      "%s: %.*s=%.*s: %.*s has not given it up. Wait for its report (musterctl "
-                     "domain leaving), or, if its process is stopped for good, use "
-                     "force_two_owners",
+                     "domain leaving). If its process is stopped for good, set force_two_owners "
+                     "(musterctl: --force-two-owners)",
                      text, STR_ARG(command->assign_domain.key),
                      STR_ARG(command->assign_domain.value), STR_ARG(result->holder));
         break;

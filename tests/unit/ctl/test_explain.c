@@ -175,6 +175,7 @@ TEST(the_newest_actions_of_a_cluster_in_words)
     explain_audit(&canned.ctl, ARRAY_LEN(lines), lines, "c", 1);
     CHECK_TEXT(
         "the newest one", said(),
+        "  lately     for all Needs of c:\n"
         "  lately     2026-01-01T00:00:02Z, cycle 3: Delete of m-3 for c, because odd: failed: "
         "no\n");
     canned_close(&canned);
