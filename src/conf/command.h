@@ -96,7 +96,7 @@ struct command_call {
  * to the front. ERR_INVALID: "unknown command 'dve' (did you mean 'dev'?)". */
 enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
-/* Returns the name of the child in its parent: its verb or its name. */
+/* Returns the word that selects the child: its verb if the parent has `verbs`, or its name. */
 const char *command_name(const struct command *parent, const struct command *child);
 /* Returns true if the word is a flag, of any command, whose value is the next word. */
 bool command_takes_value(const struct command *program, const char *word);

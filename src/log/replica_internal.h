@@ -140,11 +140,12 @@ struct replica_propose { /* replica_propose.c */
     struct entry *entries; /* one per gathered proposal; bytes.at is an offset until submission */
     size_t count, cap;
     struct replica_pending pending[REPLICA_TERMS_KEPT]; /* [0]: the newest leadership */
-    /* Bytes of proposals in flight, by machine. */
+    /* Bytes of proposals in flight, by state machine. */
     uint64_t used_bytes[REPLICA_MACHINES_MAX + 1];
     uint64_t used_entries;
-    uint64_t shared_bytes; /* bytes in flight outside the machines' reserved shares */
-    bool clock_runs;       /* an entry of this term was proposed */
+    uint64_t
+        shared_bytes; /* bytes in flight that exceed the reserved shares of their state machines */
+    bool clock_runs;  /* an entry of this term was proposed */
     mono_ns clock_from;
     uint64_t clock_late_ms; /* loop_late_ms() at the time clock_from */
 };

@@ -81,7 +81,8 @@ struct file_store {
     struct file_settings settings;
     struct host_facts facts;
     struct who holder; /* process in new lease records; with pid 0 leases outlive the process */
-    coord_id creator;  /* create-only: id in the heads that this object may remove */
+    /* Create-only stores: written into new heads. This object removes only such heads. */
+    coord_id creator;
     uint64_t epoch;
     char root_path[4096];
     int root, meta, leases, buckets_dir, lost;

@@ -108,7 +108,7 @@ static void victims_add(struct decider *e, struct victim_list *list, const struc
         const struct log_entry *entry = &e->log.at[i];
         victim_put_claimed(e, list, c, entry->from, entry->count, entry->want);
     }
-    /* Unclaimed machines are not excess in a cluster that has not reported. */
+    /* A cluster that has not reported has no excess, so its unclaimed machines are victims. */
     if (!e->ready[c->traits.cluster->slot]) {
         victim_put(e, list, c, s->taken, source_left(e, s), victim_stamped_priority(c));
     }

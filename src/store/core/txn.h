@@ -13,7 +13,7 @@
 
 struct store;
 enum {
-    TXN_OPS_MAX = 128,       /* most compares or operations, shared with nested ones */
+    TXN_OPS_MAX = 128,       /* length of the longest list, summed over nested levels */
     TXN_DEPTH_MAX = 24,      /* nesting depth */
     TXN_TOTAL_MAX = 1 << 15, /* operations in all */
     TXN_KEYS_MAX = 1 << 16   /* keys read by a transaction; more would block other calls */
