@@ -177,6 +177,9 @@ static enum err settings_check_etcd(const struct conf *conf, struct note *note)
     }
     if (!settings_is_version(str_from(conf_text(conf, "etcd-version"))))
         return note_fail(note, ERR_INVALID, "etcd-version: three numbers are needed, as 3.6.5");
+    if (access.item_count > 0 && !conf_is_set(conf, "tls.cert-file"))
+        return note_fail(note, ERR_INVALID,
+                         "etcd-access needs tls.cert-file: without TLS no client has a name");
     if (!conf_is_set(conf, "etcd-ca-file") ||
         (conf_is_set(conf, "tls.cert-file") && conf_text(conf, "etcd-listen")))
         return ERR_OK;

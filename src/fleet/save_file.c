@@ -30,6 +30,26 @@ static enum err save_say(const struct save_file *file, enum err err, const char 
     return err;
 }
 
+/* Refuses to replace a file that does not begin like a backup or a snapshot. */
+static enum err save_check_target(struct fs *fs, const char *path, struct note *note)
+{
+    char bytes[TAR_BLOCK];
+    struct tar_entry entry;
+    struct fs_file *file;
+    size_t len = 0;
+    enum err err = fs_open(fs, path, FS_READ, 0, &file);
+
+    if (err == ERR_NOT_FOUND) return ERR_OK;
+    if (!err) {
+        err = fs_read_at(fs, file, 0, bytes, sizeof bytes, &len);
+        fs_close(fs, file);
+    }
+    if (err) return fs_noted(err, "read", path, note);
+    if (len == 0 || snap_is(str_of(bytes, len))) return ERR_OK;
+    if (len == sizeof bytes && !tar_entry_read(bytes, &entry)) return ERR_OK;
+    return note_fail(note, ERR_EXISTS, "%s: is no backup; remove it first", path);
+}
+
 enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_t unique,
                    struct save_file **ret_file, struct note *note)
 {
@@ -47,6 +67,8 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
     else if (fs_stat(fs, path, &info) == ERR_OK && info.kind != FS_REGULAR)
         err = note_fail(note, ERR_EXISTS, "%s: is there, and is not a file", path);
     else
+        err = save_check_target(fs, path, note);
+    if (!err)
         err = save_say(file,
                        fs_open(fs, file->temp, FS_READ | FS_WRITE | FS_CREATE | FS_EXCLUSIVE,
                                SAVE_FILE_FILE_MODE, &file->file),

@@ -43,6 +43,7 @@ CASES = (
     (COORDINATOR, ("--dashboard-token-file", "."), "dashboard.token-file ."),
     (COORDINATOR, ("--dashboard-token-file", "none/token"), "dashboard.token-file none/token: not found"),
     (COORDINATOR, ("--dashboard-notes-file", ""), "dashboard.notes-file must not be empty"),
+    (COORDINATOR, ("--etcd-listen", "TAKEN", "--etcd-access", "app=/app/:read"), "etcd-access needs tls.cert-file"),
     (COORDINATOR, (*TLS, *CA), "not found"),
     (COORDINATOR, (*ETCD, ""), "etcd-ca-file must not be empty"),
     (COORDINATOR, (*ETCD, "none.pem"), "etcd-ca-file none.pem: not found"),

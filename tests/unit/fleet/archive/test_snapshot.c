@@ -204,6 +204,24 @@ TEST(a_stream_that_is_not_whole_leaves_no_file)
     sim_fs_close(disk);
 }
 
+TEST(a_file_that_is_no_backup_is_not_replaced)
+{
+    struct fs *fs = fresh_disk();
+    struct save_file *file;
+    struct note note = {""};
+
+    CHECK_OK("a key", fs_publish(fs, "/key.pem", STR("private"), 0600, 1));
+    CHECK_ERR("refused", save_open(fs, "/key.pem", SAVE_BACKUP, 1, &file, &note), ERR_EXISTS);
+    CHECK_TEXT("says why", note.text, "/key.pem: is no backup; remove it first");
+    CHECK_OK("an empty file", fs_publish(fs, "/new", STR_EMPTY, 0600, 2));
+    CHECK_OK("is replaced", save_open(fs, "/new", SAVE_BACKUP, 2, &file, &note));
+    save_abandon(file);
+    CHECK_OK("a backup", fs_publish(fs, "/old", STR("mustersn and so on"), 0600, 3));
+    CHECK_OK("is replaced", save_open(fs, "/old", SAVE_BACKUP, 3, &file, &note));
+    save_abandon(file);
+    sim_fs_close(disk);
+}
+
 TEST(archives_are_opened_by_the_table_of_the_specification)
 {
     static const struct {
