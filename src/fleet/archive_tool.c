@@ -153,7 +153,11 @@ static enum err may_replace(const struct restore_request *wish, struct note *not
     enum err err = datadir_read(wish->to.fs, wish->to.dir, &known, &own);
 
     /* An empty directory or an incomplete restore may be replaced. Other data may be in use. */
-    if (wish->replaces || err == ERR_NOT_FOUND || err == ERR_NOT_READY) return ERR_OK;
+    if (wish->replaces || err == ERR_NOT_READY) return ERR_OK;
+    if (err == ERR_NOT_FOUND) { /* a log without FORMAT may be the last copy */
+        err = datadir_must_be_free(wish->to.fs, wish->to.dir, &own);
+        return err ? note_fail(note, err, "%s; say --yes to remove it", own.text) : ERR_OK;
+    }
     return note_fail(
         note, ERR_EXISTS,
         "%s holds the data of a replica, which a restore removes; say --yes if that is what "

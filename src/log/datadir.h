@@ -42,6 +42,8 @@ struct datadir_format_options {
 /* A half-made directory reads as ERR_NOT_FOUND, and the next datadir_format makes it anew. */
 enum err datadir_format(const struct datadir_format_options *options, struct datadir *ret_datadir,
                         struct note *note);
+/* ERR_EXISTS with a note if the directory has a FORMAT, or files in log/ or snap/ without one. */
+enum err datadir_must_be_free(struct fs *fs, const char *dir, struct note *note);
 /* Reads FORMAT. Returns ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION (unknown format) or ERR_NOT_READY
  * (an offline tool was interrupted and must be run again). */
 enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,

@@ -82,7 +82,7 @@ static enum err subdir_must_be_empty(struct fs *fs, const char *dir, const char 
     return err;
 }
 
-static enum err must_be_free(struct fs *fs, const char *dir, struct note *note)
+enum err datadir_must_be_free(struct fs *fs, const char *dir, struct note *note)
 {
     bool made = false, half_made = false;
     enum err err = datadir_not_restoring(fs, dir, note);
@@ -167,7 +167,7 @@ static enum err format_locked(const struct datadir_format_options *options,
         datadir.cluster_id = datadir_draw_id(options->entropy);
     uint64_t unique = entropy_u64(options->entropy);
 
-    enum err err = must_be_free(fs, dir, note);
+    enum err err = datadir_must_be_free(fs, dir, note);
     if (!err && options->founders) err = founders_check(options, &datadir, &founders, note);
     if (!err) err = datadir_sweep(fs, dir, note);
     if (err) return err;

@@ -104,6 +104,11 @@ TEST(data_of_a_replica_is_replaced_only_when_that_is_wanted)
     CHECK_HAS("how to go on", bed.note.text, "say --yes");
     bed.wish.replaces = true;
     CHECK_OK(bed.note.text, restore(&bed));
+    bed.wish.replaces = false;
+    CHECK_OK("FORMAT is lost", fs_remove(bed.wish.to.fs, "/data/FORMAT"));
+    CHECK_ERR("a log without FORMAT", restore(&bed), ERR_EXISTS);
+    CHECK_HAS("names a file", bed.note.text, "/data/log: holds ");
+    CHECK_HAS("how to go on", bed.note.text, "say --yes to remove it");
     bed_close(&bed);
 }
 
