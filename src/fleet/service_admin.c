@@ -46,6 +46,27 @@ static bool slices_fit(struct leader_request *request)
     return false;
 }
 
+/* Refuses a new row that a shard would refuse (model/ids.h): no shard could ever give it up. */
+static bool texts_fit(struct leader_request *request, const ProtobufCMessage *m)
+{
+    static const size_t domain_max[] = {317, 253, SIZE_MAX}; /* key, value, shard */
+    enum fleet_kind kind = service_method_of(request)->kind;
+
+    if (kind == FLEET_UNASSIGN_DOMAIN || kind == FLEET_REMOVE_SHARD) return true;
+    for (size_t i = 0; i < fleet_kind_texts(kind); i++) {
+        struct str text = str_from(text_at(m, i));
+        bool fits = kind != FLEET_ASSIGN_DOMAIN || text.len <= domain_max[i];
+        for (size_t k = 0; fits && k < text.len; k++)
+            fits = (unsigned char)text.at[k] >= ' ' && text.at[k] != 0x7F;
+        if (fits) continue;
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s: %s",
+                       service_method_of(request)->base.name, m->descriptor->fields[i].name,
+                       "a control character, or too long");
+        return false;
+    }
+    return true;
+}
+
 /* Refuses the request if a required text is empty. The error names the first empty text. */
 static bool admit_texts(struct leader_request *request)
 {
@@ -54,7 +75,8 @@ static bool admit_texts(struct leader_request *request)
     size_t i = 0;
 
     while (m && i < method->needed && text_at(m, i)[0]) i++;
-    if (m && i == method->needed) return method->kind != FLEET_SET_QUOTA || slices_fit(request);
+    if (m && i == method->needed)
+        return texts_fit(request, m) && (method->kind != FLEET_SET_QUOTA || slices_fit(request));
     request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s%s required", method->base.name,
                    m == request->message ? ""
                    : m                   ? "provider."

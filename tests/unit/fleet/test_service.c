@@ -552,6 +552,7 @@ TEST(what_is_missing_is_named)
     Bigfleet__V1alpha1__RemoveShardRequest remove = BIGFLEET__V1ALPHA1__REMOVE_SHARD_REQUEST__INIT;
     Bigfleet__V1alpha1__ShardReport report = BIGFLEET__V1ALPHA1__SHARD_REPORT__INIT;
     Muster__V1__AddShardRequest add = MUSTER__V1__ADD_SHARD_REQUEST__INIT;
+    static char long_value[255];
     Muster__V1__BindClusterRequest bind = MUSTER__V1__BIND_CLUSTER_REQUEST__INIT;
     Muster__V1__SetQuotaRequest quota = MUSTER__V1__SET_QUOTA_REQUEST__INIT;
     Muster__V1__UpsertProviderRequest upsert = MUSTER__V1__UPSERT_PROVIDER_REQUEST__INIT;
@@ -565,12 +566,23 @@ TEST(what_is_missing_is_named)
         assign.shard_id = (char *)(uintptr_t)assigns[i].shard;
         check_refused("AssignDomain", "AssignDomain", &assign.base, invalid, assigns[i].missing);
     }
+    assign.topology_key = (char *)(uintptr_t) "zone";
+    assign.shard_id = (char *)(uintptr_t) "s";
+    assign.topology_value = (char *)(uintptr_t) "eu-1a\nzone\teu-1b";
+    check_refused("a second line", "AssignDomain", &assign.base, invalid,
+                  "topology_value: a control character, or too long");
+    memset(long_value, 'x', sizeof long_value - 1);
+    assign.topology_value = long_value;
+    check_refused("longer than a shard takes", "AssignDomain", &assign.base, invalid,
+                  "topology_value: a control character, or too long");
     check_refused("UnassignDomain", "UnassignDomain", &unassign.base, invalid, "topology_key");
     unassign.topology_key = (char *)(uintptr_t) "k";
     check_refused("UnassignDomain", "UnassignDomain", &unassign.base, invalid, "topology_value");
     check_refused("RemoveShard", "RemoveShard", &remove.base, invalid, "shard_id");
     check_refused("ReportShard", "ReportShard", &report.base, invalid, "shard_id required");
     check_refused("AddShard", ".AddShard", &add.base, invalid, "shard_id");
+    add.shard_id = (char *)(uintptr_t) "s\x1b[31m";
+    check_refused("AddShard", ".AddShard", &add.base, invalid, "shard_id: a control character");
     check_refused("BindCluster", ".BindCluster", &bind.base, invalid, "cluster_id");
     bind.cluster_id = (char *)(uintptr_t) "c";
     check_refused("BindCluster", ".BindCluster", &bind.base, invalid, "shard_id");
