@@ -8,7 +8,7 @@
 #include "shard/need_wire.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
-enum { LENGTH_BYTES = 4 }; /* length prefix of each frame in `frames` */
+enum { LENGTH_BYTES = 4 }; /* each frame in `frames` begins with its length in 4 bytes */
 
 struct inspections {
     struct io *io;

@@ -18,7 +18,7 @@ enum action_outcome {
     OUTCOME_CTX_CANCELED, /* a deadline passed, so the outcome is unknown; a Get follows */
     OUTCOME_FENCED,       /* nothing was applied; a Get follows */
     OUTCOME_NO_SESSION,
-    OUTCOME_RACED_TO_IDLE, /* "transition_raced_to_idle" */
+    OUTCOME_RACED_TO_IDLE, /* in metrics: "transition_raced_to_idle" */
     OUTCOME_TRANSITION_ERROR,
     OUTCOME_BLOB_ERROR,
     OUTCOME_PROVIDER_ERROR,
@@ -91,7 +91,7 @@ struct effect {
         } configure;
         struct { /* fields of DRAIN and RECLAIM */
             uint64_t grace_ms;
-            int32_t preemptor_priority; /* 0: voluntary */
+            int32_t preemptor_priority; /* 0: a Reclaim, without a preemptor */
         } drain;
         const struct profile *profile; /* ASK_BLOB: its sorted requirements are sent */
         const struct machine *node;    /* NODE_STATE: the current record */
@@ -125,7 +125,7 @@ struct effects { /* the owner zeroes the struct and calls effects_init() */
     struct effects_labels {
         const struct label *at;
         size_t count;
-    } labels[2]; /* two entries: labels of a machine, and of a Configure */
+    } labels[2]; /* the last two label arrays that were copied, to share the copies */
     unsigned labels_next;
     const struct profile *profile;
 };

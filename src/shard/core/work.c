@@ -320,12 +320,12 @@ void work_look(struct core *core, struct str machine, enum machine_state said)
     struct inventory_entry entry;
     struct machine_work *w;
 
-    if (state_passes(said)) return; /* a later record will report the end of the passing state */
+    if (state_passes(said)) return; /* a later record will report the state that follows */
     if (core_get(core, machine, &entry) || entry.machine.state == said) return;
     w = work_make(core, machine);
     /* no memory to note the state, so a full List must repeat the record */
     if (!w) core->full_list_wanted = true;
-    if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* it is asked for */
+    if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* a Get is planned */
     work_kind_set(core, w, WORK_DOUBT);                                 /* the other fields stay */
     if (!w->asked) work_due(core, w, core->now);
 }
@@ -520,7 +520,7 @@ static void work_give_back(struct core *core, struct machine_work *w, const stru
     struct action action = {.kind = ACTION_DELETE, .machine = m->id, .cluster = m->cluster};
     struct machine_task *task;
 
-    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* full: derived again later */
+    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* the queue is full: retry later */
         work_due(core, w, mono_after(core->now, 1));
 }
 

@@ -18,7 +18,7 @@ struct chains { /* the chains of one price order, by the values of one key */
     struct chain *at;
     uint32_t count, cap;
     uint32_t first; /* first chain that may have machines left; CHAIN_NONE: none */
-    uint32_t *next; /* by entry: the next entry of the same chain; CHAIN_NONE: none */
+    uint32_t *next; /* indexed by entry: the next entry of its chain; CHAIN_NONE: none */
 };
 
 /* Returns the chains, which are made once per decision. Overwrites e->bucket_of. Returns NULL if

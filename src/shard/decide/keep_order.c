@@ -18,7 +18,7 @@ struct keep_entry {
     uint32_t used_up, next;
 };
 struct keep_order {
-    uint64_t version; /* version of the bag when the list was sorted; 0: never */
+    uint64_t version; /* version of the bag when `at` was sorted; 0: never sorted */
     struct keep_entry *at;
     uint32_t count, cap;
 };

@@ -127,7 +127,7 @@ static void pool_class_take(struct decider *e, struct want *w, struct supply_poo
         for (uint32_t i = 0; i < count; i++) take(e, w, heap[i], source_left(e, heap[i]));
         return;
     }
-    if (count > 1) { /* the source with the smallest next id on top */
+    if (count > 1) { /* make a heap; the source with the smallest next id is on top */
         for (uint32_t i = 0; i < count; i++) (void)source_next(heap[i]);
         for (uint32_t i = count / 2; i-- > 0;) source_sink(heap, count, i);
     }
@@ -161,7 +161,7 @@ void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, 
 struct kept_pool { /* a pool of one requirement set, and the other inputs it depends on */
     struct kept_pool *next;
     enum pool_kind kind;
-    uint32_t extra; /* bucket or priority, depending on the kind */
+    uint32_t extra; /* penalty bucket or priority, depending on the kind */
     const struct resources *unit;
     struct supply_pool pool;
 };

@@ -6,7 +6,7 @@
 
 struct price_item {
     double price, probability;
-    uint32_t cohort, look; /* slots */
+    uint32_t cohort, look; /* slots of the cohort and of its look */
     uint32_t machines;     /* machines before any was taken in this decision */
     bool kept;             /* kept for a Need (shield) */
 };
@@ -18,7 +18,7 @@ static inline uint32_t price_item_left(const struct decider *e, const struct pri
 }
 struct price_entry {
     double first;          /* sort key, as in pool_entry */
-    uint32_t cohort, look; /* slots */
+    uint32_t cohort, look; /* slots of the cohort and of its look */
 };
 static inline bool entry_used_up(const struct decider *e, const struct price_entry *entry)
 {
@@ -33,7 +33,7 @@ struct price_order {
     struct chains *chains;    /* by the values of label keys, see chains.h */
     struct price_order *next; /* the order for another bucket */
 };
-struct price_values { /* the value of each item under one key; NULL: no such label */
+struct price_values { /* for one label key, the value of each item; NULL: no such label */
     const struct word *key;
     const struct posting **at;
     struct price_values *next;

@@ -10,7 +10,7 @@ enum { RACK_CLASS_SLOTS = 64 };
 
 struct rack_member { /* an Idle or Speculative cohort; the members of one rack are linked */
     const struct posting *value;
-    uint32_t cohort, shape; /* slots */
+    uint32_t cohort, shape; /* slots of the cohort and of its shape */
     uint32_t left;          /* machines left when the member was added */
     uint32_t next;          /* next member of the rack; RACK_NONE: none */
 };

@@ -12,7 +12,7 @@ struct victim { /* a range of machines that one Need claimed, or that no Need cl
 struct victim_entry {
     double key; /* part of the score without the preemptor; larger keys are taken first */
     struct victim *victim;
-    uint32_t look; /* slot */
+    uint32_t look; /* slot of the look */
     int32_t priority;
 };
 /* Victims of one instance type and shape. `at` is a heap, followed by the entries sorted so far. */

@@ -28,7 +28,7 @@ enum {
     KINDS = sizeof kinds / sizeof kinds[0],
     GPU_KINDS = 3, /* the last kinds of machine are in racks, and gangs use them */
     ZONES = sizeof zones / sizeof zones[0],
-    RACK_STRETCH = 768, /* of this many machines, about sixteen are free machines of one kind */
+    RACK_STRETCH = 768, /* among this many machines, about sixteen are free machines of one kind */
     ODD_LABELS = 5,     /* labels per machine in an adversarial fleet */
     ODD_KEYS = 24,
     ODD_VALUES = 40,
@@ -96,7 +96,7 @@ struct row {
     uint32_t kind_count; /* number of accepted types, from `kind` downwards */
     const char *zone;    /* NULL: any zone */
     bool gang, spread, odd;
-    const char *home; /* zone (home) and capacity type (spot) of most of its machines */
+    const char *home; /* zone (home) and capacity type (spot) of most of the row's machines */
     bool spot;
     uint32_t odd_key, odd_value;
     int32_t priority;

@@ -61,7 +61,7 @@ struct cohort_cluster {
     uint32_t slot, len;
     struct type_bags configured, configuring;
     struct bag others;                      /* cohorts bound to the cluster in any other state */
-    uint32_t machines[MACHINE_STATE_COUNT]; /* by planned state */
+    uint32_t machines[MACHINE_STATE_COUNT]; /* indexed by planned state */
     char text[];
 };
 static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: the empty text */
@@ -108,7 +108,7 @@ struct machine_shape {
     struct table_link link;
     struct resources resources, allocatable;
     const struct resources *alloc; /* resources or allocatable, whichever counts */
-    uint64_t positive;             /* bit set of the dimensions of alloc above zero */
+    uint64_t positive;             /* bit set of the dimensions in which `alloc` is above zero */
     uint32_t slot;
 };
 
@@ -129,7 +129,7 @@ static inline struct str posting_value(const struct posting *p)
 {
     return str_of(p->value, p->value_len);
 }
-enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* first attributes of a look; labels follow by key */
+enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* attribute indexes; labels follow, sorted by key */
 /* The states whose machines are searched by look in the whole shard. */
 enum pool_state { POOL_IDLE, POOL_SPECULATIVE, POOL_COUNT };
 struct look {
@@ -168,8 +168,8 @@ struct machine_row {
     struct table_link link; /* link.refs: number of the last List that named the machine; 0: none */
     uint64_t idle_since_ms;
     uint32_t cohort; /* slot of the cohort that fits the planned state */
-    uint32_t actual; /* slot of its real state's cohort; equal to `cohort` without a plan */
-    uint32_t origin; /* slot; SLOT_NONE: no origin */
+    uint32_t actual; /* slot of the real state's cohort; equal to `cohort` if nothing is planned */
+    uint32_t origin; /* slot of the origin; SLOT_NONE: no origin */
     uint8_t id_len, host_ref_len, planned;
     uint8_t room; /* bytes reserved for a host_ref behind the id */
     char id[];    /* followed by the host_ref */
@@ -207,7 +207,7 @@ enum members_form { MEMBERS_ONE, MEMBERS_FEW, MEMBERS_MANY };
 struct cohort {
     struct table_link link; /* referenced by members, and by planned rows with this real state */
     struct traits traits;
-    uint32_t places[PLACE_COUNT]; /* indexes in its bags */
+    uint32_t places[PLACE_COUNT]; /* indexes of the cohort in its bags */
     uint32_t slot, count; /* count: members; may be 0 while planned rows refer to the cohort */
     uint64_t birth;
     union {
@@ -215,7 +215,7 @@ struct cohort {
         struct machine_row **few;
         struct order *many;
     } members;
-    uint32_t own; /* slot of the key that its machines were bought for; SLOT_NONE: none */
+    uint32_t own; /* slot of the key that the cohort's machines were bought for; SLOT_NONE: none */
     uint8_t members_form, few_cap;
 };
 static inline double cohort_reclamation_dollars(const struct cohort *c)
@@ -232,12 +232,12 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
 struct cohort_change {
     uint32_t key, family;   /* slots of what the machine was bought for; SLOT_NONE: nothing */
     uint32_t cohort, birth; /* birth: lower half; a `cohort` of SLOT_NONE: only the key changed */
-    uint32_t cluster;       /* slot; SLOT_NONE: none */
+    uint32_t cluster;       /* slot of the cluster; SLOT_NONE: no cluster */
     float less_dollars;     /* negated dollars, which the keep order compares after the price */
     double price;
     uint8_t type;  /* type_bit() */
     uint8_t state; /* enum machine_state */
-    int8_t by;     /* 1: joined, -1: left */
+    int8_t by;     /* 1: a machine joined, -1: a machine left */
 };
 struct inventory;
 struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort);
@@ -292,7 +292,7 @@ struct inventory {
     uint64_t looks_version; /* grows when a look appears or disappears */
     uint64_t changes;       /* number of changes so far */
     struct cohort_change changed[CHANGES_KEPT]; /* a ring, indexed by change number */
-    struct look_brief *look_briefs;             /* by slot of the look */
+    struct look_brief *look_briefs;             /* indexed by look slot */
     uint32_t look_briefs_cap;
 };
 
