@@ -57,7 +57,7 @@ struct cycles {
     bool delta, cut;     /* delta: a List of changes; cut: this process lost a part of the page */
     bool arrived;        /* the provider has sent the whole page */
     uint64_t failed;     /* incomplete Lists in a row */
-    mono_ns failing;     /* time of the first of the `failed` Lists */
+    mono_ns failing;     /* time when the first of the `failed` Lists began */
     /* Part of this struct, so that a List begins and ends without allocating memory. */
     struct decide_job begins, ends;
     /* The decide thread owns the fields below until the job `ends` is done. */

@@ -19,7 +19,7 @@ struct out_frame {
 struct outbox_limits {
     size_t frames_max, bytes_max;
 };
-struct outbox_totals { /* sums over all boxes that share this struct */
+struct outbox_totals { /* sums over all outboxes that share this struct */
     size_t frames, bytes;
     uint64_t superseded;
 };

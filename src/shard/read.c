@@ -21,7 +21,7 @@ struct reader {
     struct inspections *inspections;
     struct timer timer; /* read timeout */
     size_t at;
-    bool answered; /* the job has ended, so the loop owns the inspection */
+    bool answered; /* the decide thread is done: the event loop owns the inspection */
     char text[];
 };
 

@@ -82,7 +82,7 @@ struct sessions_options {
     size_t departed_frames_max; /* 4,096 per cluster; at the bound the oldest frame is dropped */
     size_t departed_bytes_max;  /* 64 MiB for all clusters; at the bound the new frame is dropped */
     size_t blob_max;            /* 1 MiB for one blob */
-    uint64_t hello_timeout_ms;  /* 30 s until the first frame */
+    uint64_t hello_timeout_ms;  /* 30 s from the start of a stream to its first frame */
     /* Time to send one roll-up while other messages wait for memory: 60 s, plus 1 s per MiB. */
     uint64_t rollup_timeout_ms;
 };

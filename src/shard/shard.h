@@ -41,8 +41,8 @@ struct shard_options {
     struct core_options core;
     uint64_t cycle_ms;      /* 0: SHARD_CYCLE_MS */
     bool incremental;       /* request deltas, if the provider also reports removals */
-    size_t blob_bytes_max;  /* bytes of all blobs that wait for Configure; 0 means 256 MiB */
-    uint32_t warmup_cycles; /* number of first cycles whose durations are not recorded */
+    size_t blob_bytes_max;  /* limit in bytes for all blobs that wait for Configure; 0: 256 MiB */
+    uint32_t warmup_cycles; /* durations of this many first cycles are not recorded */
     /* Called once, when the first List was complete and the shard is ready for work. */
     void (*on_ready)(void *owner);
     /* Called once, when an operator reports drains although core.operators_reported was not set. */

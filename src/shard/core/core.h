@@ -48,12 +48,12 @@ struct core; /* opaque, one owner */
 
 struct core_options {
     uint32_t machines_max, rows_max; /* 0: INVENTORY_MACHINES_MOST, NEEDS_ROWS_MOST */
-    uint32_t clusters_max;           /* clusters with a session or demand; 0: 10,000 */
+    uint32_t clusters_max;           /* limit of clusters with a session or demand; 0: 10,000 */
     uint64_t seed;                   /* seed of the hash tables */
     bool paused, dry_run;            /* kill switch, shadow mode; the kill switch has precedence */
     bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
-    struct victim_weights weights; /* all zero: the weights of docs/decision.md */
+    struct victim_weights weights; /* all zero: the default weights of docs/decision.md */
     uint32_t concurrency; /* Limit of actions under way at once; 0: 64. With 64 actions, and 7 s for
                            * each of a purchase's two calls, a provider delivers 5 machines per
                            * second. */
@@ -177,18 +177,18 @@ void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time w
 
 /* -- results of effects: actions.c -- */
 enum call_end {
-    CALL_DONE,          /* `machine` is the record in the answer */
-    CALL_UNKNOWN,       /* no answer in time, connection lost, or unreadable answer */
+    CALL_DONE,          /* the provider executed the call; `machine` is the record it returned */
+    CALL_UNKNOWN,       /* no response in time, connection lost, or unreadable response */
     CALL_REFUSED,       /* a definite refusal; `text` gives the reason */
-    CALL_FENCED,        /* nothing was applied: the provider knows a newer token of this shard */
+    CALL_FENCED,        /* nothing was done: the provider knows a newer epoch of this shard */
     CALL_NOT_FOUND,     /* the provider does not know the machine */
     CALL_NOT_SUPPORTED, /* the provider does not offer the call */
-    CALL_UNSENT,        /* never sent to the provider: no connection, or no free slot in time */
+    CALL_UNSENT,        /* never sent: no connection to the provider, or no free slot in time */
 };
 struct call_answer {
     enum call_end end;
-    struct str text;               /* for last_error and the audit log */
-    const struct machine *machine; /* for CALL_DONE; NULL: the answer carried no readable machine */
+    struct str text;               /* text for last_error and the audit log */
+    const struct machine *machine; /* CALL_DONE: the returned record; NULL: not readable */
     const struct label *metadata;
     size_t metadata_count;
 };
@@ -241,13 +241,13 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
 /* Machines in back-off. */
 enum resting_why {
     RESTING_REFUSED, /* an action of the machine was refused; no new try until the back-off ends */
-    RESTING_DOUBT,   /* a call had no answer; the shard queries the provider by Get */
+    RESTING_DOUBT,   /* a call had no response; the shard asks the provider by Get */
     RESTING_FAILED,  /* the provider reports Failed; Delete is tried when the back-off ends */
 };
 struct rest {
     enum resting_why why;
     uint32_t refusals; /* refused actions in a row */
-    uint32_t asked;    /* Gets in a row without a useful answer */
+    uint32_t asked;    /* number of Gets in a row without a useful result */
     uint64_t left_ms;  /* time until the shard checks the machine again */
 };
 struct resting {
@@ -332,13 +332,13 @@ struct core_counts {
     uint64_t called_again;       /* calls repeated because a machine stayed in a passing state */
     uint64_t given_back;         /* tries to Delete a Failed machine */
     uint64_t delete_unsupported; /* Deletes that the provider does not support */
-    uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* finished waits for an operator, by result */
+    uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* indexed by result: ended waits for an operator */
     uint32_t drains_waiting;                /* drains that wait for an operator now */
     uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob now */
     uint32_t queued, inflight;              /* inflight: does not count waits for operators */
     uint32_t in_doubt;                      /* machines with an unanswered call, queried by Get */
     /* Gauges of the last cycle. */
-    uint32_t shortfalls; /* all shortfalls; the next two arrays cover the first LEDGER_TOP */
+    uint32_t shortfalls; /* all shortfalls; the next two arrays count the LEDGER_TOP largest */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];
     uint32_t demand_rows[PENALTY_BUCKET_COUNT]; /* demand rows by interruption bucket */
     struct inventory_counts inventory;

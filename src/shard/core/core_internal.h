@@ -20,10 +20,10 @@
 
 struct running_actions; /* queued and running actions, machines in back-off */
 
-struct listing { /* the List being read, or else the last List */
+struct listing { /* about the List being read, or else about the last List */
     enum list_kind kind;
     uint32_t number; /* the inventory's number for this List */
-    bool listed;     /* at least one List was complete */
+    bool listed;     /* since the start, at least one List was complete */
     bool empty;      /* the last complete full List was empty, and the shard knows no machine */
     bool failed;     /* a record of this List could not be stored, for lack of memory or room */
     bool owed;       /* a full List was wanted when this List began */
@@ -35,7 +35,7 @@ struct listing { /* the List being read, or else the last List */
                                  * until the next full List */
     uint32_t holds, first_held; /* holds: full Lists in a row that left out too many machines;
                                  * first_held: number of the first of these Lists */
-    size_t left_out;            /* number of machines that every held List left out */
+    size_t left_out;            /* number of machines that are missing from every held List */
 };
 struct scope { /* state of scope.c */
     struct arena arena;
@@ -70,7 +70,7 @@ struct core {
     struct arena scratch; /* temporary data of one event; `now`, `wall`, `out`: of one event, too */
     mono_time now;
     wall_time wall;
-    struct effects *out; /* receives the effects of the event */
+    struct effects *out; /* list to which the event's effects are added */
     size_t out_first;    /* index of the event's first effect */
     struct clients clients;
     struct tally tally;

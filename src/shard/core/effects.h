@@ -26,7 +26,7 @@ enum action_outcome {
     OUTCOME_INVENTORY_MISS,
     OUTCOME_MISSING_PROFILE,
     OUTCOME_OTHER,
-    OUTCOME_SUPPRESSED, /* kill switch or fenced; only in the audit log */
+    OUTCOME_SUPPRESSED, /* stopped by kill switch or fence; only in the audit log */
     OUTCOME_DRYRUN,     /* shadow mode; only in the audit log */
     OUTCOME_COUNT
 };
@@ -35,7 +35,7 @@ const char *action_outcome_name(enum action_outcome outcome);
 enum effect_kind {
     /* Provider calls of an action. Each is answered by core_answered() exactly once. */
     EFFECT_CREATE,
-    EFFECT_CONFIGURE, /* with the blob fetched for this action */
+    EFFECT_CONFIGURE, /* sent with the blob that was fetched for this action */
     EFFECT_DRAIN,
     EFFECT_DELETE,
     EFFECT_GET, /* belongs to no action; answered by core_got() */

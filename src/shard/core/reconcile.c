@@ -28,7 +28,7 @@
 enum {
     REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
     REMOVAL_CONFIRMATIONS = 3, /* Lists in a row that lack the machines; equal for roll-ups */
-    LIST_LINES_MOST = 20,      /* refused records logged one by one, per kind and List */
+    LIST_LINES_MOST = 20,      /* refused records that get their own log line, per kind and List */
     SPOILT_MOST = 6,           /* full Lists with refused records are at most 2^6 Lists apart */
 };
 

@@ -50,7 +50,7 @@ struct machine_task {
     bool planned;  /* the inventory has a plan for the action, or needs none */
     bool draining; /* the machine is already Draining; the operator has received the reclaim */
     bool drained;  /* the task does not wait for the operator any more */
-    bool blob;     /* the driver has the blob; Configure is next */
+    bool blob;     /* the driver has the blob, so Configure is the next step */
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
@@ -199,12 +199,12 @@ struct machine_work {
                                      * call may also be the passing state */
     uint32_t drained_for; /* hash of the cluster whose operator drained the machine; 0: none */
     uint8_t refusals;     /* refused actions in a row */
-    uint8_t tries;        /* Gets in a row without a useful answer */
+    uint8_t tries;        /* number of Gets in a row without a useful result */
     bool measured;        /* false: `since` is the time when the shard first saw the state */
     bool asked;           /* a Get is under way */
     bool stale;           /* an action began or a List had a record after the Get was sent, so the
                            * answer may be outdated */
-    bool again;           /* repeat the call, without another Get */
+    bool again;           /* the next step repeats the call, without another Get */
     uint8_t id_len;
     char id[];
 };
@@ -216,7 +216,7 @@ enum {
     DOUBT_FIRST_MS = 5 * 1000, /* first pause between useless Gets; doubles up to DOUBT_MOST_MS */
     DOUBT_MOST_MS = 300 * 1000,
     LIST_LATE_CYCLES = 3, /* if a List takes longer, Gets query machines in a passing state */
-    DOUBT_TRIES_MOST = 5, /* Gets for a machine in a stable state; then a full List decides */
+    DOUBT_TRIES_MOST = 5, /* Gets about a machine in a stable state; then a full List decides */
 };
 
 struct machine_work *work_find(const struct core *core, struct str machine); /* NULL: none */
@@ -255,7 +255,7 @@ struct running_actions {
     struct slot_map slots; /* tasks, indexed by the low half of their number */
     struct list ended;     /* machine_work whose task ended while the current List was being read */
     struct list waiting;
-    struct list ready; /* held tasks that may continue; they precede `waiting` */
+    struct list ready; /* tasks that were held and may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */
     bool dropped;      /* the full queue refused an action: request a cycle when it has room */
     bool list_open;

@@ -299,7 +299,7 @@ void work_quiet(struct core *core, struct machine_work *w)
 {
     work_become(core, w, WORK_QUIET);
     if (w->task) return;
-    if (w->asked) /* the answer of the Get ends the work */
+    if (w->asked) /* the result of the Get ends the work */
         work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     else if (w->refusals)
         work_due(core, w, mono_after(core->now, core->options.rest_most_ms));
@@ -529,7 +529,7 @@ static void work_run(struct core *core, struct machine_work *w)
     bool may_act = core_acts(core);
     struct inventory_entry entry;
 
-    if (w->asked) { /* the driver did not even report a timeout */
+    if (w->asked) { /* the driver reported no result, not even a timeout */
         w->asked = false;
         core->running->asking--;
         if (w->kind != WORK_QUIET) {
@@ -541,7 +541,7 @@ static void work_run(struct core *core, struct machine_work *w)
         work_forget(core, w);
         return;
     }
-    if (core_get(core, work_id(w), &entry)) { /* no memory to read the record */
+    if (core_get(core, work_id(w), &entry)) { /* out of memory while reading the record */
         work_due(core, w, mono_after(core->now, DOUBT_FIRST_MS));
         return;
     }

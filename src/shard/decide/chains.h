@@ -9,10 +9,10 @@
 struct chain {
     const struct posting *value;
     double start;  /* sort key of the first entry; chains are sorted by start, then by value */
-    uint32_t head; /* first entry that has machines left; CHAIN_NONE: no machine is left */
+    uint32_t head; /* first entry with machines left; CHAIN_NONE: no machine is left */
     uint32_t next; /* next chain that may have machines left; CHAIN_NONE: none */
 };
-struct chains { /* the chains of one price order, by the values of one key */
+struct chains { /* the chains of one price order: one for each value of a key */
     struct str key;
     struct chains *other; /* the chains of the same order for another key */
     struct chain *at;

@@ -71,7 +71,7 @@ struct need_verdict {
     bool parked, satisfied;
     bool satisfiable;                         /* satisfied, or a gang that its domain could cover */
     bool has_domain;                          /* gang: a domain was chosen */
-    struct str domain;                        /* value of the topology key; may be empty */
+    struct str domain;                        /* value of the gang's topology key; may be empty */
     uint32_t claimed, bootstraps, provisions; /* claimed includes bootstraps and provisions */
     const struct shortage *shortage;          /* NULL if the Need is satisfied */
 };

@@ -28,7 +28,7 @@ struct supply_source { /* the first fields are those that every walk reads */
     uint64_t decision;     /* decision that initialised this source; not current: not valid */
     uint32_t first, count; /* members [first, first + count) of the cohort */
     uint32_t taken;        /* members taken, from the front of the range */
-    uint32_t log;          /* newest log entry that took from this source; LOG_NONE: none */
+    uint32_t log;          /* newest log entry with machines of this source; LOG_NONE: none */
     uint32_t key;          /* slot of the key that owns these machines; KEY_NONE: none */
     int32_t priority;      /* the victim's priority; a preemptor's must be higher */
     bool victim;
@@ -45,8 +45,8 @@ struct machine_row *source_at(struct supply_source *s, uint32_t number);
 /* Machines that a row took from a source. The log is in the order of taking. */
 struct log_entry {
     struct supply_source *source;
-    uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
-    uint32_t earlier;           /* previous entry that took from the same source; LOG_NONE: none */
+    uint32_t want, from, count; /* want: index of the row; cohort members [from, from + count) */
+    uint32_t earlier;           /* previous log entry with the same source; LOG_NONE: none */
 };
 struct log {
     struct log_entry *at;
@@ -164,12 +164,12 @@ struct match_term {
 /* Cached results for a requirement set, valid while the set and all looks are unchanged. */
 struct set_memory {
     uint64_t birth, looks_version; /* of the set and the looks when filled; birth 0: never filled */
-    struct match_term *terms;      /* without the requirement on instance types */
+    struct match_term *terms;      /* the set's terms, except the one on instance types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
     uint32_t base_count;     /* number of base terms; the terms after those refuse values (NotIn) */
     uint32_t types[8];       /* postings of the types the set names; other types cannot match */
-    uint8_t type_count;      /* TYPES_ANY: the set names no types, or too many */
+    uint8_t type_count;      /* number of `types`; TYPES_ANY: the set names none, or too many */
     uint64_t type_bits;      /* type_bits() of the named types, even if no such machine exists */
     struct kept_pool *pools; /* state of pool.c */
     uint64_t pools_of;       /* number of the decision that made the pools */
@@ -352,7 +352,7 @@ struct decider {
     uint64_t *touched;   /* bit set indexed by cohort slot: machines of the cohort were taken */
     struct racks *racks; /* a linked list, see racks.h */
     struct supply_pool own_pool; /* used for one walk */
-    struct buckets *buckets;     /* used for one gang, see gang.c */
+    struct buckets *buckets;     /* memory for one gang at a time, see gang.c */
     struct supply_source **heap; /* used for one class */
     struct spread_walk walks[2];
     struct spread_state *spread_spare; /* the spread of a finished Need, for reuse; or NULL */
@@ -569,8 +569,8 @@ enum pool_kind {
     POOL_OF_SPECULATIVE, /* sorted by effective cost */
     POOL_OF_EXCESS,      /* sorted by price */
     POOL_OF_VICTIMS,     /* sorted by score */
-    POOL_OF_CREATING,    /* without a destination, in no order */
-    POOL_OF_DRAINING,    /* without a destination, in no order */
+    POOL_OF_CREATING,    /* machines without a destination, in no order */
+    POOL_OF_DRAINING,    /* machines without a destination, in no order */
 };
 /* Returns the penalty bucket of the price orders that fill a pool of this kind. */
 static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w)

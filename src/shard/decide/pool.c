@@ -21,7 +21,7 @@ static int pool_entry_compare(const void *left, const void *right)
 
     if (a->first != b->first) return a->first < b->first ? -1 : 1;
     if (a->second != b->second) return a->second < b->second ? -1 : 1;
-    return 0; /* equal so far; ids are compared only when needed */
+    return 0; /* the sort keys are equal; ids are compared only when needed */
 }
 
 void pool_sort(struct supply_pool *pool, uint32_t from)

@@ -7,7 +7,7 @@
 struct price_item {
     double price, probability;
     uint32_t cohort, look; /* slots of the cohort and of its look */
-    uint32_t machines;     /* machines before any was taken in this decision */
+    uint32_t machines;     /* number of machines before this decision took any */
     bool kept;             /* kept for a Need (shield) */
 };
 static inline uint32_t price_item_left(const struct decider *e, const struct price_item *item)
@@ -30,7 +30,7 @@ struct price_order {
     uint32_t bucket, count;
     uint32_t head; /* entries before head are used up */
     struct price_entry *at;
-    struct chains *chains;    /* by the values of label keys, see chains.h */
+    struct chains *chains;    /* chains of this order, one struct for each label key: chains.h */
     struct price_order *next; /* the order for another bucket */
 };
 struct price_values { /* for one label key, the value of each item; NULL: no such label */

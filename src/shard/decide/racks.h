@@ -37,7 +37,7 @@ struct racks {
     uint32_t count;
     struct rack_member *members;
     uint32_t member_count, member_cap;
-    struct supply_source **kept; /* machines that are kept for a Need */
+    struct supply_source **kept; /* sources of machines that are kept for a Need */
     uint32_t kept_count, kept_cap;
     uint32_t *by_value, by_value_mask;
     struct rack_class *classes;

@@ -30,7 +30,7 @@ struct victim_cursor {
 struct victim_walk {
     struct victim_cursor *at;
     uint32_t count, cap;
-    double base, margin; /* a score is base + key, with a rounding error of at most margin */
+    double base, margin; /* score = base + key; its rounding error is at most `margin` */
 };
 
 /* Adds the victims with this look that fit and have a lower priority than the Need. */

@@ -39,7 +39,7 @@ struct bag_item { /* fields that searches test first, so that they read few coho
     uint32_t look, shape, key; /* slots; `key` is what the cohort was bought for, or SLOT_NONE */
     uint32_t state;            /* enum machine_state */
 };
-struct bag { /* cohorts in no order; each cohort knows its index */
+struct bag { /* cohorts in no order; each cohort stores its index in the bag */
     struct bag_item *at;
     uint32_t count, cap;
 };
@@ -87,7 +87,7 @@ struct family {
     struct key **keys;
     uint32_t count, cap, slot;
     uint64_t birth;
-    uint64_t version; /* grows with the version of each key, and with each added or removed key */
+    uint64_t version; /* grows when a key is added, removed or gets a new version */
 };
 
 struct stamp { /* a machine_stamp, shared */
@@ -149,7 +149,7 @@ static inline uint32_t *look_places(const struct look *look)
  * machine has its own look, reading looks is most of the cost of matching. */
 struct look_brief {
     uint64_t marks;      /* bits of all attributes; an attribute without its bit is absent */
-    uint32_t type, zone; /* slots of the postings of type and zone; SLOT_NONE: none */
+    uint32_t type, zone; /* slots of the type's and zone's postings; SLOT_NONE: none */
 };
 static inline uint64_t posting_mark(const struct posting *p) /* one of 64 bits */
 {
@@ -161,7 +161,7 @@ static inline uint64_t posting_mark(const struct posting *p) /* one of 64 bits *
 struct outfit {
     struct table_link link; /* references are held by cohorts */
     const struct machine_shape *shape;
-    uint32_t type, slot; /* type: slot of the posting; SLOT_NONE: no instance type */
+    uint32_t type, slot; /* type: slot of the type's posting; SLOT_NONE: no instance type */
 };
 
 struct machine_row {
@@ -186,10 +186,10 @@ static inline struct str row_host_ref(const struct machine_row *r)
 }
 
 struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at the end. */
-    struct cohort_cluster *cluster; /* to which machines are bound, or for which they are created */
+    struct cohort_cluster *cluster; /* cluster that the machines are bound to or created for */
     struct look *look;
     struct machine_shape *shape;
-    struct stamp *stamp;     /* NULL: never bought for a Need */
+    struct stamp *stamp;     /* NULL: the machines were never bought for a Need */
     struct promise *promise; /* NULL: none */
     double price, probability;
     uint8_t state;         /* enum machine_state */
@@ -288,7 +288,7 @@ struct inventory {
      * link, and their cohort is SLOT_NONE. */
     struct table_link *dead_before, *dead;
     uint32_t dead_count;
-    uint64_t keys_born;     /* grows with each new key or family; cached misses are then stale */
+    uint64_t keys_born;     /* grows with each new key or family; failed look-ups then expire */
     uint64_t looks_version; /* grows when a look appears or disappears */
     uint64_t changes;       /* number of changes so far */
     struct cohort_change changed[CHANGES_KEPT]; /* a ring, indexed by change number */

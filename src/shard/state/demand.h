@@ -80,13 +80,13 @@ struct gangs {
     const struct kind *kind;
     struct amounts aggregate;
     struct fold *fold;
-    uint32_t number; /* index among all gangs of the table, from needs_order() */
+    uint32_t number; /* index among all gangs of the table, set by needs_order() */
 };
 struct fold {
     struct demand demand;     /* aggregate of one gang; the engine sets arrival and place */
     struct demand_unit *unit; /* unit of `demand` */
     struct demand *plain;     /* the plain row that the fold merges into, or NULL */
-    uint32_t number;          /* index among all folds of the table, from needs_order() */
+    uint32_t number;          /* index among all folds of the table, set by needs_order() */
 };
 struct demand_row {         /* a row of a roll-up, with the arrival that the shard determined */
     struct table_link link; /* in a table keyed by (kind, group); only the first row of each key */
@@ -124,7 +124,7 @@ struct needs {
     struct slot_map cluster_slots, kind_slots, set_slots;
     uint32_t row_count, reported_count, filled_count;
     uint32_t held;           /* references to kinds by kind_hold() and retired sets, not by rows */
-    struct retired *retired; /* replaced sets that are still read */
+    struct retired *retired; /* replaced sets that a reader still uses */
     uint64_t kept;           /* version of the table that a reader still uses; 0: none */
     /* The order of Needs, as of version `ordered`. */
     struct demand **order;

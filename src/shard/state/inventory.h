@@ -100,7 +100,7 @@ uint32_t inventory_list_begin(struct inventory *inventory, bool full);
 /* Ends the List. If it was not `whole`, the order of the previous full List is kept. */
 void inventory_list_end(struct inventory *inventory, bool whole);
 enum listed_as {
-    LISTED_NEW,     /* unknown machine; report it again after it was inserted */
+    LISTED_NEW,     /* not in the inventory: the caller reports it again after inserting */
     LISTED_SAME,    /* all fields that the provider owns are unchanged */
     LISTED_CHANGED, /* a field that the provider owns differs */
     LISTED_AGAIN,   /* this List has already named the machine */
