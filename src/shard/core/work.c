@@ -325,7 +325,7 @@ void work_look(struct core *core, struct str machine, enum machine_state said)
     w = work_make(core, machine);
     /* no memory to note the state, so a full List must repeat the record */
     if (!w) core->full_list_wanted = true;
-    if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* a Get is planned */
+    if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* it is asked for */
     work_kind_set(core, w, WORK_DOUBT);                                 /* the other fields stay */
     if (!w->asked) work_due(core, w, core->now);
 }
