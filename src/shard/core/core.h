@@ -335,7 +335,7 @@ struct core_counts {
     uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* indexed by result: ended waits for an operator */
     uint32_t drains_waiting;                /* drains that wait for an operator now */
     uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob now */
-    uint32_t queued, inflight;              /* inflight: does not count waits for operators */
+    uint32_t queued, inflight;              /* neither counts drains_waiting or blobs_waiting */
     uint32_t in_doubt;                      /* machines with an unanswered call, queried by Get */
     /* Gauges of the last cycle. */
     uint32_t shortfalls; /* all shortfalls; the next two arrays count the LEDGER_TOP largest */

@@ -193,7 +193,7 @@ struct machine_work {
                         * is as before the call */
     uint64_t grace_ms; /* grace period of a Draining machine */
     enum work_kind kind;
-    enum machine_state passed_over; /* state in the List record ignored while pending; 0: none */
+    enum machine_state passed_over; /* state of a List record that came during an action; 0: none */
     enum machine_state before;      /* DOUBT: the machine's state before the call */
     bool repeated;                  /* DOUBT: the call was a repetition, so the state before the
                                      * call may also be the passing state */
@@ -203,7 +203,7 @@ struct machine_work {
     bool measured;        /* false: `since` is the time when the shard first saw the state */
     bool asked;           /* a Get is under way */
     bool stale;           /* an action began or a List had a record after the Get was sent, so the
-                           * answer may be outdated */
+                           * result of the Get may be outdated */
     bool again;           /* the next step repeats the call, without another Get */
     uint8_t id_len;
     char id[];

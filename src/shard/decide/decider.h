@@ -25,10 +25,10 @@
 
 struct supply_source { /* the first fields are those that every walk reads */
     const struct cohort *cohort;
-    uint64_t decision;     /* decision that initialised this source; not current: not valid */
+    uint64_t decision;     /* number of the decision for which this source is initialised */
     uint32_t first, count; /* members [first, first + count) of the cohort */
     uint32_t taken;        /* members taken, from the front of the range */
-    uint32_t log;          /* newest log entry with machines of this source; LOG_NONE: none */
+    uint32_t log;          /* number of the newest log entry with this source; LOG_NONE: none */
     uint32_t key;          /* slot of the key that owns these machines; KEY_NONE: none */
     int32_t priority;      /* the victim's priority; a preemptor's must be higher */
     bool victim;
@@ -46,7 +46,7 @@ struct machine_row *source_at(struct supply_source *s, uint32_t number);
 struct log_entry {
     struct supply_source *source;
     uint32_t want, from, count; /* want: index of the row; cohort members [from, from + count) */
-    uint32_t earlier;           /* previous log entry with the same source; LOG_NONE: none */
+    uint32_t earlier;           /* number of the previous entry with this source; LOG_NONE: none */
 };
 struct log {
     struct log_entry *at;
@@ -70,10 +70,10 @@ struct price_lists {        /* the price lists of one pool state, see price_list
 struct supply_pool {
     struct pool_entry *at;
     uint32_t count, cap;
-    uint32_t head; /* entries before head are used up */
+    uint32_t head; /* number of entries at the front that are used up */
     /* The sources of further entries, which are fetched as the pool is read. */
     uint32_t cursor_count;        /* 0: no further entries */
-    struct price_cursor *cursors; /* a heap; the cursor with the next entry is on top */
+    struct price_cursor *cursors; /* a heap: the cursor with the next entry is on top */
     struct victim_walk *victims;  /* source of a victim pool's entries; NULL: no further entries */
     const struct want *want;      /* the first Need that asked for these victims */
     struct set_memory *memory;
@@ -87,7 +87,7 @@ struct runs {
 };
 struct victims_at { /* the victims with one look, see victims.h */
     struct victim *first;
-    uint64_t decision; /* number of the decision that made the list; if not current: no victims */
+    uint64_t decision; /* number of the decision that made the list; in another: no victims */
 };
 struct victim_lists {
     struct victim_list **at;
@@ -163,7 +163,7 @@ struct match_term {
 
 /* Cached results for a requirement set, valid while the set and all looks are unchanged. */
 struct set_memory {
-    uint64_t birth, looks_version; /* of the set and the looks when filled; birth 0: never filled */
+    uint64_t birth, looks_version; /* the cache is valid for these two values; birth 0: empty */
     struct match_term *terms;      /* the set's terms, except the one on instance types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;

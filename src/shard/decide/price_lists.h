@@ -28,7 +28,7 @@ static inline bool entry_used_up(const struct decider *e, const struct price_ent
 /* All machines of a list in the order they are taken, for one penalty bucket. */
 struct price_order {
     uint32_t bucket, count;
-    uint32_t head; /* entries before head are used up */
+    uint32_t head; /* number of entries at the front that are used up */
     struct price_entry *at;
     struct chains *chains;    /* chains of this order, one struct for each label key: chains.h */
     struct price_order *next; /* the order for another bucket */
@@ -40,7 +40,7 @@ struct price_values { /* for one label key, the value of each item; NULL: no suc
 };
 struct price_list {
     uint32_t type, shape;     /* slots; type SLOT_NONE: no instance type */
-    struct price_item *items; /* in the order of the looks, for fast walks */
+    struct price_item *items; /* sorted by look, for fast walks */
     uint32_t count, cap;
     struct price_order *orders;
     struct price_values *values;

@@ -276,7 +276,7 @@ struct inventory {
      * promise. A restarted shard finds such machines without knowing their purpose. Other such
      * machines are drained for no Need. */
     struct bag nobodys;
-    uint32_t list, listed; /* number of the List under way, and how many machines it has named */
+    uint32_t list, listed; /* number of the List under way; number of machines that it has named */
     /* listing.c: machines in the order of the last full List, and of the List under way. */
     struct list_order {
         struct machine_row **at;
