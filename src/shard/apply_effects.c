@@ -193,7 +193,7 @@ bool effect_apply(void *owner, const struct effect *effect)
         return true;
     case EFFECT_AUDIT:
         audit_write(shard, effect);
-        if (effect->action) blob_drop(shard, effect->action); /* the blob is not needed any more */
+        if (effect->action) blob_drop(shard, effect->action); /* the action's blob can be dropped */
         return true;
     case EFFECT_LOG: log_effect(shard, effect); return true;
     case EFFECT_OBSERVE:

@@ -12,7 +12,7 @@
 
 enum {
     LINE_BYTES_MAX = 32 << 10,
-    KEPT_BYTES_MAX = 4 << 10, /* longer lines are not kept */
+    KEPT_BYTES_MAX = 4 << 10, /* bytes of a line; longer lines are not kept */
 };
 
 void audit_open(struct audit *audit)

@@ -25,7 +25,7 @@ enum {
     CURSOR_MAX = 4096, /* bytes of a revision or page token; a longer token is not used */
     PAGES_MAX = 16384, /* pages of one List, in case a provider always announces another page */
     CLUSTERS_ARENA_MAX = 64 << 20,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's text, for short audit lines */
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's error text, for short audit lines */
 };
 
 struct token { /* opaque bytes from the provider */
@@ -54,10 +54,10 @@ struct cycles {
     mono_ns list_began;
     double list_seconds; /* duration of the last List */
     bool listing;        /* true from the request of the first page to the end of the last page */
-    bool delta, cut;     /* cut: this process lost a part of the page */
+    bool delta, cut;     /* delta: a List of changes; cut: this process lost a part of the page */
     bool arrived;        /* the provider has sent the whole page */
     uint64_t failed;     /* incomplete Lists in a row */
-    mono_ns failing;     /* time of the first of the `failed` Lists */
+    mono_ns failing;     /* time when the first of the `failed` Lists began */
     /* Part of this struct, so that a List begins and ends without allocating memory. */
     struct decide_job begins, ends;
     /* The decide thread owns the fields below until the job `ends` is done. */
@@ -69,7 +69,7 @@ struct cycles {
     bool whole; /* all pages read so far were complete */
     uint32_t pages;
     uint64_t machines;
-    struct token cursor; /* sent with the next List; if empty, that List is full */
+    struct token cursor; /* revision sent with the next List request; empty: request a full List */
     struct token page;   /* token of the requested page; empty for the first page */
     bool listed;
     /* -- the decision -- */
@@ -445,7 +445,7 @@ static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum p
 struct provider_call {
     struct decide_job job;
     struct shard *shard;
-    uint64_t action;               /* action of the call; 0: a Get */
+    uint64_t action;               /* number of the action that makes the call; 0: a Get */
     struct provider_answer answer; /* its texts point into `held` */
     char *held;
     size_t len;

@@ -11,10 +11,10 @@
 enum {
     JOBS_PER_BATCH_MAX = 1024,
     EFFECTS_PER_BATCH_MAX = 16384, /* enough for all machines of an operator that reconnects */
-    BATCHES_IN_FLIGHT_MAX = 4,     /* while all are in use, the decide thread runs no job */
+    BATCHES_IN_FLIGHT_MAX = 4,     /* while all batches are in use, the decide thread runs no job */
     EFFECTS_PER_SLICE = 512,
     EFFECT_RETRY_MS = 10,
-    DECIDE_THREAD_SCRATCH_MAX = 1 << 30 /* bytes for one job; the largest decoded roll-up fits */
+    DECIDE_THREAD_SCRATCH_MAX = 1 << 30 /* bytes for one job: enough for the largest roll-up */
 };
 
 struct batch {

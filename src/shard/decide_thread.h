@@ -36,7 +36,7 @@ struct decide_job {
 
 struct decide_thread_options {
     struct io *io;
-    struct core *core; /* owned by the decide thread from now on, and closed with it */
+    struct core *core; /* the decide thread owns this core from now on, and closes it */
     /* Called on the decide thread for each effect of a batch. Adds to the effect what needs the
      * core's resource names: the frame of a NODE_STATE effect, stored in `arena`. */
     void (*prepare)(struct effect *effect, struct decide_context *context, struct arena *arena);

@@ -16,7 +16,7 @@ enum {
 
 struct domain_set {
     struct buf text;
-    struct label *each; /* sorted views of the text, without duplicates; NULL if no text was read */
+    struct label *each; /* domains in `text`, sorted, without duplicates; NULL: no text was read */
     size_t count;
 };
 struct domains {
@@ -24,7 +24,7 @@ struct domains {
     char path[FS_PATH_CAP];
     struct domain_set set;
     bool given;
-    bool unsynced; /* the file equals the set, but a power cut may revert the file */
+    bool unsynced; /* the file has the new set, but after a power cut it may have the old one */
 };
 
 static enum err domain_check(struct label domain, struct note *note)

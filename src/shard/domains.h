@@ -22,7 +22,7 @@ struct domains; /* opaque, one owner */
 enum err domains_open(struct fs *fs, const char *dir, struct domains **ret_domains,
                       struct note *note);
 void domains_close(struct domains *domains);       /* NULL is fine */
-bool domains_given(const struct domains *domains); /* a domain was ever assigned */
+bool domains_given(const struct domains *domains); /* true if a domain was ever assigned */
 /* Returns all domains in order. The array is borrowed until the next change. */
 const struct label *domains_list(const struct domains *domains, size_t *ret_count);
 /* Adds a domain if `there`, otherwise removes it, in memory and on disk. Without a change, returns

@@ -26,7 +26,7 @@ struct own_counts { /* counters that exist only in this file */
 
 struct shard_metrics {
     struct own_counts counts;
-    struct metric_field arrays[ARRAY_ROWS]; /* arrays of core_counts, with a row per element */
+    struct metric_field arrays[ARRAY_ROWS]; /* one row per element of core_counts' arrays */
     size_t array_count;
     struct metric_fields *core, *core_arrays, *sessions, *own;
     struct counter *outcomes[KINDS][OUTCOME_COUNT];

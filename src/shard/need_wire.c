@@ -10,9 +10,9 @@
 #include "wire/pb/bigfleet_v1alpha1_capacity.pb-c.h"
 
 enum {
-    NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* memory of one decoded row */
+    NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* bytes of memory for one decoded row */
     ENTRIES_MAX = 4 * RESOURCES_MAX,                   /* entries of one map; keys may repeat */
-    WRITER_MAX = 8 << 20, /* bytes; 64 KiB of requirements, 256 labels and 3 x 64 resources fit */
+    WRITER_MAX = 8 << 20, /* bytes; room for 64 KiB of requirements, 256 labels, 3 x 64 resources */
     SHOWN = 80,           /* bytes of an unknown id shown in a note */
 };
 

@@ -11,8 +11,8 @@
 #include "shard/core/core.h"
 
 enum {
-    ROLLUP_ROWS_MAX = 200000,       /* rows of one roll-up; a row being read takes about 1.4 KiB */
-    ROLLUP_ROW_BYTES_MAX = 1 << 18, /* size of an encoded row; valid rows are smaller */
+    ROLLUP_ROWS_MAX = 200000,       /* rows of one roll-up; reading a row takes about 1.4 KiB */
+    ROLLUP_ROW_BYTES_MAX = 1 << 18, /* bytes of an encoded row; every valid row is smaller */
     /* Resource names in the shard's table that demand must leave free, so that a cluster with
      * invented names cannot use up the names for machines. */
     ROLLUP_DIMENSIONS_SPARED = 16,
@@ -23,7 +23,7 @@ struct rollup_rows { /* allocated in the arena */
     size_t count;
     size_t contradictions; /* Rows left out because no machine can ever satisfy them. One careless
                             * pod must not cost its cluster the whole roll-up. */
-    struct note contradiction; /* describes the first such row */
+    struct note contradiction; /* describes the first row left out */
 };
 /* Decodes a ClusterCapacityNeeds that must name `cluster`. A `rows_max` of 0 means ROLLUP_ROWS_MAX.
  * After ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE, ERR_FULL (too many resource names) and ERR_NOMEM the

@@ -12,14 +12,14 @@
 
 struct out_frame {
     struct list link;
-    struct str key;   /* empty: never superseded */
+    struct str key;   /* a later frame with this key replaces this one; empty: none does */
     struct str bytes; /* `key` and `bytes` are stored behind this struct */
-    bool departed;    /* the state of a machine that left the cluster: no resync repeats it */
+    bool departed;    /* the frame is about a machine that left the cluster: no resync repeats it */
 };
 struct outbox_limits {
     size_t frames_max, bytes_max;
 };
-struct outbox_totals { /* sums over all boxes that share this struct */
+struct outbox_totals { /* sums over all outboxes that share this struct */
     size_t frames, bytes;
     uint64_t superseded;
 };
@@ -27,7 +27,7 @@ struct outbox {
     struct list frames;
     struct map by_key;
     struct outbox_limits limits;
-    size_t count, bytes; /* bytes: including a fixed overhead per frame */
+    size_t count, bytes; /* waiting frames; their bytes, with a fixed overhead per frame */
     struct outbox_totals *totals;
 };
 void outbox_init(struct outbox *box, struct outbox_limits limits, struct outbox_totals *totals,

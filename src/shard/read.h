@@ -14,11 +14,11 @@ struct inspections;
 struct inspection {        /* one request and its answer */
     struct decide_job job; /* zeroed by inspection_new */
     void *owner;           /* the inspections' owner */
-    struct rpc_call *call; /* used on the loop only; NULL: the client is gone */
-    struct str text;       /* argument of the request: the cluster (empty: all), or the machine */
-    uint32_t limit;        /* limit of Needs; 0: none */
+    struct rpc_call *call; /* only the event loop uses the call; NULL: the client is gone */
+    struct str text;       /* what is requested: a cluster (empty: all clusters) or a machine */
+    uint32_t limit;        /* limit of Needs in the answer; 0: no limit */
     bool unary;            /* true: `answer` is a single message */
-    struct buf answer;     /* if not `unary`: frames, each with a length prefix */
+    struct buf answer;     /* one message, or (not `unary`) frames that begin with their length */
     enum err err;
 };
 
@@ -28,9 +28,9 @@ struct inspections_options {
      * decide thread, then inspection_done() on the loop, also when the shard is closing. */
     void (*inspect)(void *owner, struct inspection *inspection);
     void *owner;
-    uint32_t readers_max;     /* 0 means 16; further readers get RESOURCE_EXHAUSTED */
-    size_t bytes_max;         /* limit of one answer's bytes; 0 means 256 MiB */
-    uint64_t read_timeout_ms; /* a reader that reads nothing for this time is closed; 0: 60 s */
+    uint32_t readers_max;     /* readers at once, 0 means 16; others get RESOURCE_EXHAUSTED */
+    size_t bytes_max;         /* limit of one answer, in bytes; 0 means 256 MiB */
+    uint64_t read_timeout_ms; /* a client that reads nothing for this time is closed; 0: 60 s */
 };
 enum err inspections_open(const struct inspections_options *options,
                           struct inspections **ret_inspections); /* ERR_NOMEM */

@@ -149,7 +149,7 @@ struct scope_job {
     bool given;
     struct label *domains;
     size_t count;
-    struct label *left; /* a domain removed by this or an earlier call; empty key: none */
+    struct label *left; /* a domain that this or an earlier call removed; empty key: no domain */
     uint32_t serving;   /* machines of `left` that the core still acts on */
     bool more;          /* `serving` is a lower bound */
 };

@@ -278,7 +278,7 @@ static void on_frame(struct session *session, const struct operator_frame *frame
     }
     switch (frame->kind) {
     case FRAME_HELLO: on_hello(session, frame); break;
-    case FRAME_ROLLUP: lane_rollup(session, frame); return; /* keeps the reservation */
+    case FRAME_ROLLUP: lane_rollup(session, frame); return; /* keeps the reserved memory */
     case FRAME_BLOB: blobs_answer(session, frame); break;
     case FRAME_RECLAIM_ACK: s->stats.reclaim_acks++; break;
     case FRAME_DRAIN_REPORT: session_on_drain_report(session, frame); break;

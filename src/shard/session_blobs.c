@@ -57,7 +57,7 @@ void blobs_answer(struct session *session, const struct operator_frame *frame)
     struct session_blob *request = map_get(&s->requests, action_key(&action));
     struct note note;
 
-    if (!request || request->session != session) { /* late, unknown or repeated */
+    if (!request || request->session != session) { /* the blob came late, twice or unrequested */
         s->stats.blobs_stray++;
     } else if (frame->error.len > 0) {
         blob_end(request, BLOB_ERROR, utf8_clip(frame->error, ERROR_TEXT_MAX / 2));

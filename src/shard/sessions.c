@@ -9,7 +9,7 @@
 
 enum {
     KEY_MAX = FINGERPRINT_MAX + 1,
-    INFLATED_MAX = 4 << 20, /* bytes; inflating them takes about 10 ms of the loop */
+    INFLATED_MAX = 4 << 20, /* bytes after inflating, which blocks the event loop for about 10 ms */
 };
 
 static void free_ended(struct sessions *s)
@@ -218,7 +218,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
         s->stats.departed_dropped += departed;
         return;
     }
-    outbox_drop_key(&known->departed, key); /* the kept frame is outdated now */
+    outbox_drop_key(&known->departed, key); /* the kept frame with this key is outdated now */
     if (known->session)
         session_send(known->session, key, departed, frame);
     else if (departed)

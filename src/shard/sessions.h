@@ -33,7 +33,7 @@ struct rollup {
 };
 enum rollup_end {
     ROLLUP_ACKNOWLEDGED, /* the roll-up was applied, or quarantined until confirmed */
-    ROLLUP_REFUSED,      /* not acknowledged; the cluster's last good demand stays */
+    ROLLUP_REFUSED,      /* the roll-up is not acknowledged; the last good demand stays in use */
 };
 
 /* Returns the action number as a map key, which points to `action`. */
@@ -42,8 +42,8 @@ static inline struct str action_key(const uint64_t *action)
     return str_of((const char *)action, sizeof *action);
 }
 
-struct session_blob { /* the owner's memory, which the sessions use until on_blob */
-    uint64_t action;  /* the owner's action; unique among the open requests */
+struct session_blob { /* allocated by the owner; the sessions use the struct until on_blob */
+    uint64_t action;  /* number of the owner's action; unique among the open requests */
     struct sessions *sessions;
     struct session *session; /* the session that the request was sent on */
     struct list link;        /* in the list of its session's blob requests */
@@ -70,7 +70,7 @@ struct sessions_options {
     const struct log_source *log; /* may be NULL; copied */
     const struct sessions_events *events;
     void *owner;
-    int64_t epoch; /* epoch of the shard, for acknowledgements */
+    int64_t epoch; /* epoch of the shard, sent in acknowledgements */
     /* In each of these fields 0 selects the default in its comment. */
     uint32_t sessions_max;      /* 10,000; further sessions get RESOURCE_EXHAUSTED */
     uint32_t blobs_max;         /* 100,000 open blob requests */
@@ -80,9 +80,9 @@ struct sessions_options {
     size_t outbox_bytes_max;    /* 256 MiB per session */
     size_t outboxes_bytes_max;  /* 512 MiB in total; then the longest outbox's session is closed */
     size_t departed_frames_max; /* 4,096 per cluster; at the bound the oldest frame is dropped */
-    size_t departed_bytes_max;  /* 64 MiB for all clusters; at the bound the newest is dropped */
+    size_t departed_bytes_max;  /* 64 MiB for all clusters; at the bound the new frame is dropped */
     size_t blob_max;            /* 1 MiB for one blob */
-    uint64_t hello_timeout_ms;  /* 30 s until the first frame */
+    uint64_t hello_timeout_ms;  /* 30 s from the start of a stream to its first frame */
     /* Time to send one roll-up while other messages wait for memory: 60 s, plus 1 s per MiB. */
     uint64_t rollup_timeout_ms;
 };
@@ -116,18 +116,18 @@ void sessions_resynced(struct sessions *s, struct str cluster);
 void sessions_capacity(struct sessions *s, struct str cluster, const struct capacity_offer *offer);
 
 struct sessions_stats {
-    uint32_t active, streams; /* streams: includes streams that have not sent Hello yet */
+    uint32_t active, streams; /* active: sessions after Hello; streams: also those before Hello */
     uint64_t installed, replaced, removed, identity_rejected;
     uint64_t superseded;
     uint64_t refused; /* streams ended because of invalid messages: no Hello, malformed frames */
     uint64_t unset;   /* frames without a payload */
     uint64_t rollups, rollups_superseded, rollups_paused;
-    uint64_t blobs_stray; /* answers that were late, unknown or repeated */
+    uint64_t blobs_stray; /* blobs that came late, twice or without a request */
     uint64_t reclaim_acks, drain_reports;
     uint64_t unread; /* sessions closed because their peer did not read */
     uint64_t stalled;
     uint64_t departed_dropped;
-    uint32_t departed, blobs_waiting; /* current values */
+    uint32_t departed, blobs_waiting; /* the numbers now, not since the start */
     size_t rollup_bytes, outbox_bytes;
 };
 struct sessions_stats sessions_stats(const struct sessions *s);

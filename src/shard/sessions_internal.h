@@ -22,7 +22,7 @@ struct session;
 struct session_cluster {     /* map_make() stores the id behind this struct */
     struct session *session; /* the installed session, or NULL */
     struct outbox departed;
-    uint32_t sessions; /* number of sessions that point here, including replaced ones */
+    uint32_t sessions; /* number of sessions with a pointer to this struct, also replaced ones */
     struct str id;
 };
 
@@ -37,12 +37,12 @@ struct rollup_lane {
     struct own_rollup *working, *waiting;
     size_t reserved; /* bytes reserved for the message being received */
     mono_time reserved_at;
-    size_t wanted;     /* bytes that the session waits for */
+    size_t wanted;     /* bytes of memory for roll-ups that the session waits for */
     struct list queue; /* in sessions.starved, or detached */
 };
 
 struct session {
-    struct list link; /* in sessions.all; in sessions.ended once the call is done */
+    struct list link; /* in sessions.all; once the call is done, in sessions.ended */
     struct sessions *sessions;
     struct rpc_call *call;           /* NULL once the call is done */
     struct session_cluster *cluster; /* NULL before Hello */
@@ -63,7 +63,7 @@ struct sessions {
     struct sessions_options limits; /* with defaults applied */
     int64_t term;
     struct map clusters;
-    struct map requests; /* blob requests by action */
+    struct map requests; /* open blob requests, keyed by action number */
     struct list all, ended, starved;
     struct task free_ended;
     struct timer stall;

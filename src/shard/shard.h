@@ -25,7 +25,7 @@ enum { SHARD_CYCLE_MS = 10 * 1000 };
 
 struct shard;
 struct shard_fence {
-    int64_t newest;  /* newest epoch that the provider has seen; 0 if not named */
+    int64_t newest;  /* newest epoch that the provider has seen; 0: the provider named none */
     struct str text; /* error text of the provider */
 };
 struct shard_options {
@@ -37,12 +37,12 @@ struct shard_options {
     uint64_t epoch;
     struct provider *provider;    /* must outlive the shard */
     const char *provider_address; /* for the report; copied */
-    struct domains *domains;      /* must outlive the shard; only the shard changes it */
+    struct domains *domains;      /* must outlive the shard; only the shard changes them */
     struct core_options core;
     uint64_t cycle_ms;      /* 0: SHARD_CYCLE_MS */
-    bool incremental;       /* request deltas from a provider that also reports removals */
-    size_t blob_bytes_max;  /* bytes of all blobs that wait for Configure; 0 means 256 MiB */
-    uint32_t warmup_cycles; /* number of first cycles whose durations are not recorded */
+    bool incremental;       /* request deltas, if the provider also reports removals */
+    size_t blob_bytes_max;  /* limit in bytes for all blobs that wait for Configure; 0: 256 MiB */
+    uint32_t warmup_cycles; /* durations of this many first cycles are not recorded */
     /* Called once, when the first List was complete and the shard is ready for work. */
     void (*on_ready)(void *owner);
     /* Called once, when an operator reports drains although core.operators_reported was not set. */

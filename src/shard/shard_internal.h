@@ -22,7 +22,7 @@
 struct cycles; /* defined in cycle.c */
 
 struct provider_calls { /* state of apply_effects.c */
-    struct map blobs;   /* blobs that wait for their Configure, by action */
+    struct map blobs;   /* blobs that wait for their Configure call, keyed by action number */
     size_t blob_bytes, blob_bytes_max;
     uint64_t blobs_refused;
     size_t under_way;
@@ -70,7 +70,7 @@ struct shard {
     struct cycles *cycles;
     struct provider_calls calls;
     struct hold holds[CORE_FENCED + 1];
-    int64_t newest_epoch;   /* epoch that the provider named in its refusal; 0 if not named */
+    int64_t newest_epoch;   /* epoch that the provider named in its refusal; 0: none named */
     uint32_t drain_reports; /* drain reports that wait for the decide thread */
     bool started, stopping;
     bool scope_owed;    /* the core has not received the domains that are on disk */
@@ -98,7 +98,7 @@ void provider_calls_open(struct shard *shard);
 void provider_calls_close(struct shard *shard);
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
 bool effect_apply(void *owner, const struct effect *effect);
-size_t blob_bytes(const struct shard *shard); /* bytes held here and in the provider's client */
+size_t blob_bytes(const struct shard *shard); /* of all blobs here and in the provider's client */
 /* Returns the blob that waits for the Configure call of this action, or an empty text. */
 struct str blob_kept(const struct shard *shard, uint64_t action);
 void blob_drop(struct shard *shard, uint64_t action);
@@ -135,7 +135,7 @@ extern const struct rpc_handler machine_view_handler;
 void status_open(struct shard *shard);
 void status_close(struct shard *shard);
 extern const struct rpc_handler status_handler;
-bool status_wanted(const struct shard *shard); /* true if a client asked recently */
+bool status_wanted(const struct shard *shard); /* true if a client recently asked for the status */
 /* Writes the inventory into the zeroed `ret_cycle`. Runs on the decide thread. */
 void status_look(struct decide_context *context, bool wanted, struct arena *arena,
                  struct status_cycle *ret_cycle);

@@ -312,7 +312,7 @@ bool core_blob_waits(const struct core *core, uint64_t action)
 
 void task_due(struct core *core, struct machine_task *task)
 {
-    if (task->step == STEP_WAITING) return; /* the answer belongs to an earlier effect */
+    if (task->step == STEP_WAITING) return; /* the deadline belongs to an earlier effect */
     if (task->step == STEP_OPERATOR)
         drain_due(core, task);
     else if (task->step == STEP_BLOB)

@@ -19,7 +19,7 @@
 #include "shard/core/core_internal.h"
 
 enum {
-    HINTS_NEW_MOST = 20 * 1000, /* first hints in one cycle; further ones wait for the next cycle */
+    HINTS_NEW_MOST = 20 * 1000, /* first-time hints in one cycle; the next cycle sends the others */
     HINTS_ANEW_EVERY = 16,
 };
 
@@ -87,7 +87,7 @@ struct hints_round {
     struct core *core;
     struct capacity_offer *offers; /* Indexed by slot of the requirement set: profiles with the same
                                     * set share one offer. Confidence 0: not computed yet. */
-    const struct profile **copies; /* Profiles copied into the effects, by kind slot; NULL: none. */
+    const struct profile **copies; /* indexed by kind slot: profile copied into effects, or NULL */
     /* Clients with new demand, indexed by the slot of their cluster. Other entries are NULL. */
     struct cluster_client **anew;
     uint32_t round;
@@ -161,7 +161,7 @@ static enum err client_update(struct hints_round *s, struct cluster_client *clie
     bool open = !is_full(s);
     enum err err = ERR_OK;
 
-    if (!open && !hints->unsaid) return ERR_OK; /* a later cycle sends this client's hints */
+    if (!open && !hints->unsaid) return ERR_OK; /* a later cycle sends this client's first hints */
     for (size_t left = map_count(&hints->by_kind); left && !err; left--) {
         struct map_entry *entry = map_next(&hints->by_kind, &cursor);
         if (!entry) { /* start again with the first hint */
@@ -185,7 +185,7 @@ static enum err need_update(struct hints_round *s, const struct demand *need)
     if (!client) return ERR_OK;
     err = hint_make(&client->hints, need->kind, &hint);
     if (err) return err;
-    if (hint->round == s->round) return ERR_OK; /* this profile was handled with an earlier row */
+    if (hint->round == s->round) return ERR_OK; /* an earlier row had the same profile */
     hint->round = s->round;
     hint->set_slot = need->kind->set->slot;
     client->hints.met++;
@@ -260,7 +260,7 @@ void capacity_note(struct core *core, const struct decision *decision)
         arena_calloc(&core->scratch, needs->cluster_slots.used, sizeof(struct cluster_client *));
     s.offers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.offers);
     s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
-    if (!s.anew || !s.offers || !s.copies) return; /* the next cycle sends the hints */
+    if (!s.anew || !s.offers || !s.copies) return; /* no memory: the next cycle sends the hints */
     err = clients_update(&s, &any_anew);
     if (err || !any_anew) return;
     for (size_t i = 0; i < decision->verdict_count && !err; i++)

@@ -128,7 +128,7 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
         if (!known) client_drop(&core->clients, client);
         return err;
     }
-    hints_forget(client); /* a new stream: its operator has received no hints yet */
+    hints_forget(client); /* the operator of a new stream has received no hints yet */
     if (open) {
         client->met = true;
         client->reports_drains = link == OPERATOR_REPORTS_DRAINS;

@@ -29,12 +29,12 @@ struct capacity_hint {
     uint64_t kind_birth;
     uint32_t round; /* round of capacity_note() that last found the profile in the demand */
     mono_time sent;
-    struct capacity_offer said; /* without the profile; confidence 0: no hint was sent yet */
+    struct capacity_offer said; /* last hint without its profile; confidence 0: no hint was sent */
 };
 struct hints {
-    struct map by_kind; /* struct capacity_hint by kind slot */
+    struct map by_kind; /* struct capacity_hint, keyed by kind slot */
     uint32_t met;       /* hints found in this round */
-    size_t from;        /* cursor: the next hint to send */
+    size_t from;        /* map cursor: position of the next hint to send */
     uint32_t unsaid;    /* number of hints that were never sent */
     uint64_t version;   /* version of the demand that the hints were made for */
 };
@@ -48,7 +48,7 @@ struct cluster_client { /* map_make() places the name behind the struct */
     struct quarantine quarantine;
     uint64_t rejected; /* number of roll-ups rejected */
     mono_time seen;    /* when the cluster last had a session, demand or machines */
-    struct map waits;  /* latency_wait, by slot */
+    struct map waits;  /* struct latency_wait, keyed by kind slot */
     uint32_t waits_round;
     struct hints hints;
 };

@@ -48,19 +48,19 @@ struct core; /* opaque, one owner */
 
 struct core_options {
     uint32_t machines_max, rows_max; /* 0: INVENTORY_MACHINES_MOST, NEEDS_ROWS_MOST */
-    uint32_t clusters_max;           /* clusters with a session or demand; 0: 10,000 */
+    uint32_t clusters_max;           /* limit of clusters with a session or demand; 0: 10,000 */
     uint64_t seed;                   /* seed of the hash tables */
     bool paused, dry_run;            /* kill switch, shadow mode; the kill switch has precedence */
     bool rollup_guard;               /* enables the quarantine of rails.h */
     struct rails_options rails;
-    struct victim_weights weights; /* all zero: the weights of docs/decision.md */
-    uint32_t concurrency; /* Most actions under way at once; 0: 64. With 64 actions, and 7 s for
+    struct victim_weights weights; /* all zero: the default weights of docs/decision.md */
+    uint32_t concurrency; /* Limit of actions under way at once; 0: 64. With 64 actions, and 7 s for
                            * each of a purchase's two calls, a provider delivers 5 machines per
                            * second. */
-    uint32_t queue_max;   /* Actions waiting for their turn; 0: 65,536. Actions beyond the bound are
+    uint32_t queue_max;   /* Limit of queued actions; 0: 65,536. Actions beyond the limit are
                            * dropped and counted. A cycle soon derives such actions again. */
-    uint32_t blobs_max;   /* Actions waiting for a bootstrap blob; 0: 100,000. Waiting actions do
-                           * not count against `concurrency`. An action beyond the bound is undone,
+    uint32_t blobs_max;   /* Limit of actions that wait for a bootstrap blob; 0: 100,000. They do
+                           * not count against `concurrency`. An action beyond the limit is undone,
                            * and a later cycle derives it again. */
     uint64_t execute_timeout_ms, bootstrap_timeout_ms; /* provider calls, blob requests; 0: 30 s */
     /* How long a drain waits for an operator whose session has ended. 0: 2 min. */
@@ -72,7 +72,7 @@ struct core_options {
      * start, drains of every cluster wait for the cluster's operator to return. */
     bool operators_reported;
     uint64_t capacity_interval_ms;              /* least time between hints for a profile; 0: 5 s */
-    uint32_t hints_most;                        /* capacity hints repeated in one cycle; 0: 2,500 */
+    uint32_t hints_most;                        /* limit of hints repeated in one cycle; 0: 2,500 */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT]; /* hold time of Idle machines; 0: type's default */
     uint64_t rest_first_ms, rest_most_ms;       /* first and longest back-off; 0: 30 s, 1 h */
     /* A machine in a passing state for this long is queried by Get, then its call is repeated. 0:
@@ -92,7 +92,7 @@ struct dimensions *core_dimensions(struct core *core);
 /* -- List: reconcile.c -- */
 enum list_kind {
     LIST_FULL,  /* all machines: a machine missing from the List is removed (guarded) */
-    LIST_DELTA, /* changes only: only tombstones remove machines */
+    LIST_DELTA, /* changes only: a machine is removed only if the List has its tombstone */
 };
 void core_list_begin(struct core *core, enum list_kind kind);
 /* Applies one record of the List. `metadata` is its shard_metadata. A refused record is counted and
@@ -135,8 +135,8 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
 struct drain_report {
     struct str cluster; /* cluster of the session */
     struct str machine;
-    uint64_t action;  /* Number of the RECLAIM effect's action. A number that this process never
-                       * used belongs to a reclaim of an earlier process. */
+    uint64_t action;  /* Number of the action that sent the RECLAIM. A number that this process
+                       * never used belongs to a reclaim of an earlier process. */
     bool drained;     /* false: the operator is still draining the machine, or gave up */
     uint64_t left_ms; /* remaining grace period, if not drained */
     struct str error; /* not empty: the operator gave up, for this reason */
@@ -149,7 +149,7 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
 /* The parts of a cycle, as cycle_phase_duration_seconds names them. */
 enum cycle_phase {
     PHASE_RECONCILE, /* measured by the driver: from the List request to its last record */
-    PHASE_SNAPREAD,  /* normalises demand; DECIDE_READ of decide.h, which also has the next three */
+    PHASE_SNAPREAD,  /* demand is normalised; DECIDE_READ of decide.h, as are the next three */
     PHASE_1,
     PHASE_2,
     PHASE_3,
@@ -157,7 +157,7 @@ enum cycle_phase {
     PHASE_EXECUTE, /* safety limits and queue */
     PHASE_COUNT
 };
-const char *cycle_phase_name(enum cycle_phase phase); /* "phase1" */
+const char *cycle_phase_name(enum cycle_phase phase); /* for example "phase1" */
 /* Decides, applies the safety limits, queues actions, and starts as many as `concurrency` allows.
  * `mark` (may be NULL) is called at the end of each part, so that the driver can time the parts. */
 typedef void core_mark_fn(void *context, enum cycle_phase phase);
@@ -177,18 +177,18 @@ void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time w
 
 /* -- results of effects: actions.c -- */
 enum call_end {
-    CALL_DONE,          /* `machine` is the record in the answer */
-    CALL_UNKNOWN,       /* no answer in time, connection lost, or unreadable answer */
+    CALL_DONE,          /* the provider executed the call; `machine` is the record it returned */
+    CALL_UNKNOWN,       /* no response in time, connection lost, or unreadable response */
     CALL_REFUSED,       /* a definite refusal; `text` gives the reason */
-    CALL_FENCED,        /* nothing was applied: the provider knows a newer token of this shard */
+    CALL_FENCED,        /* nothing was done: the provider knows a newer epoch of this shard */
     CALL_NOT_FOUND,     /* the provider does not know the machine */
     CALL_NOT_SUPPORTED, /* the provider does not offer the call */
-    CALL_UNSENT,        /* never sent to the provider: no connection, or no free slot in time */
+    CALL_UNSENT,        /* never sent: no connection to the provider, or no free slot in time */
 };
 struct call_answer {
     enum call_end end;
-    struct str text;               /* for last_error and the audit log */
-    const struct machine *machine; /* for CALL_DONE; NULL: the answer carried no readable machine */
+    struct str text;               /* text for last_error and the audit log */
+    const struct machine *machine; /* CALL_DONE: the returned record; NULL: not readable */
     const struct label *metadata;
     size_t metadata_count;
 };
@@ -241,14 +241,14 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
 /* Machines in back-off. */
 enum resting_why {
     RESTING_REFUSED, /* an action of the machine was refused; no new try until the back-off ends */
-    RESTING_DOUBT,   /* a call had no answer; the shard queries the provider by Get */
+    RESTING_DOUBT,   /* a call had no response; the shard asks the provider by Get */
     RESTING_FAILED,  /* the provider reports Failed; Delete is tried when the back-off ends */
 };
 struct rest {
     enum resting_why why;
     uint32_t refusals; /* refused actions in a row */
-    uint32_t asked;    /* Gets in a row without a useful answer */
-    uint64_t left_ms;  /* until the shard checks the machine again */
+    uint32_t asked;    /* number of Gets in a row without a useful result */
+    uint64_t left_ms;  /* time until the shard checks the machine again */
 };
 struct resting {
     struct str machine, cluster, error; /* from the machine record; borrowed until the next event */
@@ -267,15 +267,15 @@ enum err core_resting(struct core *core, size_t most, mono_time now, struct aren
 /* Everything the shard knows about one machine. */
 struct machine_facts {
     struct machine machine;           /* real state; borrowed until the next event */
-    mono_time idle_since;             /* only while Idle */
+    mono_time idle_since;             /* valid only while the machine is Idle */
     enum machine_state planned_state; /* equal to the real state when nothing is planned */
     bool pending;                     /* an action of the machine is queued or under way */
-    bool outside;                     /* not in the shard's domains: removed when it is free */
+    bool outside;                     /* outside the shard's domains: dropped once it is free */
     bool rests;
-    struct rest rest;          /* only if `rests` */
+    struct rest rest;          /* valid only if `rests` */
     bool operator_drains;      /* Draining: the provider's Drain waits for the operator */
     bool operator_away;        /* Draining: the machine's operator is not connected */
-    uint64_t operator_left_ms; /* until the provider drains the machine without the operator */
+    uint64_t operator_left_ms; /* time until the provider drains the machine without the operator */
 };
 /* Looks up a machine. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_machine(struct core *core, struct str id, mono_time now,
@@ -300,7 +300,7 @@ struct holding {
     enum machine_state state; /* planned state */
     enum capacity_type capacity_type;
     struct str type, zone; /* may be empty */
-    double price;          /* per machine and hour */
+    double price;          /* dollars per machine and hour */
     uint32_t count;
 };
 /* Returns sorted holdings in the arena. ERR_TOO_LARGE: over `cohorts_max` cohorts. ERR_NOMEM. */
@@ -315,30 +315,30 @@ enum drain_wait {
     DRAIN_WAIT_NO_OPERATOR, /* no wait: no operator was connected, or it was away for too long */
     DRAIN_WAIT_COUNT
 };
-const char *drain_wait_name(enum drain_wait wait); /* "grace_ended" */
+const char *drain_wait_name(enum drain_wait wait); /* for example "grace_ended" */
 
 /* Counters since the start, and gauges. The driver copies them to the metrics after every event. */
 struct core_counts {
     uint64_t cycles;
-    uint64_t actions[ACTION_DELETE + 1]; /* queued actions, after the safety limits */
+    uint64_t actions[ACTION_DELETE + 1]; /* by kind: queued actions that passed the safety limits */
     uint64_t outcomes[ACTION_DELETE + 1][OUTCOME_COUNT];
     uint64_t suppressed[ACTION_DELETE + 1], dryrun[ACTION_DELETE + 1];
     uint64_t deferred, dropped, deduped, capped, idle_releases;
     uint64_t machines_rejected[MACHINE_FAULT_PRICE + 1];
-    uint64_t duplicate_records; /* repeated in a List; also counted as rejected (structural) */
+    uint64_t duplicate_records; /* machine twice in a List; also counted as rejected (structural) */
     uint64_t rollups_rejected;
     uint64_t observed_edges, foreign_edges, lists_held;
     uint64_t doubts;             /* calls with an unknown outcome */
     uint64_t called_again;       /* calls repeated because a machine stayed in a passing state */
     uint64_t given_back;         /* tries to Delete a Failed machine */
     uint64_t delete_unsupported; /* Deletes that the provider does not support */
-    uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* finished waits for an operator, by result */
+    uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* indexed by result: ended waits for an operator */
     uint32_t drains_waiting;                /* drains that wait for an operator now */
     uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob now */
-    uint32_t queued, inflight;              /* inflight: does not count waits for operators */
+    uint32_t queued, inflight;              /* neither counts drains_waiting or blobs_waiting */
     uint32_t in_doubt;                      /* machines with an unanswered call, queried by Get */
     /* Gauges of the last cycle. */
-    uint32_t shortfalls; /* all shortfalls; the next two arrays cover the first LEDGER_TOP */
+    uint32_t shortfalls; /* all shortfalls; the next two arrays count the LEDGER_TOP largest */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];
     uint32_t demand_rows[PENALTY_BUCKET_COUNT]; /* demand rows by interruption bucket */
     struct inventory_counts inventory;

@@ -20,26 +20,26 @@
 
 struct running_actions; /* queued and running actions, machines in back-off */
 
-struct listing { /* the List being read, or else the last List */
+struct listing { /* about the List being read, or else about the last List */
     enum list_kind kind;
-    uint32_t number; /* number of the List in the inventory */
-    bool listed;     /* at least one List was complete */
+    uint32_t number; /* the inventory's number for this List */
+    bool listed;     /* since the start, at least one List was complete */
     bool empty;      /* the last complete full List was empty, and the shard knows no machine */
     bool failed;     /* a record of this List could not be stored, for lack of memory or room */
     bool owed;       /* a full List was wanted when this List began */
     bool settles;    /* this List began when no call of an earlier process could still be running */
     uint32_t records, refused, surprises;
     uint32_t nameless;          /* records without a machine id */
-    uint32_t untaken;           /* refused records, which a delta will not repeat */
+    uint32_t untaken;           /* refused records that a delta List will not repeat */
     uint32_t spoilt, full_in;   /* spoilt: full Lists in a row with refused records; full_in: Lists
                                  * until the next full List */
     uint32_t holds, first_held; /* holds: full Lists in a row that left out too many machines;
                                  * first_held: number of the first of these Lists */
-    size_t left_out;            /* number of machines that every held List left out */
+    size_t left_out;            /* number of machines that are missing from every held List */
 };
 struct scope { /* state of scope.c */
     struct arena arena;
-    bool given;                  /* false: never assigned a domain; every machine is the shard's */
+    bool given;                  /* false: no domain was assigned; every machine is the shard's */
     const struct label *domains; /* sorted; if `given` and empty, the shard has no machine */
     const struct str *keys;      /* the distinct keys; often one key for thousands of domains */
     size_t count, key_count;
@@ -67,10 +67,10 @@ struct core {
     struct parking *parking;
     struct ledger *ledger;
     struct core_counts counts;
-    struct arena scratch; /* temporary data of one event, like now, wall and out */
+    struct arena scratch; /* temporary data of one event; `now`, `wall`, `out`: of one event, too */
     mono_time now;
     wall_time wall;
-    struct effects *out; /* receives the effects of the event */
+    struct effects *out; /* list to which the event's effects are added */
     size_t out_first;    /* index of the event's first effect */
     struct clients clients;
     struct tally tally;
@@ -80,7 +80,7 @@ struct core {
     bool full_list_wanted;
     bool fenced; /* set by core_hold(CORE_FENCED); the kill switch is options.paused */
     uint32_t capacity_round;
-    size_t capacity_from; /* cursor: the next client whose hints are sent */
+    size_t capacity_from; /* map cursor: the next client whose hints are sent */
     struct running_actions *running;
 };
 

@@ -146,7 +146,7 @@ const struct machine *effects_machine(struct effects *effects, const struct mach
         &m->promised.fingerprint,
         &m->promised.group,
     };
-    for (size_t i = 0; i < ARRAY_LEN(texts) && !err; i++) /* each text becomes a view of its copy */
+    for (size_t i = 0; i < ARRAY_LEN(texts) && !err; i++) /* each text now points to its copy */
         err = text_copy(&effects->arena, *texts[i], texts[i]);
     if (!err)
         err = effects_labels(effects, machine->attributes.labels, machine->attributes.label_count,

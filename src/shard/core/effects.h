@@ -18,7 +18,7 @@ enum action_outcome {
     OUTCOME_CTX_CANCELED, /* a deadline passed, so the outcome is unknown; a Get follows */
     OUTCOME_FENCED,       /* nothing was applied; a Get follows */
     OUTCOME_NO_SESSION,
-    OUTCOME_RACED_TO_IDLE, /* "transition_raced_to_idle" */
+    OUTCOME_RACED_TO_IDLE, /* in metrics: "transition_raced_to_idle" */
     OUTCOME_TRANSITION_ERROR,
     OUTCOME_BLOB_ERROR,
     OUTCOME_PROVIDER_ERROR,
@@ -26,7 +26,7 @@ enum action_outcome {
     OUTCOME_INVENTORY_MISS,
     OUTCOME_MISSING_PROFILE,
     OUTCOME_OTHER,
-    OUTCOME_SUPPRESSED, /* kill switch or fenced; only in the audit log */
+    OUTCOME_SUPPRESSED, /* stopped by kill switch or fence; only in the audit log */
     OUTCOME_DRYRUN,     /* shadow mode; only in the audit log */
     OUTCOME_COUNT
 };
@@ -35,7 +35,7 @@ const char *action_outcome_name(enum action_outcome outcome);
 enum effect_kind {
     /* Provider calls of an action. Each is answered by core_answered() exactly once. */
     EFFECT_CREATE,
-    EFFECT_CONFIGURE, /* with the blob fetched for this action */
+    EFFECT_CONFIGURE, /* sent with the blob that was fetched for this action */
     EFFECT_DRAIN,
     EFFECT_DELETE,
     EFFECT_GET, /* belongs to no action; answered by core_got() */
@@ -91,7 +91,7 @@ struct effect {
         } configure;
         struct { /* fields of DRAIN and RECLAIM */
             uint64_t grace_ms;
-            int32_t preemptor_priority; /* 0: voluntary */
+            int32_t preemptor_priority; /* 0: a Reclaim, without a preemptor */
         } drain;
         const struct profile *profile; /* ASK_BLOB: its sorted requirements are sent */
         const struct machine *node;    /* NODE_STATE: the current record */
@@ -125,7 +125,7 @@ struct effects { /* the owner zeroes the struct and calls effects_init() */
     struct effects_labels {
         const struct label *at;
         size_t count;
-    } labels[2]; /* two entries: labels of a machine, and of a Configure */
+    } labels[2]; /* the last two label arrays that were copied, to share the copies */
     unsigned labels_next;
     const struct profile *profile;
 };

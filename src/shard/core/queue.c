@@ -392,7 +392,7 @@ static void tasks_suppress(struct core *core)
         core->counts.queued--;
         core->counts.inflight++;
         if (task->blob) {
-            bootstrap_configure(core, task); /* moves the machine back to Idle */
+            bootstrap_configure(core, task); /* cancels, and moves the machine to Idle */
             continue;
         }
         /* A Get follows for a machine in a passing state, Failed or drained by its operator. */

@@ -27,8 +27,8 @@
 
 enum {
     REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
-    REMOVAL_CONFIRMATIONS = 3, /* Lists in a row; roll-ups need the same number */
-    LIST_LINES_MOST = 20,      /* refused records logged one by one, per kind and List */
+    REMOVAL_CONFIRMATIONS = 3, /* Lists in a row that lack the machines; equal for roll-ups */
+    LIST_LINES_MOST = 20,      /* refused records that get their own log line, per kind and List */
     SPOILT_MOST = 6,           /* full Lists with refused records are at most 2^6 Lists apart */
 };
 
@@ -152,7 +152,7 @@ struct record { /* a record as the provider sent it */
     const struct machine *machine;
     const struct label *metadata;
     size_t metadata_count;
-    bool got; /* from a Get, which is sent at the end of a back-off */
+    bool got; /* the record answers a Get, which is sent when a back-off ends */
 };
 
 /* Returns true if decisions could use the machine. A machine in back-off must not be used, because

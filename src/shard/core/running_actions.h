@@ -26,7 +26,7 @@
 enum task_step {
     STEP_WAITING,
     STEP_OPERATOR, /* Draining: the operator evicts pods before the provider call. Uses no slot */
-    STEP_CREATE,   /* this step and later ones, except STEP_BLOB: waits for the provider's answer */
+    STEP_CREATE,   /* from here on, except in STEP_BLOB, the task waits for the provider */
     STEP_BLOB,     /* the operator was asked for a bootstrap blob. Uses no slot */
     STEP_CONFIGURE,
     STEP_DRAIN,
@@ -47,14 +47,14 @@ struct machine_task {
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;
-    bool planned;  /* the inventory counts the action as begun, or need not count it */
-    bool draining; /* the machine is already Draining, and the operator has the reclaim */
+    bool planned;  /* the inventory has a plan for the action, or needs none */
+    bool draining; /* the machine is already Draining; the operator has received the reclaim */
     bool drained;  /* the task does not wait for the operator any more */
-    bool blob;     /* the driver has the blob; Configure is next */
+    bool blob;     /* the driver has the blob, so Configure is the next step */
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
-    mono_time since, asked; /* start of the passing state; when the effect was created */
+    mono_time since, asked; /* times: the passing state began; the effect was created */
     struct str machine, cluster;
     struct need_key key; /* as in struct action */
     size_t size;         /* size of the memory block with the task and its texts */
@@ -138,7 +138,7 @@ void task_due(struct core *core, struct machine_task *task);
  * `after` the call. Indexed by step. Steps that wait for an operator have no other fields than
  * `effect` and `passing`. */
 struct call_rule {
-    const char *word; /* "create"; NULL: the step makes no call */
+    const char *word; /* the call's name, like "create"; NULL: the step makes no call */
     enum effect_kind effect;
     enum action_kind action; /* the action that begins with this call */
     enum planned_action planned;
@@ -171,21 +171,21 @@ void drain_due(struct core *core, struct machine_task *task);
 /* --- work: work.c --- */
 
 enum work_kind {
-    WORK_QUIET,   /* nothing to do; only remembers refusals for a while */
-    WORK_PASSING, /* the provider works on the machine; after a timeout a Get, then the call
-                   * again */
-    WORK_DOUBT,   /* the outcome of a call is unknown; Get until the provider reports a state */
-    WORK_REFUSED, /* in back-off; then a Get, whose answer is accepted */
-    WORK_FAILED,  /* the provider reports Failed; Delete, with growing pauses */
+    WORK_QUIET,   /* nothing to do; the record only keeps the number of refusals for a while */
+    WORK_PASSING, /* the provider works on the machine; after a timeout the shard sends a Get, then
+                   * repeats the call */
+    WORK_DOUBT,   /* a call's outcome is unknown; Gets are sent until one reports a state */
+    WORK_REFUSED, /* in back-off; then a Get is sent, and the state that it returns is accepted */
+    WORK_FAILED,  /* the provider reports Failed; Deletes are sent, with growing pauses */
     WORK_DRAINED, /* The operator drained the machine, but the provider's Drain was not executed.
                    * The machine is Configured but takes no pods. The drain is repeated after the
                    * back-off. */
 };
 struct machine_work {
-    struct table_link link;    /* in running_actions.works, by machine */
-    struct machine_task *task; /* NULL: none */
+    struct table_link link;    /* in running_actions.works, keyed by machine id */
+    struct machine_task *task; /* NULL: the machine has no task */
     struct list ended;         /* in running_actions.ended, or detached */
-    struct heap_node due;      /* the task's deadline if there is a task, else the work's */
+    struct heap_node due;      /* deadline of the task, or of this record if there is no task */
     struct kind *kind_held;    /* Configuring: the profile for requesting a blob; NULL: unknown */
     mono_time since;           /* start of the passing state */
     mono_time until;           /* REFUSED: end of the back-off */
@@ -193,18 +193,18 @@ struct machine_work {
                         * is as before the call */
     uint64_t grace_ms; /* grace period of a Draining machine */
     enum work_kind kind;
-    enum machine_state passed_over; /* state in the List record ignored while pending; 0: none */
+    enum machine_state passed_over; /* state of a List record that came during an action; 0: none */
     enum machine_state before;      /* DOUBT: the machine's state before the call */
     bool repeated;                  /* DOUBT: the call was a repetition, so the state before the
                                      * call may also be the passing state */
     uint32_t drained_for; /* hash of the cluster whose operator drained the machine; 0: none */
     uint8_t refusals;     /* refused actions in a row */
-    uint8_t tries;        /* Gets in a row without a useful answer */
-    bool measured;        /* false: `since` is only when the shard first saw the state */
+    uint8_t tries;        /* number of Gets in a row without a useful result */
+    bool measured;        /* false: `since` is the time when the shard first saw the state */
     bool asked;           /* a Get is under way */
     bool stale;           /* an action began or a List had a record after the Get was sent, so the
-                           * answer may be outdated */
-    bool again;           /* repeat the call, without another Get */
+                           * result of the Get may be outdated */
+    bool again;           /* the next step repeats the call, without another Get */
     uint8_t id_len;
     char id[];
 };
@@ -216,7 +216,7 @@ enum {
     DOUBT_FIRST_MS = 5 * 1000, /* first pause between useless Gets; doubles up to DOUBT_MOST_MS */
     DOUBT_MOST_MS = 300 * 1000,
     LIST_LATE_CYCLES = 3, /* if a List takes longer, Gets query machines in a passing state */
-    DOUBT_TRIES_MOST = 5, /* Gets for a machine in a stable state; then a full List decides */
+    DOUBT_TRIES_MOST = 5, /* Gets about a machine in a stable state; then a full List decides */
 };
 
 struct machine_work *work_find(const struct core *core, struct str machine); /* NULL: none */
@@ -253,15 +253,15 @@ void works_run(struct core *core);
 struct running_actions {
     uint64_t bytes;
     struct slot_map slots; /* tasks, indexed by the low half of their number */
-    struct list ended;     /* work whose task ended while the current List was being read */
+    struct list ended;     /* machine_work whose task ended while the current List was being read */
     struct list waiting;
-    struct list ready; /* held tasks that may continue; they precede `waiting` */
+    struct list ready; /* tasks that were held and may continue; they precede `waiting` */
     uint32_t serial;   /* high half of the last task number */
     bool dropped;      /* the full queue refused an action: request a cycle when it has room */
     bool list_open;
     uint32_t list_cycles; /* cycles since the current List began */
     bool deltas;          /* the provider sends deltas, with occasional full Lists */
-    bool overlooked;      /* a List contained a pending machine */
+    bool overlooked;      /* a List had a record of a machine with a pending action */
     struct table works;
     struct heap due;
     uint32_t asking;

@@ -8,7 +8,7 @@
 #include "model/penalty.h"
 #include "shard/state/inventory.h"
 
-struct tally_entry { /* counts of one type or zone; the name follows; freed with its last machine */
+struct tally_entry { /* counts of one type or zone; its name follows; freed with its last machine */
     struct str name;
     uint32_t machines, idle, speculative;
     /* The lowest price of an Idle machine, and how many Idle machines have that price. If the count

@@ -273,7 +273,7 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
 
 /* --- machines in back-off --- */
 
-enum { LOOKED_MOST = 65536 }; /* most work records examined, a sample of a larger fleet */
+enum { LOOKED_MOST = 65536 }; /* limit of work records examined; a sample of a larger fleet */
 
 static int resting_compare(const void *a, const void *b)
 {
@@ -324,7 +324,7 @@ enum err core_resting(struct core *core, size_t most, mono_time now, struct aren
             if (!work_rests(w, now, &rest)) continue;
             view.total++;
             if (view.count == most) continue;
-            arena_reset(&core->scratch); /* at most a thousand records, one at a time */
+            arena_reset(&core->scratch); /* one record at a time, at most a thousand in all */
             if (core_get(core, str_of(w->id, w->id_len), &entry)) continue;
             machines[view.count++] = (struct resting){.machine = entry.machine.id,
                                                       .cluster = entry.machine.cluster,

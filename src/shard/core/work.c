@@ -299,7 +299,7 @@ void work_quiet(struct core *core, struct machine_work *w)
 {
     work_become(core, w, WORK_QUIET);
     if (w->task) return;
-    if (w->asked) /* the answer of the Get ends the work */
+    if (w->asked) /* the result of the Get ends the work */
         work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     else if (w->refusals)
         work_due(core, w, mono_after(core->now, core->options.rest_most_ms));
@@ -320,7 +320,7 @@ void work_look(struct core *core, struct str machine, enum machine_state said)
     struct inventory_entry entry;
     struct machine_work *w;
 
-    if (state_passes(said)) return; /* a later record will report the end of the passing state */
+    if (state_passes(said)) return; /* a later record will report the state that follows */
     if (core_get(core, machine, &entry) || entry.machine.state == said) return;
     w = work_make(core, machine);
     /* no memory to note the state, so a full List must repeat the record */
@@ -520,7 +520,7 @@ static void work_give_back(struct core *core, struct machine_work *w, const stru
     struct action action = {.kind = ACTION_DELETE, .machine = m->id, .cluster = m->cluster};
     struct machine_task *task;
 
-    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* full: derived again later */
+    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* the queue is full: retry later */
         work_due(core, w, mono_after(core->now, 1));
 }
 
@@ -529,7 +529,7 @@ static void work_run(struct core *core, struct machine_work *w)
     bool may_act = core_acts(core);
     struct inventory_entry entry;
 
-    if (w->asked) { /* the driver did not even report a timeout */
+    if (w->asked) { /* the driver reported no result, not even a timeout */
         w->asked = false;
         core->running->asking--;
         if (w->kind != WORK_QUIET) {
@@ -541,7 +541,7 @@ static void work_run(struct core *core, struct machine_work *w)
         work_forget(core, w);
         return;
     }
-    if (core_get(core, work_id(w), &entry)) { /* no memory to read the record */
+    if (core_get(core, work_id(w), &entry)) { /* out of memory while reading the record */
         work_due(core, w, mono_after(core->now, DOUBT_FIRST_MS));
         return;
     }

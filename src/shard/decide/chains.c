@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-struct tied { /* an entry that is equal to its neighbours in the order */
+struct tied { /* an entry whose sort keys equal those of a neighbour */
     struct str id;
     uint32_t entry;
 };

@@ -9,16 +9,16 @@
 struct chain {
     const struct posting *value;
     double start;  /* sort key of the first entry; chains are sorted by start, then by value */
-    uint32_t head; /* first entry that has machines left; CHAIN_NONE: no machine is left */
+    uint32_t head; /* first entry with machines left; CHAIN_NONE: no machine is left */
     uint32_t next; /* next chain that may have machines left; CHAIN_NONE: none */
 };
-struct chains { /* the chains of one price order, by the values of one key */
+struct chains { /* the chains of one price order: one for each value of a key */
     struct str key;
     struct chains *other; /* the chains of the same order for another key */
     struct chain *at;
     uint32_t count, cap;
     uint32_t first; /* first chain that may have machines left; CHAIN_NONE: none */
-    uint32_t *next; /* by entry: the next entry of the same chain; CHAIN_NONE: none */
+    uint32_t *next; /* indexed by entry: the next entry of its chain; CHAIN_NONE: none */
 };
 
 /* Returns the chains, which are made once per decision. Overwrites e->bucket_of. Returns NULL if

@@ -34,24 +34,24 @@ enum {
     VERDICT_COUNT_MOST = 256,      /* matching and fitting machines are counted up to this number */
     VERDICT_DOMAINS_MOST = 6,      /* number of best covered domains that a gang's verdict lists */
     SHIELD_MS = 60 * 1000,         /* how long an Idle machine drained for a Need is kept for it */
-    RECLAIM_GRACE_MS = 600 * 1000, /* grace of a Reclaim; long, because no Need waits */
+    RECLAIM_GRACE_MS = 600 * 1000, /* grace period of a Reclaim; long, because no Need waits */
 };
 
 struct action {
     enum action_kind kind;
     struct str machine;
-    struct str cluster; /* destination (source for Preempt and Reclaim, empty for Delete) */
+    struct str cluster; /* the machine's next cluster (Preempt, Reclaim: its last; Delete: empty) */
     /* Bootstrap, Provision: the Need that the machine is bought for. Preempt, Reclaim: the Need
      * that the machine is drained for; an empty cluster means no Need. */
     struct need_key key;
     int32_t priority;                                 /* priority of the Need in `key`, or 0 */
-    double interruption_dollars, reclamation_dollars; /* dollars of the Need's buckets, or 0 */
+    double interruption_dollars, reclamation_dollars; /* the Need's penalties in dollars, or 0 */
     uint64_t grace_ms;                                /* for Preempt and Reclaim; else 0 */
 };
 
 struct domain_coverage {
     struct str value;
-    uint32_t per_mille; /* 1000: the domain could cover the gang */
+    uint32_t per_mille; /* part of the gang that the domain covers; 1000: the whole gang */
 };
 
 /* Why a Need got less than it asked for. */
@@ -71,7 +71,7 @@ struct need_verdict {
     bool parked, satisfied;
     bool satisfiable;                         /* satisfied, or a gang that its domain could cover */
     bool has_domain;                          /* gang: a domain was chosen */
-    struct str domain;                        /* value of the topology key; may be empty */
+    struct str domain;                        /* value of the gang's topology key; may be empty */
     uint32_t claimed, bootstraps, provisions; /* claimed includes bootstraps and provisions */
     const struct shortage *shortage;          /* NULL if the Need is satisfied */
 };

@@ -189,7 +189,7 @@ static void decider_start(struct decider *e, const struct decide_input *input)
 /* The steps of a decision in order. After the first error no further step runs. */
 static const struct decide_step {
     void (*run)(struct decider *e);
-    bool ends; /* the step completes a part (enum decide_part) */
+    bool ends; /* after this step a part (enum decide_part) is complete */
     enum decide_part part;
 } decide_steps[] = {
     {normalise, false, 0},

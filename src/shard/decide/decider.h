@@ -25,15 +25,15 @@
 
 struct supply_source { /* the first fields are those that every walk reads */
     const struct cohort *cohort;
-    uint64_t decision;     /* the decision that initialised the source; stale if not current */
+    uint64_t decision;     /* number of the decision for which this source is initialised */
     uint32_t first, count; /* members [first, first + count) of the cohort */
     uint32_t taken;        /* members taken, from the front of the range */
-    uint32_t log;          /* newest log entry that took from this source; LOG_NONE: none */
+    uint32_t log;          /* number of the newest log entry with this source; LOG_NONE: none */
     uint32_t key;          /* slot of the key that owns these machines; KEY_NONE: none */
     int32_t priority;      /* the victim's priority; a preemptor's must be higher */
     bool victim;
     uint32_t passed;          /* number of members before `place`, if `next` is set */
-    struct machine_row *next; /* member number `passed`; NULL: not read yet */
+    struct machine_row *next; /* member number `passed`; NULL: that member is not read yet */
     struct member_place place;
 };
 #define KEY_NONE SLOT_NONE
@@ -45,8 +45,8 @@ struct machine_row *source_at(struct supply_source *s, uint32_t number);
 /* Machines that a row took from a source. The log is in the order of taking. */
 struct log_entry {
     struct supply_source *source;
-    uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
-    uint32_t earlier;           /* previous entry that took from the same source; LOG_NONE: none */
+    uint32_t want, from, count; /* want: index of the row; cohort members [from, from + count) */
+    uint32_t earlier;           /* number of the previous entry with this source; LOG_NONE: none */
 };
 struct log {
     struct log_entry *at;
@@ -70,11 +70,11 @@ struct price_lists {        /* the price lists of one pool state, see price_list
 struct supply_pool {
     struct pool_entry *at;
     uint32_t count, cap;
-    uint32_t head; /* entries before head are used up */
+    uint32_t head; /* number of entries at the front that are used up */
     /* The sources of further entries, which are fetched as the pool is read. */
     uint32_t cursor_count;        /* 0: no further entries */
-    struct price_cursor *cursors; /* a heap; the cursor with the next entry is on top */
-    struct victim_walk *victims;  /* for a pool of victims; NULL: no further entries */
+    struct price_cursor *cursors; /* a heap: the cursor with the next entry is on top */
+    struct victim_walk *victims;  /* source of a victim pool's entries; NULL: no further entries */
     const struct want *want;      /* the first Need that asked for these victims */
     struct set_memory *memory;
 };
@@ -82,12 +82,12 @@ struct supply_pool {
 /* Ranges of machines that Phase 2 takes from. */
 struct runs {
     struct supply_source *at;
-    uint32_t *types; /* by range: slot of its instance type, to skip ranges of other types */
+    uint32_t *types; /* indexed by range: slot of the machines' instance type, for a fast search */
     uint32_t count, cap, type_cap;
 };
 struct victims_at { /* the victims with one look, see victims.h */
     struct victim *first;
-    uint64_t decision; /* number of the decision that made the list; if not current: no victims */
+    uint64_t decision; /* number of the decision that made the list; in another: no victims */
 };
 struct victim_lists {
     struct victim_list **at;
@@ -124,7 +124,7 @@ struct spread_walk {                /* the arrays are reused for the next Need *
     struct spread_side *sides;
     uint32_t side_count, side_cap;
     uint32_t nearest; /* side whose next chain starts first, or side_count if all chains are open */
-    uint32_t *heads, *next; /* Phase 2, numbers of entries: `heads` by domain, `next` by entry */
+    uint32_t *heads, *next; /* Phase 2: entry numbers; `heads` by domain, `next` by entry */
     struct supply_source **sources;
     struct strand *strands;
     uint32_t *heap, *aside; /* numbers of strands; aside: strands whose domain may not grow yet */
@@ -140,9 +140,9 @@ struct want {
     const struct family *family; /* machines stamped for or promised to this row; NULL: none */
     const struct key *key;       /* a gang's key; NULL: none */
     uint64_t live;               /* bit set of the dimensions in which rem is above zero */
-    int128 *rem; /* missing amounts by ascending dimension; NULL: the whole aggregate */
+    int128 *rem; /* missing amounts, ordered by dimension; NULL: the whole aggregate */
     uint32_t claimed, bootstraps, provisions;
-    uint32_t own_from, own_to, rest_from, rest_to; /* log ranges of parts A (own) and B (rest) */
+    uint32_t own_from, own_to, rest_from, rest_to; /* log entries of parts A (own) and B (rest) */
     bool gang, parked, has_domain, satisfiable;
     /* True if machines that can be acquired cannot change a gang's choice of the domain, except
      * machines in the domains of `ties` (slots of the values of the topology key). */
@@ -163,15 +163,15 @@ struct match_term {
 
 /* Cached results for a requirement set, valid while the set and all looks are unchanged. */
 struct set_memory {
-    uint64_t birth, looks_version; /* the set's and the looks' values when filled; birth 0: never */
-    struct match_term *terms;      /* without the requirement on instance types */
+    uint64_t birth, looks_version; /* the cache is valid for these two values; birth 0: empty */
+    struct match_term *terms;      /* the set's terms, except the one on instance types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
     uint32_t base_count;     /* number of base terms; the terms after those refuse values (NotIn) */
     uint32_t types[8];       /* postings of the types the set names; other types cannot match */
-    uint8_t type_count;      /* TYPES_ANY: the set names no types, or too many */
+    uint8_t type_count;      /* number of `types`; TYPES_ANY: the set names none, or too many */
     uint64_t type_bits;      /* type_bits() of the named types, even if no such machine exists */
-    struct kept_pool *pools; /* pool.c */
+    struct kept_pool *pools; /* state of pool.c */
     uint64_t pools_of;       /* number of the decision that made the pools */
 };
 #define TYPES_ANY UINT8_MAX
@@ -195,7 +195,7 @@ struct row_memory {
     uint32_t configured; /* Configured machines among `machines` */
     bool takes_all;      /* the row takes all of its own machines, and then lacks nothing */
     bool domain_known;   /* gang: `domain` is computed */
-    const struct posting *domain; /* domain in which its own machines cover the gang; or NULL */
+    const struct posting *domain; /* domain in which the gang's own machines suffice, or NULL */
 };
 
 /* Machines of one cohort that a row took in Phase 1; see replay.c. */
@@ -214,9 +214,9 @@ struct course {
     uint8_t kind;       /* enum course_kind; COURSE_NONE: not known */
     bool settled;       /* the row took machines of its cluster only, and then lacked nothing */
     bool known;         /* the last decision's course is known, so old and new can be compared */
-    bool again;         /* replayed so far in this decision; part B follows */
-    bool gang;          /* `own` is the slot of a key, else of a family */
-    uint32_t own, key;  /* own: may be SLOT_NONE. key: the family's only key, or KEY_NONE */
+    bool again;         /* so far this decision repeats the row's last course; part B follows */
+    bool gang;          /* true: `own` is the slot of a key; false: of a family */
+    uint32_t own, key;  /* own: a slot or SLOT_NONE. key: the family's only key, or KEY_NONE */
     uint8_t stop_state; /* in part B the row read Configured machines up to the stop, or all
                          * Configured machines and the Configuring ones up to the stop */
     float stop_less;
@@ -260,7 +260,7 @@ struct keep_orders { /* the keep orders of one cluster and state, by type; see k
  * slots. Fields named after a decision hold the decision's number; a smaller number means "not in
  * this decision". */
 struct key_note {
-    uint32_t steady_row; /* the steady row that takes this key, if there is one */
+    uint32_t steady_row; /* the steady row that takes the machines of this key, if there is one */
     uint32_t marked;     /* decision in which a cohort of this key was last marked */
     uint32_t kept;       /* last decision that saw an Idle machine promised to this key */
 };
@@ -282,43 +282,43 @@ struct decider {
     struct arena arena; /* memory of one decision */
     struct decide_input input;
     struct decision decision;
-    uint64_t number; /* of the decision, from 1 */
+    uint64_t number; /* number of the decision, from 1 on */
     enum err err;    /* first error of the decision */
 
     /* The next fields are kept between decisions and rebuilt where the input has changed. */
-    struct supply_source *sources; /* by slot of the cohort */
-    uint64_t *key_states; /* by slot: key_state() when machines of the key were last taken */
+    struct supply_source *sources; /* indexed by cohort slot */
+    uint64_t *key_states; /* indexed by key slot: key_state() when machines were last taken */
     struct key_note *keys;
     struct cohort_note *cohorts;
     struct cluster_note *clusters;
-    uint32_t *family_marks; /* by slot: decision in which a cohort of the family was last marked */
+    uint32_t *family_marks; /* indexed by family slot: last decision to mark the family's cohorts */
     uint32_t source_cap, key_state_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
-    struct set_memory *sets;    /* by slot of the set */
-    struct victims_at *victims; /* by slot of the look: Configured machines that are not excess */
-    uint64_t *victim_types; /* by slot of the type's posting + 1: decision that made the lists */
+    struct set_memory *sets;    /* indexed by set slot */
+    struct victims_at *victims; /* indexed by look slot: Configured machines that are not excess */
+    uint64_t *victim_types; /* indexed by type posting's slot + 1: decision that made the lists */
     uint32_t victims_cap, victim_type_cap;
     uint32_t folded_cap;
-    struct steady *steady; /* by demand->memory, like states and memories */
+    struct steady *steady; /* indexed by demand->memory, like `states` and `memories` */
     struct row_state *states;
     struct row_memory *memories;
     uint32_t state_count, steady_cap, state_cap, memory_cap;
     struct demand **rows; /* the normalised rows in the order of Needs */
     uint32_t row_count, row_cap, folded_rows;
-    uint8_t *folded;         /* by place in the needs table's order: true if the gang was folded */
+    uint8_t *folded;         /* indexed like needs->order: true if the gang was folded */
     struct arena rows_arena; /* memory of folded rows */
-    uint64_t rows_version;   /* version of the needs table used for the rows; 0: never made */
+    uint64_t rows_version;   /* version of the needs table that the rows are made from; 0: none */
     uint64_t rows_made;      /* grows when the rows are made again */
     /* places of the gangs in the order of the needs table */
     uint32_t *gang_places, gang_place_count, gang_place_cap;
 
     /* Arrays indexed by the row's place, kept while the rows stay the same: steady.c. */
     uint64_t rows_read, changes_read; /* rows_made and inventory changes processed by steady.c */
-    uint32_t *slots, slot_cap;        /* by row: its index in steady, states, memories */
+    uint32_t *slots, slot_cap;        /* indexed by row: index in steady, states and memories */
     struct need_verdict *verdicts, *verdicts_next; /* verdicts_next: used when the rows change */
     uint32_t verdict_cap, verdict_next_cap;
     struct want *wants; /* an entry is valid if its row is decided in full */
     uint32_t want_cap;
-    uint32_t *levels, level_count, level_cap; /* end of each priority level */
+    uint32_t *levels, level_count, level_cap; /* for each priority level, the row after its last */
     uint32_t *gang_rows, gang_row_count, gang_row_cap;
     bool any_parked;
     bool keys_same;        /* replay.c: no key has appeared since the last decision */
@@ -333,7 +333,7 @@ struct decider {
     /* For one decision; everything below is cleared before the next decision. */
     uint32_t *restless; /* rows decided in full, in the order of Needs */
     uint32_t restless_count, restless_cap;
-    struct turn { /* turns in part B of one level */
+    struct turn { /* turns of rows in part B of one priority level */
         uint32_t row, own_from, own_to;
     } * turns;
     uint32_t turn_count, turn_cap;
@@ -342,22 +342,22 @@ struct decider {
     struct log log;
     uint32_t *acquired; /* numbers of the log entries that took Idle or Speculative machines */
     uint32_t acquired_count, acquired_cap;
-    uint32_t *key_last; /* by slot of the key: its last row + 1; 0: the key is not in the demand */
-    uint32_t *claimed;  /* by slot of the cluster: Configured machines claimed */
-    bool *ready;        /* by slot of the cluster: the cluster reported since start */
+    uint32_t *key_last; /* indexed by key slot: the key's last row + 1; 0: no row has the key */
+    uint32_t *claimed;  /* indexed by cluster slot: number of claimed Configured machines */
+    bool *ready;        /* indexed by cluster slot: the cluster reported since the start */
     const struct cohort_cluster *
-        *cluster_of;     /* by slot of the needs table's cluster; NULL: no machine */
-    uint32_t *bucket_of; /* by slot of the posting: its bucket, domain or chain; must be verified */
+        *cluster_of;     /* indexed by the needs table's cluster slot; NULL: no machine */
+    uint32_t *bucket_of; /* indexed by posting slot: bucket, domain or chain; must be verified */
     struct price_lists price_lists[POOL_COUNT];
-    uint64_t *touched;   /* bit set by slot of the cohort: some of its machines were taken */
+    uint64_t *touched;   /* bit set indexed by cohort slot: machines of the cohort were taken */
     struct racks *racks; /* a linked list, see racks.h */
     struct supply_pool own_pool; /* used for one walk */
-    struct buckets *buckets;     /* used for one gang, see gang.c */
+    struct buckets *buckets;     /* memory for one gang at a time, see gang.c */
     struct supply_source **heap; /* used for one class */
     struct spread_walk walks[2];
     struct spread_state *spread_spare; /* the spread of a finished Need, for reuse; or NULL */
     struct runs tails;                 /* excess: Configured machines that no row claimed */
-    uint32_t phase1_log;               /* end of the log entries of Phase 1 */
+    uint32_t phase1_log;               /* index behind the last log entry of Phase 1 */
     struct victim_lists victim_lists;
     struct action *actions;
     uint32_t action_count, action_cap, heap_cap;
@@ -499,7 +499,7 @@ struct type_walk {
     const struct set_memory *memory;
     const struct resources *wanted;
     uint32_t type, item;               /* position of the next item */
-    const struct machine_shape *shape; /* of the last item; most items of a type have one shape */
+    const struct machine_shape *shape; /* last item's shape; most items of a type have one shape */
     bool covers;                       /* this shape covers the wanted amounts */
 };
 /* Returns the next cohort; NULL at the end. */
@@ -563,14 +563,14 @@ void keep_order_credit(struct decider *e, struct want *w, enum keep_state state)
 void keep_order_fetch(const struct decider *e);
 void keep_orders_free(struct decider *e);
 
-/* pool.c */
+/* state of pool.c */
 enum pool_kind {
     POOL_OF_IDLE,        /* sorted by price */
     POOL_OF_SPECULATIVE, /* sorted by effective cost */
     POOL_OF_EXCESS,      /* sorted by price */
     POOL_OF_VICTIMS,     /* sorted by score */
-    POOL_OF_CREATING,    /* without a destination, in no order */
-    POOL_OF_DRAINING,    /* without a destination, in no order */
+    POOL_OF_CREATING,    /* machines without a destination, in no order */
+    POOL_OF_DRAINING,    /* machines without a destination, in no order */
 };
 /* Returns the penalty bucket of the price orders that fill a pool of this kind. */
 static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w)

@@ -7,7 +7,7 @@
 struct bucket { /* a domain */
     const struct posting *value;
     int64_t count;                /* number of machines; 0: the domain does not exist */
-    int128 *total, *credit, *own; /* by ascending dimension of the aggregate's mask */
+    int128 *total, *credit, *own; /* amounts, ordered by dimension of the aggregate's mask */
     bool satisfiable;
     double total_score, credit_score, own_score;
 };

@@ -18,7 +18,7 @@ struct keep_entry {
     uint32_t used_up, next;
 };
 struct keep_order {
-    uint64_t version; /* version of the bag when the list was sorted; 0: never */
+    uint64_t version; /* version of the bag when `at` was sorted; 0: never sorted */
     struct keep_entry *at;
     uint32_t count, cap;
 };
@@ -44,7 +44,7 @@ static int keep_entry_compare(const void *left, const void *right)
 
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
     if (a->less_dollars != b->less_dollars) return a->less_dollars < b->less_dollars ? -1 : 1;
-    return 0; /* equal so far; ids are compared only when needed */
+    return 0; /* the sort keys are equal; ids are compared only when needed */
 }
 
 /* Sorts the list again from its bag. Returns false if memory ran out. */

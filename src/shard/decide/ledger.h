@@ -13,7 +13,7 @@ enum { LEDGER_TOP = 100 }; /* number of shortfalls that are reported */
 struct shortfall {
     struct profile profile; /* includes its fingerprint */
     struct resource_sum lacking;
-    uint32_t age; /* consecutive cycles, including this one */
+    uint32_t age; /* cycles in a row with this shortfall, including this cycle */
 };
 
 struct ledger;                                                   /* opaque; one owner */

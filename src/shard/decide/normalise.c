@@ -11,8 +11,8 @@ enum { ANSWER_UNKNOWN, ANSWER_NO, ANSWER_YES };
 enum { OUTFITS_MOST = 1024 };
 
 struct folding {
-    uint8_t *fits;    /* by gangs.number: whether a machine could hold a whole gang (cached) */
-    uint32_t *counts; /* by fold.number: number of gangs that fold into the row */
+    uint8_t *fits;    /* indexed by gangs.number: could a machine hold a whole gang (cached) */
+    uint32_t *counts; /* indexed by fold.number: number of gangs that fold into the row */
     int64_t *arrivals;
     bool any, changed;
 };
@@ -270,6 +270,6 @@ void normalise(struct decider *e)
         memory_sweep(e);
         rows_make(e, &f);
     }
-    if (e->err) e->rows_version = 0; /* the rows do not reflect all new folding answers */
+    if (e->err) e->rows_version = 0; /* the rows do not reflect all new results of gang_folds() */
     e->decision.folded = e->folded_rows;
 }

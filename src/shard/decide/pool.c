@@ -21,7 +21,7 @@ static int pool_entry_compare(const void *left, const void *right)
 
     if (a->first != b->first) return a->first < b->first ? -1 : 1;
     if (a->second != b->second) return a->second < b->second ? -1 : 1;
-    return 0; /* equal so far; ids are compared only when needed */
+    return 0; /* the sort keys are equal; ids are compared only when needed */
 }
 
 void pool_sort(struct supply_pool *pool, uint32_t from)
@@ -127,7 +127,7 @@ static void pool_class_take(struct decider *e, struct want *w, struct supply_poo
         for (uint32_t i = 0; i < count; i++) take(e, w, heap[i], source_left(e, heap[i]));
         return;
     }
-    if (count > 1) { /* the source with the smallest next id on top */
+    if (count > 1) { /* make a heap; the source with the smallest next id is on top */
         for (uint32_t i = 0; i < count; i++) (void)source_next(heap[i]);
         for (uint32_t i = count / 2; i-- > 0;) source_sink(heap, count, i);
     }
@@ -161,7 +161,7 @@ void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, 
 struct kept_pool { /* a pool of one requirement set, and the other inputs it depends on */
     struct kept_pool *next;
     enum pool_kind kind;
-    uint32_t extra; /* bucket or priority, depending on the kind */
+    uint32_t extra; /* penalty bucket or priority, depending on the kind */
     const struct resources *unit;
     struct supply_pool pool;
 };

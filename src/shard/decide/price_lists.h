@@ -6,8 +6,8 @@
 
 struct price_item {
     double price, probability;
-    uint32_t cohort, look; /* slots */
-    uint32_t machines;     /* machines before any was taken in this decision */
+    uint32_t cohort, look; /* slots of the cohort and of its look */
+    uint32_t machines;     /* number of machines before this decision took any */
     bool kept;             /* kept for a Need (shield) */
 };
 static inline uint32_t price_item_left(const struct decider *e, const struct price_item *item)
@@ -18,7 +18,7 @@ static inline uint32_t price_item_left(const struct decider *e, const struct pri
 }
 struct price_entry {
     double first;          /* sort key, as in pool_entry */
-    uint32_t cohort, look; /* slots */
+    uint32_t cohort, look; /* slots of the cohort and of its look */
 };
 static inline bool entry_used_up(const struct decider *e, const struct price_entry *entry)
 {
@@ -28,19 +28,19 @@ static inline bool entry_used_up(const struct decider *e, const struct price_ent
 /* All machines of a list in the order they are taken, for one penalty bucket. */
 struct price_order {
     uint32_t bucket, count;
-    uint32_t head; /* entries before head are used up */
+    uint32_t head; /* number of entries at the front that are used up */
     struct price_entry *at;
-    struct chains *chains;    /* by the values of label keys, see chains.h */
+    struct chains *chains;    /* chains of this order, one struct for each label key: chains.h */
     struct price_order *next; /* the order for another bucket */
 };
-struct price_values { /* the value of each item under one key; NULL: no such label */
+struct price_values { /* for one label key, the value of each item; NULL: no such label */
     const struct word *key;
     const struct posting **at;
     struct price_values *next;
 };
 struct price_list {
     uint32_t type, shape;     /* slots; type SLOT_NONE: no instance type */
-    struct price_item *items; /* in the order of the looks, for fast walks */
+    struct price_item *items; /* sorted by look, for fast walks */
     uint32_t count, cap;
     struct price_order *orders;
     struct price_values *values;

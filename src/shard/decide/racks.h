@@ -10,7 +10,7 @@ enum { RACK_CLASS_SLOTS = 64 };
 
 struct rack_member { /* an Idle or Speculative cohort; the members of one rack are linked */
     const struct posting *value;
-    uint32_t cohort, shape; /* slots */
+    uint32_t cohort, shape; /* slots of the cohort and of its shape */
     uint32_t left;          /* machines left when the member was added */
     uint32_t next;          /* next member of the rack; RACK_NONE: none */
 };
@@ -37,7 +37,7 @@ struct racks {
     uint32_t count;
     struct rack_member *members;
     uint32_t member_count, member_cap;
-    struct supply_source **kept; /* machines that are kept for a Need */
+    struct supply_source **kept; /* sources of machines that are kept for a Need */
     uint32_t kept_count, kept_cap;
     uint32_t *by_value, by_value_mask;
     struct rack_class *classes;

@@ -17,10 +17,10 @@
 #include "shard/decide/decide.h"
 
 struct rails_options {
-    double reclaim_fraction; /* 0: no cap; the shard's default is 0.05 */
-    size_t actions_max;      /* 0: no limit */
+    double reclaim_fraction; /* of a cluster's Configured machines; 0: no cap; by default 0.05 */
+    size_t actions_max;      /* in one cycle; 0: no limit */
 };
-struct rails_passed { /* the arrays are in the arena */
+struct rails_passed { /* what passed; the arrays are in the arena */
     const struct action **actions;
     size_t action_count;
     size_t reclaims_held, actions_held; /* held by the reclaim cap, and by the action limit */
@@ -34,7 +34,7 @@ enum err rails_pass(const struct decision *decision, const struct inventory *inv
 
 enum {
     QUARANTINE_ROWS_MIN = 10,  /* with fewer rows any change is accepted */
-    QUARANTINE_KEPT_PART = 10, /* suspicious: less than one row in this many is kept */
+    QUARANTINE_KEPT_PART = 10, /* suspicious: the roll-up keeps less than one row in this many */
     QUARANTINE_CONFIRMATIONS = 3,
 };
 struct quarantine { /* state of one cluster; all zero: the cluster has not reported */

@@ -232,7 +232,7 @@ static bool replay_own_holds(struct decider *e, uint32_t row, const struct cours
     const struct row_memory *m;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    if (c->gang && c->rest_count) { /* the turn also reads machines to acquire or with no owner */
+    if (c->gang && c->rest_count) { /* part B also reads machines to acquire or with no owner */
         return replay_expects(e, c) && !e->nobodys_creating && !row_at(e, row)->parked;
     }
     if (replay_expects(e, c)) return true;
@@ -386,7 +386,7 @@ void replay_steady(struct decider *e, uint32_t row, struct course *c)
     c->key = s->key;
     c->cluster = s->cluster;
     c->own_count = 0;
-    c->again = c->rest_count > 0; /* the row had a turn in part B last time */
+    c->again = c->rest_count > 0; /* the row had a turn in part B of the last decision */
     if (then.kind == COURSE_NONE) return;
     verdict_steady(e, row); /* the row has the same machines, so the last verdict stays valid */
     if (then.kind == COURSE_STEADY) replay_account_key(e, then.key, then.cluster, -1);

@@ -179,7 +179,7 @@ void steady_begin(struct decider *e, uint32_t row)
     const struct cohort_cluster *cluster = e->cluster_of[demand->cluster->slot];
     const struct row_memory *m;
 
-    demand->memory = e->slots[row]; /* another engine may have stored its index */
+    demand->memory = e->slots[row]; /* another engine may have overwritten the index */
     m = memory_of(e, demand);
     if (!m) return;
     if (m->key == KEY_NONE || !m->takes_all || steady_is_on(e, m->key)) return;

@@ -12,7 +12,7 @@ struct victim { /* a range of machines that one Need claimed, or that no Need cl
 struct victim_entry {
     double key; /* part of the score without the preemptor; larger keys are taken first */
     struct victim *victim;
-    uint32_t look; /* slot */
+    uint32_t look; /* slot of the look */
     int32_t priority;
 };
 /* Victims of one instance type and shape. `at` is a heap, followed by the entries sorted so far. */
@@ -30,7 +30,7 @@ struct victim_cursor {
 struct victim_walk {
     struct victim_cursor *at;
     uint32_t count, cap;
-    double base, margin; /* a score is base + key, with a rounding error of at most margin */
+    double base, margin; /* score = base + key; its rounding error is at most `margin` */
 };
 
 /* Adds the victims with this look that fit and have a lower priority than the Need. */

@@ -6,7 +6,7 @@
 #include "shard/plan/document.h"
 #include "text/json_fields.h"
 
-enum { LIST_MOST = 100 * 1000 }; /* rows, labels, requirements; later checks are stricter */
+enum { LIST_MOST = 100 * 1000 }; /* limit of rows, labels, requirements; later limits are lower */
 
 /* ---- a machine ---- */
 

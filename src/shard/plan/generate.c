@@ -28,8 +28,8 @@ enum {
     KINDS = sizeof kinds / sizeof kinds[0],
     GPU_KINDS = 3, /* the last kinds of machine are in racks, and gangs use them */
     ZONES = sizeof zones / sizeof zones[0],
-    RACK_STRETCH = 768, /* of this many machines, about sixteen are free machines of one kind */
-    ODD_LABELS = 5,     /* labels per machine in an adversarial fleet */
+    RACK_STRETCH = 768, /* among this many machines, about sixteen are free machines of one kind */
+    ODD_LABELS = 5,     /* extra labels per machine in an adversarial fleet */
     ODD_KEYS = 24,
     ODD_VALUES = 40,
 };
@@ -93,15 +93,15 @@ static enum err generate_shape(struct dimensions *dimensions, const struct machi
 struct row {
     uint32_t cluster, units;
     const struct machine_kind *kind;
-    uint32_t kind_count; /* number of accepted types, from `kind` downwards */
+    uint32_t kind_count; /* number of accepted types: `kind` and the smaller ones below it */
     const char *zone;    /* NULL: any zone */
     bool gang, spread, odd;
-    const char *home; /* zone (home) and capacity type (spot) of most of its machines */
+    const char *home; /* zone (home) and capacity type (spot) of most of the row's machines */
     bool spot;
     uint32_t odd_key, odd_value;
     int32_t priority;
     uint8_t interruption_bucket, reclamation_bucket;
-    uint32_t parts; /* the unit is the size of the kind divided by this number */
+    uint32_t parts; /* the unit is the kind's size divided by this number */
     struct prng prng;
 };
 

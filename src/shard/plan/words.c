@@ -5,7 +5,7 @@
 #include "model/fingerprint.h"
 #include "model/penalty.h"
 
-#define WORDS_BYTES_MAX ((size_t)16 << 20) /* for one profile */
+#define WORDS_BYTES_MAX ((size_t)16 << 20) /* of memory for one profile */
 
 static void words_add_amounts(struct printed *line, const struct amounts *amounts)
 {

@@ -9,7 +9,7 @@
 struct amounts {
     uint64_t mask;
     struct resource_formats formats;
-    const int128 *milli; /* milli-units, by ascending dimension of the mask */
+    const int128 *milli; /* amounts in milli-units, ordered by dimension of the mask */
 };
 
 static inline void amounts_sum(const struct amounts *a, struct resource_sum *ret_sum)

@@ -39,7 +39,7 @@ struct bag_item { /* fields that searches test first, so that they read few coho
     uint32_t look, shape, key; /* slots; `key` is what the cohort was bought for, or SLOT_NONE */
     uint32_t state;            /* enum machine_state */
 };
-struct bag { /* cohorts in no order; each cohort knows its index */
+struct bag { /* cohorts in no order; each cohort stores its index in the bag */
     struct bag_item *at;
     uint32_t count, cap;
 };
@@ -61,7 +61,7 @@ struct cohort_cluster {
     uint32_t slot, len;
     struct type_bags configured, configuring;
     struct bag others;                      /* cohorts bound to the cluster in any other state */
-    uint32_t machines[MACHINE_STATE_COUNT]; /* by planned state */
+    uint32_t machines[MACHINE_STATE_COUNT]; /* indexed by planned state */
     char text[];
 };
 static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: the empty text */
@@ -87,7 +87,7 @@ struct family {
     struct key **keys;
     uint32_t count, cap, slot;
     uint64_t birth;
-    uint64_t version; /* grows with the version of each key, and with each added or removed key */
+    uint64_t version; /* grows when a key is added, removed or gets a new version */
 };
 
 struct stamp { /* a machine_stamp, shared */
@@ -108,7 +108,7 @@ struct machine_shape {
     struct table_link link;
     struct resources resources, allocatable;
     const struct resources *alloc; /* resources or allocatable, whichever counts */
-    uint64_t positive;             /* bit set of the dimensions of alloc above zero */
+    uint64_t positive;             /* bit set of the dimensions in which `alloc` is above zero */
     uint32_t slot;
 };
 
@@ -129,7 +129,7 @@ static inline struct str posting_value(const struct posting *p)
 {
     return str_of(p->value, p->value_len);
 }
-enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* first attributes of a look; labels follow by key */
+enum { LOOK_TYPE, LOOK_ZONE, LOOK_LABELS }; /* attribute indexes; labels follow, sorted by key */
 /* The states whose machines are searched by look in the whole shard. */
 enum pool_state { POOL_IDLE, POOL_SPECULATIVE, POOL_COUNT };
 struct look {
@@ -149,7 +149,7 @@ static inline uint32_t *look_places(const struct look *look)
  * machine has its own look, reading looks is most of the cost of matching. */
 struct look_brief {
     uint64_t marks;      /* bits of all attributes; an attribute without its bit is absent */
-    uint32_t type, zone; /* slots of the postings of type and zone; SLOT_NONE: none */
+    uint32_t type, zone; /* slots of the type's and zone's postings; SLOT_NONE: none */
 };
 static inline uint64_t posting_mark(const struct posting *p) /* one of 64 bits */
 {
@@ -161,15 +161,15 @@ static inline uint64_t posting_mark(const struct posting *p) /* one of 64 bits *
 struct outfit {
     struct table_link link; /* references are held by cohorts */
     const struct machine_shape *shape;
-    uint32_t type, slot; /* type: slot of the posting; SLOT_NONE: no instance type */
+    uint32_t type, slot; /* type: slot of the type's posting; SLOT_NONE: no instance type */
 };
 
 struct machine_row {
     struct table_link link; /* link.refs: number of the last List that named the machine; 0: none */
     uint64_t idle_since_ms;
     uint32_t cohort; /* slot of the cohort that fits the planned state */
-    uint32_t actual; /* slot of its real state's cohort; equal to `cohort` without a plan */
-    uint32_t origin; /* slot; SLOT_NONE: no origin */
+    uint32_t actual; /* slot of the real state's cohort; equal to `cohort` if nothing is planned */
+    uint32_t origin; /* slot of the origin; SLOT_NONE: no origin */
     uint8_t id_len, host_ref_len, planned;
     uint8_t room; /* bytes reserved for a host_ref behind the id */
     char id[];    /* followed by the host_ref */
@@ -186,10 +186,10 @@ static inline struct str row_host_ref(const struct machine_row *r)
 }
 
 struct traits { /* Compared bytewise: -0 is stored as 0, and padding is only at the end. */
-    struct cohort_cluster *cluster; /* to which machines are bound, or for which they are created */
+    struct cohort_cluster *cluster; /* cluster that the machines are bound to or created for */
     struct look *look;
     struct machine_shape *shape;
-    struct stamp *stamp;     /* NULL: never bought for a Need */
+    struct stamp *stamp;     /* NULL: the machines were never bought for a Need */
     struct promise *promise; /* NULL: none */
     double price, probability;
     uint8_t state;         /* enum machine_state */
@@ -207,7 +207,7 @@ enum members_form { MEMBERS_ONE, MEMBERS_FEW, MEMBERS_MANY };
 struct cohort {
     struct table_link link; /* referenced by members, and by planned rows with this real state */
     struct traits traits;
-    uint32_t places[PLACE_COUNT]; /* indexes in its bags */
+    uint32_t places[PLACE_COUNT]; /* indexes of the cohort in its bags */
     uint32_t slot, count; /* count: members; may be 0 while planned rows refer to the cohort */
     uint64_t birth;
     union {
@@ -215,7 +215,7 @@ struct cohort {
         struct machine_row **few;
         struct order *many;
     } members;
-    uint32_t own; /* slot of the key that its machines were bought for; SLOT_NONE: none */
+    uint32_t own; /* slot of the key that the cohort's machines were bought for; SLOT_NONE: none */
     uint8_t members_form, few_cap;
 };
 static inline double cohort_reclamation_dollars(const struct cohort *c)
@@ -232,12 +232,12 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
 struct cohort_change {
     uint32_t key, family;   /* slots of what the machine was bought for; SLOT_NONE: nothing */
     uint32_t cohort, birth; /* birth: lower half; a `cohort` of SLOT_NONE: only the key changed */
-    uint32_t cluster;       /* slot; SLOT_NONE: none */
+    uint32_t cluster;       /* slot of the cluster; SLOT_NONE: no cluster */
     float less_dollars;     /* negated dollars, which the keep order compares after the price */
     double price;
     uint8_t type;  /* type_bit() */
     uint8_t state; /* enum machine_state */
-    int8_t by;     /* 1: joined, -1: left */
+    int8_t by;     /* 1: a machine joined, -1: a machine left */
 };
 struct inventory;
 struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort);
@@ -276,7 +276,7 @@ struct inventory {
      * promise. A restarted shard finds such machines without knowing their purpose. Other such
      * machines are drained for no Need. */
     struct bag nobodys;
-    uint32_t list, listed; /* number of the List under way, and how many machines it has named */
+    uint32_t list, listed; /* number of the List under way; number of machines that it has named */
     /* listing.c: machines in the order of the last full List, and of the List under way. */
     struct list_order {
         struct machine_row **at;
@@ -288,11 +288,11 @@ struct inventory {
      * link, and their cohort is SLOT_NONE. */
     struct table_link *dead_before, *dead;
     uint32_t dead_count;
-    uint64_t keys_born;     /* grows with each new key or family; cached misses are then stale */
+    uint64_t keys_born;     /* grows with each new key or family; failed look-ups then expire */
     uint64_t looks_version; /* grows when a look appears or disappears */
     uint64_t changes;       /* number of changes so far */
     struct cohort_change changed[CHANGES_KEPT]; /* a ring, indexed by change number */
-    struct look_brief *look_briefs;             /* by slot of the look */
+    struct look_brief *look_briefs;             /* indexed by look slot */
     uint32_t look_briefs_cap;
 };
 

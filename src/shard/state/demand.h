@@ -64,12 +64,12 @@ struct demand {
     const struct kind *kind;
     struct demand_cluster *cluster;
     const struct resources *unit; /* min_unit, in the form for comparisons with machines */
-    struct gangs *gangs;          /* of a gang */
+    struct gangs *gangs;          /* of a gang; otherwise NULL */
     struct fold *fold;            /* of a plain row: the fold that would merge into it, or NULL */
     uint64_t rank;                /* priority and penalty buckets in one number; smaller is first */
     uint64_t birth;               /* unique among the rows of this table */
-    uint32_t place;               /* in the input */
-    uint32_t memory; /* index of an engine's state; checked, because engines share rows */
+    uint32_t place;               /* index of the row in the input */
+    uint32_t memory; /* index of an engine's state; verified, because engines share rows */
 };
 /* Returns the profile's interruption bucket without reading the profile, to speed up searches. */
 static inline uint8_t demand_interruption_bucket(const struct demand *d)
@@ -80,16 +80,16 @@ struct gangs {
     const struct kind *kind;
     struct amounts aggregate;
     struct fold *fold;
-    uint32_t number; /* index among all gangs of the table, from needs_order() */
+    uint32_t number; /* index among all gangs of the table, set by needs_order() */
 };
 struct fold {
     struct demand demand;     /* aggregate of one gang; the engine sets arrival and place */
-    struct demand_unit *unit; /* of the demand */
+    struct demand_unit *unit; /* unit of `demand` */
     struct demand *plain;     /* the plain row that the fold merges into, or NULL */
-    uint32_t number;          /* index among all folds of the table, from needs_order() */
+    uint32_t number;          /* index among all folds of the table, set by needs_order() */
 };
 struct demand_row {         /* a row of a roll-up, with the arrival that the shard determined */
-    struct table_link link; /* in a table by (kind, group); only the first row of each pair */
+    struct table_link link; /* in a table keyed by (kind, group); only the first row of each key */
     struct kind *kind;
     struct demand_unit *unit;
     struct str group;
@@ -123,12 +123,12 @@ struct needs {
     struct table clusters, kinds, sets, units;
     struct slot_map cluster_slots, kind_slots, set_slots;
     uint32_t row_count, reported_count, filled_count;
-    uint32_t held;           /* kind references that no row holds: by kind_hold(), retired sets */
-    struct retired *retired; /* replaced sets that are still read */
-    uint64_t kept;           /* version of the table that is still read; 0: none */
+    uint32_t held;           /* references to kinds by kind_hold() and retired sets, not by rows */
+    struct retired *retired; /* replaced sets that a reader still uses */
+    uint64_t kept;           /* version of the table that a reader still uses; 0: none */
     /* The order of Needs, as of version `ordered`. */
     struct demand **order;
-    uint32_t *order_from, order_from_cap; /* for each place in `order`: slot of the row's cluster */
+    uint32_t *order_from, order_from_cap; /* indexed like `order`: slot of the row's cluster */
     struct fold **folds;                  /* unordered, since the engine sorts rows made of folds */
     uint32_t order_count, order_cap, gangs_count, folds_count, folds_cap;
     uint64_t ordered; /* 0: never ordered */

@@ -46,7 +46,7 @@ struct plan {
 };
 
 struct inventory_counts {
-    uint32_t machines, planned; /* planned: with an action queued */
+    uint32_t machines, planned; /* planned: machines with a queued action */
     uint32_t by_state[MACHINE_STATE_COUNT][CAPACITY_TYPE_COUNT];
 };
 struct inventory_stats {
@@ -83,7 +83,7 @@ enum err inventory_unplan(struct inventory *inventory, struct str id);
 
 struct inventory_entry {
     struct machine machine; /* the real record; texts are borrowed until the next change */
-    mono_time idle_since;   /* of an Idle machine */
+    mono_time idle_since;   /* valid only for an Idle machine */
     enum planned_action planned;
     enum machine_state planned_state; /* equals the real state when nothing is planned */
 };
@@ -100,7 +100,7 @@ uint32_t inventory_list_begin(struct inventory *inventory, bool full);
 /* Ends the List. If it was not `whole`, the order of the previous full List is kept. */
 void inventory_list_end(struct inventory *inventory, bool whole);
 enum listed_as {
-    LISTED_NEW,     /* unknown machine; report it again after it was inserted */
+    LISTED_NEW,     /* not in the inventory: the caller reports it again after inserting */
     LISTED_SAME,    /* all fields that the provider owns are unchanged */
     LISTED_CHANGED, /* a field that the provider owns differs */
     LISTED_AGAIN,   /* this List has already named the machine */

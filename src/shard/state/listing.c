@@ -15,10 +15,10 @@
  * following rows can be prefetched. A wrong guess costs a few comparisons. */
 
 enum {
-    ORDER_WINDOW = 8, /* at most this many missing machines are skipped in the guess */
+    ORDER_WINDOW = 8, /* limit of missing machines that the guess may skip */
     FETCH_ROW = 8,    /* prefetch distance, in records */
     FETCH_COHORT = 4,
-    DEAD_MOST = 64 << 10, /* removed rows kept for the order; the order is dropped beyond */
+    DEAD_MOST = 64 << 10, /* removed rows kept for the order; beyond this the order is dropped */
 };
 
 static void order_free(struct inventory *inv, struct list_order *order)
@@ -183,7 +183,7 @@ enum err inventory_unseen(const struct inventory *inventory, uint32_t since, str
             ids[count++] = row_id(CONTAINER_OF(link, struct machine_row, link));
         }
     }
-    if (count) qsort(ids, count, sizeof *ids, str_order); /* hash order must not be visible */
+    if (count) qsort(ids, count, sizeof *ids, str_order); /* callers must not see the hash order */
     *ret_ids = ids;
     *ret_count = count;
     return ERR_OK;

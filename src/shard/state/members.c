@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "shard/state/cohorts.h"
 
-enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* apart, so that cohorts rarely change their form */
+enum { FEW_MOST = 32, MANY_LEAST = 16 }; /* two limits, so that cohorts rarely change their form */
 static_assert(FEW_MOST <= UINT8_MAX, "cohort keeps the room of its array in a byte");
 
 struct order_key row_order_key(const void *row)
@@ -18,7 +18,7 @@ struct order_key row_order_key(const void *row)
 
 static uint32_t few_room(uint32_t count)
 {
-    return (count + 1) / 2 * 2; /* malloc returns room for pairs of pointers */
+    return (count + 1) / 2 * 2; /* rounded up, because malloc returns room for pairs of pointers */
 }
 
 static enum err few_resize(struct inventory *inv, struct cohort *c, uint32_t cap)

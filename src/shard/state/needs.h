@@ -16,12 +16,12 @@ enum { NEEDS_ROWS_MOST = 4 << 20 };
 
 struct needs; /* opaque */
 struct needs_options {
-    uint32_t rows_max;                   /* rows of all clusters together; more are ERR_FULL */
+    uint32_t rows_max;                   /* limit of all clusters' rows; more are ERR_FULL */
     uint64_t seed;                       /* hash seed: random in a shard, fixed in tests */
     const struct dimensions *dimensions; /* the shard's resource names; must outlive this object */
 };
 struct needs_stats {
-    uint32_t clusters, rows; /* clusters with at least one row */
+    uint32_t clusters, rows; /* clusters: number of clusters with at least one row */
     uint32_t reported;       /* clusters that have reported since start */
     uint32_t profiles;       /* distinct fingerprints */
     uint64_t bytes;

@@ -11,7 +11,7 @@
 #include "shard/state/table.h"
 
 struct shared_kind {
-    size_t size, key, key_size; /* struct size; offset and size of the key's bytes */
+    size_t size, key, key_size; /* size of the struct; offset and size of the key's bytes */
     size_t hash_size;           /* number of key bytes that are hashed; 0: all */
     size_t text, len; /* offsets in the struct of the text and its uint32_t length; 0: no text */
     size_t table, bytes, seed; /* offsets in the owner */

@@ -36,7 +36,7 @@ static inline struct table_link *table_chain(const struct table *table, uint32_t
 /* Slot numbers for objects, used as array indexes. Slots are reused, and are all below `used`. */
 struct slot_map {                   /* zeroed: empty */
     void **at;                      /* free slots form a chain, see slot_map_get() */
-    uint32_t used, cap, first_free; /* first_free: first free slot plus 1, or 0 if there is none */
+    uint32_t used, cap, first_free; /* first_free: number of the first free slot + 1; 0: none */
 };
 /* Returns the object in a slot below `used`, or NULL if the slot is free (an odd value). */
 static inline void *slot_map_get(const struct slot_map *map, uint32_t slot)
