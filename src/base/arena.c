@@ -29,7 +29,7 @@ void __asan_unpoison_memory_region(volatile void *at, size_t len);
 
 enum {
     BLOCK_FIRST = 4096, /* size of the first block, including its header; each next block doubles */
-    BLOCK_MOST = 256 * 1024, /* limit of block sizes; a larger request gets its own larger block */
+    BLOCK_MOST = 256 * 1024, /* largest block in general; a larger request gets its own block */
 };
 
 struct arena_block {

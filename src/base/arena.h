@@ -11,7 +11,7 @@
 struct arena_block;
 struct arena {
     struct arena_block *blocks; /* the block that serves the next allocation is first */
-    size_t used, max;           /* bytes taken from the heap, and their limit */
+    size_t used, max;           /* bytes taken from the heap, and the limit of these bytes */
 };
 
 void arena_init(struct arena *a, size_t max); /* allocates nothing */

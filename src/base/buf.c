@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUF_FIRST = 64 }; /* minimum size of the first allocation */
+enum { BUF_FIRST = 64 }; /* the first allocation has at least this many bytes */
 
 void buf_init(struct buf *b, size_t max)
 {
@@ -125,7 +125,7 @@ enum err buf_reserve(struct buf *b, size_t len, char **ret_room)
 
 void buf_commit(struct buf *b, size_t len)
 {
-    assert(len <= b->cap - b->len); /* at most what was reserved */
+    assert(len <= b->cap - b->len); /* the caller reserved at least `len` bytes */
     b->len += len;
 }
 

@@ -134,7 +134,7 @@ void *map_remove(struct map *m, struct str key)
 
     if (!entry) return NULL;
     value = entry->value;
-    entry->value = NULL; /* the key is not read again, so the caller may free it */
+    entry->value = NULL; /* the map does not read the key again, so the caller may free the key */
     m->count--;
     return value;
 }

@@ -11,7 +11,7 @@
 struct map_entry {
     uint64_t hash;
     struct str key;
-    void *value; /* NULL: removed */
+    void *value; /* NULL: the entry was removed */
 };
 struct map {
     struct map_entry *entries; /* in order of insertion, with holes until the next rebuild */
@@ -24,7 +24,7 @@ struct map {
 #define MAP_MOST ((size_t)1 << 28)
 void map_init(struct map *m, size_t max, uint64_t seed);
 void map_deinit(struct map *m);                     /* frees no keys and no values */
-void *map_get(const struct map *m, struct str key); /* NULL when absent */
+void *map_get(const struct map *m, struct str key); /* NULL if the key is absent */
 /* Adds a value, which must not be NULL. Returns ERR_EXISTS and keeps the old value if the key
  * exists, ERR_FULL if the map is full, or ERR_NOMEM. */
 enum err map_put(struct map *m, struct str key, void *value);
@@ -32,7 +32,7 @@ enum err map_put(struct map *m, struct str key, void *value);
  * Returns NULL if memory ran out or the map is full. Free a value with free() after map_remove(),
  * or all values with map_free(). */
 void *map_make(struct map *m, struct str key, size_t size);
-void map_free(struct map *m);                    /* map_deinit(), and free() of every value */
+void map_free(struct map *m);                    /* map_deinit(), and free() for each value */
 void *map_remove(struct map *m, struct str key); /* returns the value, or NULL */
 size_t map_count(const struct map *m);
 /* Walks in insertion order. Start with *cursor 0; returns NULL at the end. During the walk the

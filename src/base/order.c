@@ -38,7 +38,7 @@ struct order_node {
     bool is_leaf, by_second;
     uint16_t skip;
     uint32_t hint[FANOUT];
-    struct order_node *next, *before; /* on the same level */
+    struct order_node *next, *before; /* neighbours on the same level */
     void *rows[FANOUT];
     struct order_node *child[FANOUT]; /* only in inner nodes; the memory of a leaf ends here */
     uint32_t weight[FANOUT];

@@ -16,7 +16,7 @@ struct order_kind {
     uint64_t *bytes;
 };
 struct order_node;
-struct order { /* if only `kind` is set, the set is empty and has no memory */
+struct order { /* with only `kind` set, the set is empty and has no memory */
     struct order_node *root;
     const struct order_kind *kind;
     uint32_t count;
@@ -27,7 +27,7 @@ struct order_place { /* position in a set, valid until the set changes */
 };
 
 int order_key_compare(struct order_key a, struct order_key b);
-void *order_find(const struct order *order, struct order_key key); /* NULL if absent */
+void *order_find(const struct order *order, struct order_key key); /* NULL if the key is absent */
 /* Inserts a row. The set must not contain a row with the same key. Fails only with ERR_NOMEM. */
 enum err order_insert(struct order *order, void *row);
 void order_remove(struct order *order, void *row); /* the row must be in the set */

@@ -28,7 +28,7 @@ uint64_t prng_u64(struct prng *p)
     uint64_t *s = p->s;
     uint64_t result = prng_rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
 
-    assert(s[0] | s[1] | s[2] | s[3]); /* zero: the generator was never seeded */
+    assert(s[0] | s[1] | s[2] | s[3]); /* all zero: the generator was never seeded */
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
@@ -47,7 +47,7 @@ uint64_t prng_below(struct prng *p, uint64_t bound)
     assert(bound > 0);
     product = (uint128)prng_u64(p) * bound;
     if ((uint64_t)product < bound) {
-        uint64_t surplus = (0 - bound) % bound; /* 2^64 mod bound */
+        uint64_t surplus = (0 - bound) % bound; /* equals 2^64 mod bound */
         while ((uint64_t)product < surplus) product = (uint128)prng_u64(p) * bound;
     }
     return (uint64_t)(product >> 64);

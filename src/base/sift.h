@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 
-enum { SIFT_ITEM_MAX = 32 }; /* bytes per item */
+enum { SIFT_ITEM_MAX = 32 }; /* size of an item in bytes */
 typedef bool sift_before(const void *context, const void *a, const void *b);
 
 /* Moves item `at` down until none of its children comes before it. */

@@ -25,7 +25,7 @@ static inline bool str_equal(struct str a, struct str b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
-bool str_equal_nocase(struct str a, struct str b); /* ASCII letters only */
+bool str_equal_nocase(struct str a, struct str b); /* folds only ASCII letters */
 int str_compare(struct str a, struct str b);       /* bytewise, a prefix is smaller; <0, 0, >0 */
 int str_order(const void *a, const void *b);       /* for qsort() and bsearch() of struct str */
 /* Returns the empty view if `from` is past the end. */

@@ -47,7 +47,7 @@ enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note)
     for (size_t i = 0; i < ULID_LEN; i++) {
         int value = ulid_digit(text.at[i]);
         if (value < 0) return note_fail(note, ERR_PARSE, "not a valid ulid: invalid character");
-        number = number << 5 | (unsigned)value; /* 130 bits; the first character must give 3 */
+        number = number << 5 | (unsigned)value; /* 130 bits; the first character may use 3 */
     }
     if (ulid_digit(text.at[0]) > 7)
         return note_fail(note, ERR_PARSE, "not a valid ulid: out of range");

@@ -18,16 +18,16 @@
 #include "io/net.h"
 #include "io/tls_identity.h"
 
-enum { SERIAL_OCTETS = 20 }; /* RFC 5280's maximum; 158 bits are random */
+enum { SERIAL_OCTETS = 20 }; /* the maximum of RFC 5280; 158 bits are random */
 
 /* The content of a kind of certificate. "<id>" is replaced by the request's id. */
 struct recipe {
     const char *name, *id_means; /* for command lines; id_means is NULL if the kind has no id */
     const char *common_name;
     const char *uri, *second_uri;
-    const char *dns; /* always included, before the requested names */
-    const char *use; /* extended key usage */
-    bool serves;     /* without requested names, the names are localhost and its addresses */
+    const char *dns; /* DNS name that is always included, before the requested names */
+    const char *use; /* value of the extended key usage */
+    bool serves;     /* if no names are requested, the names are localhost and its addresses */
     bool plain;      /* no basic constraints, as workers.md 17.1 specifies */
 };
 #define USE_BOTH "serverAuth,clientAuth" /* one certificate for all connections of a process */
@@ -189,7 +189,7 @@ static bool add_recipe_names(GENERAL_NAMES *names, const struct recipe *recipe,
 struct content {
     struct str common_name;
     const char *constraints, *key_usage, *use;
-    GENERAL_NAMES *names; /* owned; NULL: out of memory */
+    GENERAL_NAMES *names; /* owned by this struct; NULL: out of memory */
 };
 
 static enum err template_make(const struct content *content, X509 **ret_template)

@@ -30,8 +30,8 @@ enum cert_kind {
     CERT_PROVIDER,       /* no URI, because a provider only accepts connections; CN provider-<id> */
     CERT_WORKER,         /* CN and DNS name worker-<id>, where <id> is a ULID; client use only */
     CERT_WORKER_SERVICE, /* CN localhost; the server that rollout workers dial; server use only */
-    CERT_STORE,          /* CN <id>: a store client, mapped to key prefixes */
-    CERT_SERVER,         /* CN and DNS names, addresses; no URI */
+    CERT_STORE,          /* CN <id>: a client of a store, which maps the client to key prefixes */
+    CERT_SERVER,         /* CN, DNS names and addresses; no URI */
     CERT_KIND_COUNT
 };
 const char *cert_kind_name(enum cert_kind kind);     /* "replica" */
@@ -46,7 +46,7 @@ enum {
     CERT_BACKDATE_S = 300, /* a new certificate must be valid at once although clocks differ */
     CERT_NAMES_MAX = 16,   /* extra DNS names and addresses in one request */
     CERT_ID_MAX = 64,
-    CERT_ROOTS_MAX = 8, /* limit for one ca.pem */
+    CERT_ROOTS_MAX = 8, /* roots in one ca.pem at most */
     CERT_FILE_MAX = 1024 * 1024,
     CERT_PATH_CAP = FS_PATH_CAP,
 };
@@ -59,8 +59,8 @@ const char *cert_result_text(enum cert_result result); /* "created", "kept", "re
 struct cert_report {
     enum cert_result result;
     char why[96]; /* reason for renewing a leaf: "expired", "asked for", ...; else empty */
-    wall_time not_before, not_after; /* lifetime of the leaf, or of the signing root */
-    bool key_exposed;                /* other users can read the key: print a warning */
+    wall_time not_before, not_after; /* validity of the leaf, or of the signing root */
+    bool key_exposed;                /* other users can read the key file: print a warning */
     bool key_made;                   /* the leaf has a new key */
     size_t roots;                    /* roots in ca.pem: several during a rotation; 0 for a leaf */
     struct note renew_soon;          /* warning if at most a third of the root's lifetime is left */
@@ -68,7 +68,7 @@ struct cert_report {
 
 /* -- the authority -- */
 struct cert_ca_options {
-    const char *dir;         /* created 0700 if absent */
+    const char *dir;         /* created with mode 0700 if absent */
     const char *common_name; /* NULL: "muster-dev-ca", or the name of the existing root */
     uint32_t days;           /* 0: CERT_CA_DAYS */
     /* Makes the development CA of workers.md 17.1: CN rollout-dev-ca, valid 1975 to 4096.
@@ -106,8 +106,8 @@ struct cert_request {
 struct cert_leaf_options {
     const char *ca_dir;
     const char *cert_file, *key_file; /* paths of the leaf; missing directories are made 0700 */
-    bool force;                       /* renew although the leaf is still valid */
-    bool new_key;                     /* renew with a new key */
+    bool force;                       /* renew the leaf although the leaf is still valid */
+    bool new_key;                     /* renew the leaf with a new key */
 };
 /* Returns ERR_INVALID if an id or a name is malformed. The note shows the malformed text. */
 enum err cert_request_check(const struct cert_request *request, struct note *note);
@@ -144,7 +144,7 @@ struct cert_description {
     size_t name_count;
     bool is_ca, self_signed, server_use, client_use;
     wall_time not_before, not_after;
-    int64_t days_left; /* rounded down; negative after expiry */
+    int64_t days_left; /* days until expiry, rounded down; negative after expiry */
 };
 /* Describes every certificate in a PEM file, in order. In names, bytes other than printable ASCII
  * are shown as \xNN. A file with a private key and no certificate gives *ret_count 0; any other

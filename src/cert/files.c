@@ -15,7 +15,7 @@
 enum {
     LOCK_TRIES = 500,
     LOCK_PAUSE_NS = 10000000
-}; /* waits at most five seconds; creating a CA takes milliseconds */
+}; /* tries for at most five seconds; creating a CA takes milliseconds */
 
 enum err cert_read(struct fs *fs, const char *path, struct buf *into, struct note *note)
 {

@@ -148,7 +148,7 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
         err = cert_put_pem(leaf, cert_pem);
         if (!err) err = cert_put_key_pem(key, key_pem);
         if (err) {
-            cert_pem->len = cert_len; /* both buffers or none */
+            cert_pem->len = cert_len; /* either both buffers are filled, or none */
             note_set(note, "make a certificate: %s", err_text(err));
         }
     }
@@ -163,11 +163,11 @@ enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_req
 
 struct leaf_state {
     struct cert_authority authority;
-    X509 *leaf;         /* NULL: no file */
-    EVP_PKEY *key;      /* NULL: no file */
-    struct buf key_pem; /* the file's content */
+    X509 *leaf;         /* NULL: the file does not exist */
+    EVP_PKEY *key;      /* NULL: the file does not exist */
+    struct buf key_pem; /* content of the key file */
     bool key_exposed;
-    size_t signer; /* the root that signed `leaf`: its index among the authority's roots */
+    size_t signer; /* index of the root that signed `leaf` in the authority's roots */
 };
 
 static void state_deinit(struct leaf_state *state)
@@ -406,7 +406,7 @@ enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options
     enum err err = request ? cert_request_check(request, note) : ERR_OK;
 
     if (!err) err = leaf_look(fs, options, request, false, now, &must_write, &report, note);
-    if (!err && must_write) { /* check again under the lock: two processes may want the leaf */
+    if (!err && must_write) { /* check again under the lock: two processes may want this leaf */
         err = cert_lock(fs, options->ca_dir, &lock, note);
         if (err) return err;
         err = leaf_look(fs, options, request, true, now, &must_write, &report, note);

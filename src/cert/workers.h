@@ -20,7 +20,7 @@
 struct cert_workers;
 struct cert_workers_options {
     const char *tls_dir;                        /* unused if the three files are set */
-    const char *ca_file, *cert_file, *key_file; /* all three or none */
+    const char *ca_file, *cert_file, *key_file; /* all three are set, or none */
     bool strict_permissions; /* refuse a CA key that other users can read, instead of warning */
     /* The worker of a client certificate named worker-<ULID>; NULL: the listener's certificate. */
     const struct ulid *worker;

@@ -202,7 +202,7 @@ static CURLcode set_blob(CURL *easy, CURLoption option, const char *text)
 {
     struct curl_blob blob = {.len = strlen(text), .flags = CURL_BLOB_COPY};
 
-    memcpy(&blob.data, &text, sizeof text); /* curl only reads it, but the struct is not const */
+    memcpy(&blob.data, &text, sizeof text); /* curl reads the text; blob.data is not const */
     return curl_easy_setopt(easy, option, &blob);
 }
 

@@ -42,7 +42,7 @@ enum channel_state {
  * arrive, and slows the server down while `received` is large. */
 enum channel_state channel_run(struct channel *channel, mono_time wake_at, bool stream);
 void channel_end(struct channel *channel);  /* keeps the connection open if it can be reused */
-void channel_wake(struct channel *channel); /* any thread */
+void channel_wake(struct channel *channel); /* may be called by any thread */
 /* Sleeps until `wake_at` or channel_wake(). The channel must have no request. */
 void channel_rest(struct channel *channel, mono_time wake_at);
 

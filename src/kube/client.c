@@ -16,7 +16,7 @@
 enum {
     URL_MAX = 32 << 10,
     DELETE_BODY_MAX = 4096,
-    WORD_MAX = 253, /* bytes of a name, the limit of Kubernetes */
+    WORD_MAX = 253, /* bytes of a name; Kubernetes allows no more */
 };
 
 struct kube {
@@ -26,8 +26,8 @@ struct kube {
     pthread_mutex_t lock; /* guards the fields below */
     struct channel *idle[KUBE_IDLE_CONNECTIONS_MAX];
     size_t idle_count;
-    char *token;             /* last content of the token file */
-    struct fs_info token_of; /* the file that `token` is from; size 0: not read yet */
+    char *token;             /* content of the token file when last read */
+    struct fs_info token_of; /* the file that `token` was read from; size 0: not read yet */
 };
 
 /* -- open and close -- */

@@ -14,7 +14,7 @@
 #define KUBE_SERVICE_ACCOUNT_DIR "/var/run/secrets/kubernetes.io/serviceaccount"
 enum {
     KUBE_PEM_MAX = 1 << 20,    /* bytes of a certificate, a bundle or a key */
-    KUBE_TOKEN_MAX = 64 << 10, /* bytes; real tokens have about one thousand */
+    KUBE_TOKEN_MAX = 64 << 10, /* bytes of a token; real tokens have about 1,000 */
 };
 
 /* Heap strings owned by the config. A string that the source does not set is NULL. */
@@ -22,7 +22,7 @@ struct kube_config {
     char *server;          /* "https://10.0.0.1:6443", possibly with a path; no trailing slash */
     char *tls_server_name; /* NULL: the host of `server` */
     char *ca_pem;          /* NULL: the system's root certificates */
-    char *client_cert_pem, *client_key_pem; /* both or neither */
+    char *client_cert_pem, *client_key_pem; /* both are set, or neither */
     char *token, *token_file;               /* token_file takes precedence, as in kubectl */
     char *namespace_;
     bool insecure_skip_verify;
@@ -36,7 +36,7 @@ enum err kube_config_copy(const struct kube_config *from, struct kube_config *to
 
 struct kube_config_options {
     struct fs *fs;           /* NULL: the kernel's file system */
-    const char *kubeconfig;  /* a path; NULL: use the search order of kube_config_find() */
+    const char *kubeconfig;  /* path of the file; NULL: the search order of kube_config_find() */
     const char *context;     /* NULL: the file's current-context */
     const char *account_dir; /* NULL: KUBE_SERVICE_ACCOUNT_DIR */
 };

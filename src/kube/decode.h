@@ -13,10 +13,10 @@ enum {
 };
 
 struct kube_status {
-    uint32_t code; /* 0: not in the answer */
+    uint32_t code; /* 0: the answer has none */
     char reason[KUBE_REASON_CAP];
     char message[KUBE_MESSAGE_CAP];
-    uint64_t retry_after_ms; /* 0: not in the answer */
+    uint64_t retry_after_ms; /* 0: the answer has none */
 };
 /* Decodes a Status. Missing fields stay empty. Another kind of document gives an empty status. */
 void kube_status_decode(const struct json *object, struct kube_status *ret_status);

@@ -23,7 +23,7 @@ enum {
     KUBE_RETRY_AFTER_MAX_MS = 3600 * 1000, /* upper limit for the server's Retry-After */
 };
 
-struct kube; /* any thread; must not be closed while calls run */
+struct kube; /* may be used by any thread; must not be closed while calls run */
 
 /* Opens a client with a copy of the config. Does not connect yet. ERR_INVALID: the server is not an
  * http(s) address, or is plain http on another host, which exposes the token. ERR_NOMEM, ERR_IO. */
@@ -66,11 +66,11 @@ enum err kube_get(struct kube *kube, const struct kube_path *path, uint64_t time
                   struct kube_answer *ret_answer, struct note *note);
 
 struct kube_list_options {
-    const char *label_selector; /* NULL: all */
-    const char *field_selector; /* NULL: all */
+    const char *label_selector; /* NULL: selects all objects */
+    const char *field_selector; /* NULL: selects all objects */
     uint32_t limit;             /* objects per page; 0: the server returns all objects */
-    struct str continue_;       /* from the previous page; pages show the same instant.
-                                   ERR_PRECONDITION: the token has expired, list from the start */
+    struct str continue_;       /* token of the previous page; all pages show the same instant.
+                                 * ERR_PRECONDITION: the token has expired, list from the start */
 };
 /* Lists objects. The object of the answer is a list for kube_list_decode(). */
 enum err kube_list(struct kube *kube, const struct kube_path *path,
@@ -95,7 +95,7 @@ enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod, 
 
 struct kube_watch;
 struct kube_watch_options {
-    const char *label_selector;   /* NULL: all */
+    const char *label_selector;   /* NULL: selects all objects */
     const char *resource_version; /* resourceVersion of the list before the watch; never NULL */
     uint64_t idle_timeout_ms; /* the connection counts as dead after this time without a byte; 0:
                                  150,000 (an idle server sends a bookmark about every minute) */
@@ -115,5 +115,5 @@ enum err kube_watch_open(struct kube *kube, const struct kube_path *path,
 enum err kube_watch_next(struct kube_watch *watch, uint64_t wait_ms, struct kube_event *ret_event,
                          struct note *note);
 void kube_watch_cancel(struct kube_watch *watch); /* a waiting kube_watch_next() returns at once */
-void kube_watch_close(struct kube_watch *watch);  /* NULL is fine; not during next() */
+void kube_watch_close(struct kube_watch *watch);  /* not during kube_watch_next(); may be NULL */
 #endif

@@ -121,7 +121,7 @@ static enum err find_named(struct decoding *d, const struct json *root, const ch
         if (!given || json_get_string(given, "", &text, NULL)) continue;
         if (!str_equal(text, name)) continue;
         *ret_node = member(json_item(list, i), what);
-        return ERR_OK; /* a missing mapping equals an empty one */
+        return ERR_OK; /* a missing mapping is equal to an empty mapping */
     }
     return note_fail(d->note, ERR_NOT_FOUND, "%s: no %s is called '%.*s'", lists, what,
                      STR_ARG(name));

@@ -12,15 +12,15 @@ enum {
     IDLE_DEFAULT_MS = 150 * 1000,
     PAUSE_FIRST_MS = 100, /* short, because a server may end a stream normally */
     PAUSE_MOST_MS = 10 * 1000,
-    STREAM_SECONDS = 300, /* requested duration, so that streams move to new servers */
+    STREAM_SECONDS = 300, /* requested duration; limited so that streams move to new servers */
 };
 
 struct kube_watch {
     struct kube *kube;
-    char *url;                      /* without the version parameter */
-    char version[KUBE_VERSION_CAP]; /* newest version received; a new stream starts there */
+    char *url;                      /* URL without the parameter resourceVersion */
+    char version[KUBE_VERSION_CAP]; /* newest version received; the next stream starts there */
     uint64_t idle_ms, pause_ms;
-    struct channel *channel; /* kept for the lifetime of the watch, so that cancel can wake it */
+    struct channel *channel; /* lives as long as the watch, so that cancel can always wake it */
     bool streaming;          /* a request is running on the channel */
     mono_time last_byte_at, connect_at;
     enum err over;

@@ -9,8 +9,8 @@
 #include "base/arena.h"
 
 enum {
-    ARENA_MAX = 64 << 20,                                 /* for keys */
-    JSON_BYTES_MAX = 6 * KUBE_YAML_BYTES_MAX + (4 << 20), /* each byte as \u00XX, and commas */
+    ARENA_MAX = 64 << 20,                                 /* bytes of memory for keys */
+    JSON_BYTES_MAX = 6 * KUBE_YAML_BYTES_MAX + (4 << 20), /* each byte as \u00XX, plus commas */
 };
 
 struct key {
@@ -19,7 +19,7 @@ struct key {
 };
 struct level { /* an open mapping or list */
     bool mapping;
-    const struct key *keys; /* keys of the mapping so far */
+    const struct key *keys; /* keys of the mapping that were read so far */
     size_t key_count;
     struct str key; /* key of the next value; NULL if the next event is a key */
 };
@@ -130,7 +130,7 @@ static enum err take_event(struct reader *r, const yaml_event_t *event)
     case YAML_STREAM_END_EVENT:
         r->ended = true;
         return r->nodes ? ERR_OK : refuse(r, ERR_PARSE, event->start_mark, "no document");
-    default: return ERR_OK; /* start or end of the stream or document */
+    default: return ERR_OK; /* events that start or end the stream or document */
     }
 }
 

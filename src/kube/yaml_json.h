@@ -13,7 +13,7 @@ enum {
     KUBE_YAML_BYTES_MAX = 4 << 20,
     KUBE_YAML_NODES_MAX = 1 << 16,
     KUBE_YAML_DEPTH_MAX = 32,
-    KUBE_YAML_KEYS_MAX = 1024, /* per mapping; each key is compared with all keys before it */
+    KUBE_YAML_KEYS_MAX = 1024, /* keys per mapping; each key is compared with all keys before it */
 };
 
 /* Converts a document. Scalars become strings; empty scalars, `~` and `null` become null. Returns

@@ -10,7 +10,7 @@
 #include "text/toml_json.h"
 
 enum {
-    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* bytes of JSON made from a TOML file */
+    JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* bytes of the JSON text made from a TOML file */
     TOML_MEMORY_MAX = 512 << 20,
     NUMBER_CAP = 40,
     SHOWN = 60, /* bytes of an invalid value shown in a note */
@@ -22,7 +22,7 @@ struct part_list {
     const void *all;
     size_t count;
 };
-struct parts { /* one row of the file */
+struct parts { /* the parts of one row of the file */
     struct demand_file_row row;
     struct part_list resources;    /* struct label */
     struct part_list types, zones; /* struct str */

@@ -25,7 +25,7 @@
 enum {
     DEMAND_FILE_BYTES_MAX = 16 << 20,
     DEMAND_FILE_ROWS_MAX = 200 * 1000,
-    DEMAND_FILE_MEMORY_MAX = 1 << 30, /* bytes for parsed rows and texts; freed with the arena */
+    DEMAND_FILE_MEMORY_MAX = 1 << 30, /* limit in bytes of parsed rows and texts, in the arena */
 };
 
 struct demand_file_row {

@@ -18,7 +18,7 @@
 #include "operator/source.h"
 
 enum {
-    FILE_DRAINS_MAX = 64, /* commands at once; further drains wait, and their time runs */
+    FILE_DRAINS_MAX = 64, /* commands that run at once; waiting drains' grace periods run, too */
     FILE_SETTLE_MS = 200, /* node states that change within this time are written together */
 };
 

@@ -10,7 +10,7 @@
 
 enum { OUTPUT_LINE_MAX = 1024 };
 
-enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed; its exit is not reported */ };
+enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed; the exit is not reported */ };
 struct drain {
     struct list link;
     struct file_source *source;

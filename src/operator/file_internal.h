@@ -12,7 +12,7 @@
 #include "operator/operator.h"
 #include "operator/side_file.h"
 
-enum { HINTS_MAX = 1024 }; /* at this number the oldest hint is dropped */
+enum { HINTS_MAX = 1024 }; /* at this number of hints the oldest hint is dropped */
 struct received_hint {     /* the newest hint of one key */
     struct str key;
     uint32_t count, confidence;
@@ -27,12 +27,12 @@ struct file_source {
     struct side_file *watch, *last_good;
     struct counter *edit_errors;
     struct gauge *edit_bad;
-    struct note bad; /* why the file is unusable, or empty if the file is usable */
+    struct note bad; /* why the demand file is unusable; empty if it is usable */
     /* machines: */
     struct side_file *nodes;
     struct timer settle;
-    struct map hints; /* struct received_hint by key, the newest hint last */
-    bool whole;       /* the shard has reported all machines at least once */
+    struct map hints; /* struct received_hint by key; the newest hint is the last */
+    bool whole;       /* the shard has reported all machines of the cluster at least once */
     /* drains: */
     struct list drains; /* struct drain, in order of arrival */
     struct task drain_step;

@@ -85,7 +85,7 @@ enum err frames_reclaim_ack(struct frame_parts *parts, struct str instruction_id
     struct pack body = pack_begin(&parts->body);
 
     pack_text(&body, 1, instruction_id);
-    pack_u64(&body, 2, 1); /* one machine per order */
+    pack_u64(&body, 2, 1); /* nodes_started: one machine per order */
     return finish(out, SEND_RECLAIM_ACK, &body);
 }
 

@@ -8,8 +8,8 @@
 #include "wire/pb/bigfleet_v1alpha1_shard.pb-c.h"
 
 enum {
-    FRAMES_ROLLUP_MAX = 256 << 20, /* bytes; a shard accepts no more */
-    FRAMES_BLOB_MAX = 1 << 20,     /* bytes; a shard accepts no more */
+    FRAMES_ROLLUP_MAX = 256 << 20, /* bytes of a roll-up; a shard accepts no more */
+    FRAMES_BLOB_MAX = 1 << 20,     /* bytes of bootstrap data; a shard accepts no more */
     /* Bytes of one encoded frame from the shard. A decoded frame may take four times as many. */
     FRAMES_READ_MAX = 16 << 20,
 };

@@ -34,7 +34,7 @@ static void on_tick(struct timer *timer)
     struct operator_host *host = CONTAINER_OF(timer, struct operator_host, tick);
 
     timer_start_in(&host->tick, TICK_MS);
-    operator_step_later(host); /* ends expired grace periods, and retries to write reclaims */
+    operator_step_later(host); /* ends expired grace periods; repeats failed writes of reclaims */
 }
 
 static void on_turn(struct turn_hook *hook)

@@ -46,7 +46,7 @@ struct uplink {
     struct rpc_client_call *call; /* NULL: there is no stream */
     struct timer pause;
     struct task pump;
-    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring of frames, each in its own allocation */
+    struct str answers[UPLINK_ANSWERS_MAX]; /* a ring of answer frames, each in its own memory */
     size_t answer_first, answer_count;
     struct buf frame;
     mono_time opened;
@@ -68,10 +68,10 @@ struct operator_host {
     struct reclaims *reclaims;
     struct uplink uplink;
     struct frame_parts parts;
-    struct buf frame;   /* scratch for an answer */
+    struct buf frame;   /* buffer in which an answer is built */
     struct arena arena; /* memory for the frame that is being read */
 
-    struct template *template; /* NULL: an empty blob */
+    struct template *template; /* NULL: machines get an empty blob */
     struct side_file *template_watch;
     struct buf blob;
 
@@ -79,7 +79,7 @@ struct operator_host {
     uint64_t keeping;         /* reclaims_change() at the newest write */
     struct task step;
     struct turn_hook hook;
-    uint64_t seen_change; /* demand_change() at the end of the last turn */
+    uint64_t seen_change; /* demand_change() when the last turn ended */
     bool seen_whole;
     struct timer tick, settle, due, stale;
 
@@ -87,10 +87,10 @@ struct operator_host {
     bool connected;     /* the shard acknowledged the Hello */
     bool whole;         /* a roll-up was acknowledged, so all machines were reported */
     bool whole_due;     /* source_ops.nodes_whole must be called */
-    uint64_t taken_due; /* value for a pending call of source_ops.taken; 0 if none is pending */
+    uint64_t taken_due; /* argument for the pending call of source_ops.taken; 0: none is pending */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
-    bool awaiting;      /* a roll-up was sent and its acknowledgement is missing */
+    bool awaiting;      /* a roll-up was sent, and the shard has not acknowledged it */
     uint64_t last_sent; /* demand_change() of the newest roll-up sent */
     char ended[160];    /* why the last stream ended */
 

@@ -70,7 +70,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* assumed until a shard refuses reports */
+    reclaims_reporting(host->reclaims, true); /* assumed to be true until a shard refuses reports */
     err = side_file_open(&options, &host->keeper, note);
     return err ? err : reclaims_load(host, note);
 }

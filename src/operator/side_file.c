@@ -26,7 +26,7 @@ struct side_file {
     bool has_other;
     uint64_t mark, other_mark;
     bool runs, closing;
-    enum err trouble; /* the error reported last */
+    enum err trouble; /* error code that was reported last */
 };
 
 /* -- on the worker's thread -- */
@@ -106,7 +106,7 @@ static void side_file_begin(struct side_file *f)
     f->mark = f->other_mark;
     f->unique = entropy_u64(f->options.io->entropy);
     f->runs = !worker_submit(f->worker, &f->job);
-    assert(f->runs); /* the worker has room, because one job runs at a time */
+    assert(f->runs); /* the worker's queue has room, because one job runs at a time */
 }
 
 static void on_published(struct job *job, enum err err)

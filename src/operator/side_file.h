@@ -14,7 +14,7 @@
 #include "base/note.h"
 #include "io/io.h"
 
-enum { SIDE_FILE_EVERY_MS = 1000 }; /* interval of checks, and of retries */
+enum { SIDE_FILE_EVERY_MS = 1000 }; /* interval between checks, and between retries */
 
 struct side_file;
 struct side_file_options {

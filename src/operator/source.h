@@ -53,9 +53,9 @@ struct blob_request {
 struct reclaim_order {
     struct str instruction_id;
     struct str machine_id;
-    struct str node_name, provider_id; /* if known; otherwise empty */
-    uint64_t grace_ms;                 /* time left from now on */
-    int32_t preemptor_priority;        /* 0: no preemption; the machine is not needed any more */
+    struct str node_name, provider_id; /* empty if not known */
+    uint64_t grace_ms;                 /* milliseconds left from now on */
+    int32_t preemptor_priority;        /* 0: not a preemption; the machine is not needed any more */
     bool resumed; /* an earlier process got the order; its progress is unknown */
 };
 /* A hint: how much more capacity of one profile is available. */

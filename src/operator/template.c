@@ -261,7 +261,7 @@ static enum err write_json_string(struct str value, struct buf *out)
         step = utf8_step(value.at + i, value.len - i);
         if (step == 2) code = (at[0] & 0x1fu) << 6 | (at[1] & 0x3fu);
         if (step == 3) code = (at[0] & 0xfu) << 12 | (at[1] & 0x3fu) << 6 | (at[2] & 0x3fu);
-        if (step == 0) return ERR_INVALID; /* not UTF-8 */
+        if (step == 0) return ERR_INVALID; /* the text is not UTF-8 */
         snprintf(escaped, sizeof escaped, "\\u%04x", code & 0xffff);
         if (step == UTF8_LEN_MAX)
             err = buf_append(out, str_of(value.at + i, step));

@@ -6,29 +6,29 @@
 #include <stdio.h>
 
 enum {
-    VALUE = '\1',   /* marks the placeholder that follows a text */
+    VALUE = '\1',   /* marks the end of a text, before a placeholder */
     HERES_MAX = 64, /* here-documents per template whose end words are stored */
     HERE_WORD_MAX = 64,
 };
 
 struct scan {
-    char quote;        /* the open quote, # in a comment, or 0 */
+    char quote;        /* the character that opened the quote, # in a comment, or 0 */
     size_t quote_line; /* line where the quote opens */
     size_t line;
     char before;         /* the previous byte */
-    bool in_word;        /* inside an unquoted word, where # begins no comment */
-    bool after_value;    /* after a value; # begins a comment if the value is empty */
+    bool in_word;        /* inside an unquoted word, where # does not begin a comment */
+    bool after_value;    /* after a value, which may be empty; then # begins a comment */
     const char *unclear; /* why the state is unclear; NULL if all syntax so far is known */
     size_t unclear_line;
 };
 struct here { /* the word that ends a here-document */
     size_t line, len;
-    bool known; /* false: any line may end the here-document */
+    bool known; /* false: any line may be the end of the here-document */
     char word[HERE_WORD_MAX];
 };
 struct heres {
     size_t count;
-    bool open_less; /* the previous text ends with < */
+    bool open_less; /* the previous text ends with the character < */
     struct here all[HERES_MAX];
 };
 

@@ -30,7 +30,7 @@ struct template_part {
     enum context context;
     size_t line;
     struct str text;      /* TEXT: the text; REQUIREMENT: the key */
-    struct str otherwise; /* REQUIREMENT: the default */
+    struct str otherwise; /* REQUIREMENT: the default value */
     bool has_otherwise;
 };
 enum { TEMPLATE_NAME_CAP = sizeof "requirement " + LABEL_KEY_MAX };

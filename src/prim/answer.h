@@ -35,5 +35,5 @@ void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP]);
 /* Return a random id. The ids of prim_id_request are ordered by time (requirement I1). */
 coord_id prim_id_random(void);
 coord_id prim_id_request(void);
-uint64_t prim_random(void); /* for seeds of hash maps with untrusted keys, and for pauses */
+uint64_t prim_random(void); /* for seeds of hash maps with untrusted keys, and for random pauses */
 #endif

@@ -18,7 +18,7 @@ enum {
 };
 
 struct async_call {
-    coord_request request; /* its strings point into `bytes` */
+    coord_request request; /* strings of the request point into `bytes` */
     struct list node;
     coord_done_fn done;
     void *arg;
@@ -31,7 +31,7 @@ struct prim_async {
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct list waiting, finished;
-    size_t waiting_count, taken; /* taken: calls started and not yet dispatched */
+    size_t waiting_count, taken; /* taken: accepted calls whose done() was not called yet */
     size_t max;
     pthread_t threads[PRIM_ASYNC_THREADS_MAX];
     unsigned thread_count, thread_max, idle;
@@ -175,7 +175,7 @@ static void call_finish(struct prim_async *async, struct async_call *call)
 {
     uint64_t one = 1;
     list_append(&async->finished, &call->node);
-    (void)!write(async->fd, &one, sizeof one); /* EAGAIN: the descriptor is readable already */
+    (void)!write(async->fd, &one, sizeof one); /* on EAGAIN the descriptor is readable already */
 }
 
 static void *async_thread(void *arg)
@@ -215,7 +215,7 @@ static coord_result async_take(struct prim_async *async, struct async_call *own_
 {
     coord_result result = prim_ok(COORD_R_NONE);
     (void)pthread_mutex_lock(&async->lock);
-    async->waiting_count++; /* counted first, so that a thread is started for the call */
+    async->waiting_count++; /* counted first, so that a thread is started for this call too */
     if (async->stopping) {
         result = prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
     } else if (async->taken >= async->max) {
@@ -273,7 +273,7 @@ static size_t async_dispatch(struct prim_async *async)
     while ((node = list_pop(&ready)) != NULL) {
         struct async_call *call = CONTAINER_OF(node, struct async_call, node);
         (void)pthread_mutex_lock(&async->lock);
-        async->taken--; /* before done(), which may start the next call */
+        async->taken--; /* decreased before done(), because done() may start the next call */
         (void)pthread_mutex_unlock(&async->lock);
         call->done(call->arg, &call->answer);
         call_free(call);

@@ -42,7 +42,7 @@ static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until
 }
 int64_t prim_boottime_ns(void *unused);     /* CLOCK_BOOTTIME */
 uint64_t prim_wall_ms(void);                /* wall clock for people; no decision uses it */
-bool prim_kernel_boot_id(coord_id *ret_id); /* id of the kernel's present boot; false: unknown */
+bool prim_kernel_boot_id(coord_id *ret_id); /* returns false if the boot's id is unknown */
 /* Identifies the CLOCK_BOOTTIME that this process sees: one boot of one kernel in one time
  * namespace. An unknown id is all zeros, and two unknown ids never count as equal. */
 coord_id prim_boot_id(void);
@@ -57,16 +57,16 @@ struct prim_host {
 };
 
 struct prim_call {
-    int64_t deadline_ns; /* on the store's clock */
+    int64_t deadline_ns; /* time of the store's clock */
     coord_id request_id; /* never zero */
-    uint32_t attempt;    /* > 0: an earlier attempt with this id may have been applied */
+    uint32_t attempt;    /* > 0: an earlier attempt with this request id may have been applied */
 };
 
 /* One key of a lease. `create_revision` is the entry's create revision when it was granted. */
 struct prim_held {
     char *key;
     uint64_t token, create_revision;
-    uint32_t slot; /* or COORD_NO_SLOT */
+    uint32_t slot; /* slot number, or COORD_NO_SLOT */
 };
 struct prim_claim {
     coord_id lease_id;
@@ -81,7 +81,7 @@ const struct prim_held *prim_held_of(const struct prim_claim *claim, struct str 
 /* What a successful create, cas or acquire granted. Zeroed before the call. The backend must also
  * set `revision` and `token` of the result; prim does not copy them from the grant. */
 struct prim_grant {
-    coord_id lease_id; /* the id passed in; on OK/replayed the stored id */
+    coord_id lease_id; /* the id passed in; if the result is OK/replayed, the stored id */
     uint64_t token, create_revision;
     uint32_t slot;          /* acquire */
     int64_t granted_ttl_ms; /* 0: no lease was made */
@@ -90,29 +90,29 @@ struct prim_grant {
 
 struct prim_create {
     struct str key, value;
-    struct str owner;               /* "" without a lease */
+    struct str owner;               /* owner of the lease; "" without a lease */
     int64_t ttl_ms;                 /* 0: no lease */
     coord_id lease_id;              /* random id for the new lease */
-    const struct prim_claim *under; /* the key joins this claim's lease; NULL: joins none */
+    const struct prim_claim *under; /* the key joins this claim's lease; NULL: joins no lease */
 };
 struct prim_cas {
     struct str key, value;
     uint64_t expected;              /* 0: the entry must be absent */
-    int64_t ttl_ms;                 /* COORD_TTL_KEEP, 0, or the TTL of a new lease */
+    int64_t ttl_ms;                 /* COORD_TTL_KEEP; 0: no lease; else the TTL of a new lease */
     struct str owner;               /* owner of a new lease, or of `claim` if `claim` is set */
-    coord_id lease_id;              /* for a new lease */
+    coord_id lease_id;              /* random id for a new lease */
     const struct prim_claim *claim; /* the lease that the caller claims to hold, or NULL */
 };
 struct prim_delete {
     struct str key;
-    uint64_t expected; /* a revision, COORD_ANY, COORD_FORCE */
+    uint64_t expected; /* a revision, COORD_ANY or COORD_FORCE */
     const struct prim_claim *claim;
 };
 struct prim_acquire {
     struct str group, owner, value;
     uint32_t slot_count, flags, prefer_slot;
     int64_t ttl_ms, cooldown_ms;
-    int64_t wait_ms; /* set with CAP_FIFO_WAIT; otherwise 0, because prim waits */
+    int64_t wait_ms; /* time to wait in the store's queue; 0 without CAP_FIFO_WAIT: prim waits */
     coord_id lease_id;
 };
 
@@ -142,11 +142,11 @@ typedef coord_result prim_watch_fn(struct prim_backend *backend, const struct pr
 
 struct prim_backend_ops {
     const char *name;      /* "file" */
-    uint32_t renewals_max; /* renewals per second that the authority handles well, also named in the
-                            * capabilities' note; 0: no limit */
-    uint32_t guards_max;   /* keys of kept claims that may be watched (prim/guard.h); 0: none */
-    uint32_t guards_alone; /* keys of a bucket that get their own watches; with one more key the
-                              whole bucket is watched. 0: every key has its own watch */
+    uint32_t renewals_max; /* how many renewals per second the authority handles well, also named in
+                            * the capabilities' note; 0: no limit */
+    uint32_t guards_max;   /* limit of watched keys of kept claims (prim/guard.h); 0: no watches */
+    uint32_t guards_alone; /* a bucket with more watched keys than this gets one watch, instead of
+                            * one watch for each key. 0: each key has its own watch */
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
 
     prim_create_fn *create;
@@ -180,7 +180,7 @@ struct prim_backend_ops {
     /* Ends all threads. Called when no call runs and no watch is open. */
     void (*close)(struct prim_backend *backend);
 
-    const struct prim_ways *ways; /* for change.h; NULL if no function above uses it */
+    const struct prim_ways *ways; /* what change.h calls; NULL if no function above uses change.h */
 };
 
 /* The first member of every backend's own struct. */

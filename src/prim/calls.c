@@ -63,7 +63,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return result;
     }
-    if (grant->granted_ttl_ms <= 0) { /* a replay of another call, which made no lease */
+    if (grant->granted_ttl_ms <= 0) { /* this replays another call, which made no lease */
         prim_lease_unreserve(store);
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "this request id made an entry without a lease: each call its own id");
@@ -171,7 +171,7 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
         if (!added) {
             give_back(store, frame, &granted.claim, granted.key);
             result = prim_no_memory();
-        } else if (over != 0) { /* the lease was released or lost meanwhile, and the key with it */
+        } else if (over != 0) { /* the lease and its key were released or lost meanwhile */
             result = prim_lease_expired(over, 0);
         } else {
             result.granted_ttl_ms = lease->ttl_ms;

@@ -212,7 +212,7 @@ static void plan_lease(const struct prim_change *c, struct prim_plan *plan,
 static void plan_renewal(const struct prim_change *c, struct prim_plan *plan)
 {
     plan->act = PRIM_ACT_RENEW;
-    plan->envelope = c->seen.envelope; /* including the request id of the last logical change */
+    plan->envelope = c->seen.envelope; /* keeps the request id of the entry's last change */
 }
 
 /* Plans a replay, because the request was applied before. The send time of the write that granted a
@@ -422,7 +422,7 @@ static void judge_renew(struct prim_change *c, struct prim_plan *plan)
     } else if (!prim_seen_is_claims(&c->seen, c->claim, c->key)) {
         plan->result = prim_seen_lost(&c->seen, &c->claim->lease_id);
     } else {
-        plan_renewal(c, plan); /* even in doubt: only an answered renewal has a known time */
+        plan_renewal(c, plan); /* even if in doubt: only answered renewals have a send time */
         plan->result = prim_ok(COORD_R_RENEWED);
     }
 }
@@ -449,7 +449,7 @@ static void judge_release(struct prim_change *c, struct prim_plan *plan)
     if (prim_seen_is_claims(&c->seen, c->claim, c->key)) {
         plan_write(c, plan, PRIM_ACT_BURY, COORD_R_RELEASED);
         plan->envelope.flags = ENVELOPE_TOMBSTONE;
-        plan->envelope.lease_id = c->claim->lease_id; /* marks a release and the released lease */
+        plan->envelope.lease_id = c->claim->lease_id; /* a tombstone of a release names the lease */
         return;
     }
     plan->result = prim_seen_lost(&c->seen, &c->claim->lease_id);

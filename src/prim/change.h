@@ -19,22 +19,22 @@ enum { PRIM_CHANGE_TTL_STEP_MS = 1000 }; /* leases are granted in whole seconds 
 enum prim_seen_kind {
     PRIM_SEEN_NOTHING, /* no record */
     PRIM_SEEN_LIVE,
-    PRIM_SEEN_TOMBSTONE, /* deleted or released through this library */
+    PRIM_SEEN_TOMBSTONE, /* the key was deleted or released through this library */
     PRIM_SEEN_EXPIRED,   /* the store removed the entry because its lease expired */
-    PRIM_SEEN_DELETED,   /* deleted by another program, without a tombstone */
+    PRIM_SEEN_DELETED,   /* another program deleted the key, without a tombstone */
     PRIM_SEEN_FOREIGN,   /* not a record of this library, or a damaged record */
 };
 struct prim_seen {
     enum prim_seen_kind kind;
-    bool over;                      /* LIVE, but its holder counts as gone, so it can be taken */
+    bool over;                      /* LIVE, but its holder counts as gone: the key may be taken */
     bool barred;                    /* LIVE or TOMBSTONE, but another program uses this record */
     struct claim_envelope envelope; /* set if LIVE or TOMBSTONE; owned by the backend */
     uint64_t revision, create_revision;
     uint64_t token;          /* token of the lease; 0: not leased */
     int64_t ttl_ms, left_ms; /* TTL and time left; left_ms -1: no lease, or unknown. If EXPIRED,
                               * left_ms is the slot's remaining cool-down */
-    uint64_t sequence;       /* the record's version in the backend, if it is a number */
-    const void *record;      /* the backend's own form of the record */
+    uint64_t sequence;       /* version number of the record, if the backend has numbers */
+    const void *record;      /* the record in the backend's own form */
 };
 static inline bool prim_seen_is_live(const struct prim_seen *seen)
 {
@@ -51,16 +51,16 @@ void prim_seen_answer(const struct prim_seen *seen, coord_result *result);
 /* What to write. */
 enum prim_act {
     PRIM_ACT_NONE,
-    PRIM_ACT_MAKE,   /* a new entry, replacing any record */
-    PRIM_ACT_GRANT,  /* the same entry with a new lease */
-    PRIM_ACT_UPDATE, /* the same entry and grant with a new value, or without a lease */
-    PRIM_ACT_RENEW,  /* unchanged, to extend the lease */
-    PRIM_ACT_BURY,   /* a tombstone */
+    PRIM_ACT_MAKE,   /* write a new entry in place of any record */
+    PRIM_ACT_GRANT,  /* write the same entry with a new lease */
+    PRIM_ACT_UPDATE, /* write a new value under the same grant, or remove the lease */
+    PRIM_ACT_RENEW,  /* write the same entry again, to extend the lease */
+    PRIM_ACT_BURY,   /* write a tombstone */
 };
 struct prim_plan {
     enum prim_act act;
-    struct claim_envelope envelope; /* with revision and token 0, which the backend sets by `act` */
-    coord_result result;            /* returned after the write, or at once if nothing is written */
+    struct claim_envelope envelope; /* revision and token 0: the backend sets them as `act` says */
+    coord_result result;            /* returned after the write, or at once if `act` is NONE */
 };
 
 struct prim_change {
@@ -72,16 +72,16 @@ struct prim_change {
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
     const void *in;                 /* input of the judge */
     void *out;                      /* output of the judge */
-    const struct prim_claim *claim; /* claim of the holder that renews or releases; else NULL */
+    const struct prim_claim *claim; /* claim of a holder that renews or releases; else NULL */
     const struct prim_claim *held;  /* the lease that the caller claims to hold; NULL: none */
     const struct prim_claim *under; /* a new entry joins this lease; NULL: gets its own lease */
     const coord_id *lease_id;       /* id for a lease that the change may make; NULL: makes none */
     uint64_t expected;              /* the revision that the caller expects; 0: none */
     struct prim_change *record;     /* for a slot: the change of its group's record; else NULL */
-    const struct prim_seen *known;  /* the key's record from a list; replaces the first read */
-    bool reads;                     /* read-only: no write can be in doubt */
+    const struct prim_seen *known;  /* the key's record from a list, used instead of a first read */
+    bool reads;                     /* the change only reads: no write can be in doubt */
     bool stale;                     /* with `reads`: the read may return older data */
-    bool guesses;                   /* the backend may guess the record instead of reading it */
+    bool guesses;                   /* the backend may guess the record, without reading the key */
     bool makes;                     /* the key may be new: the backend may prepare storage */
     bool once;                      /* no retry: CONFLICT/revision if another writer was faster */
 
@@ -103,14 +103,14 @@ coord_result prim_change_run(struct prim_change *c);
 enum prim_wrote {
     PRIM_WROTE,      /* c->seen is the record just written */
     PRIM_WROTE_RACE, /* another write was first, or this write is in doubt: read and judge again */
-    PRIM_WROTE_NOT,  /* *ret_why has the reason; final */
+    PRIM_WROTE_NOT,  /* no retry; *ret_why has the reason */
 };
 /* The slots of a group, read with a single list request. */
 struct prim_slots {
     struct prim_seen record;
-    uint32_t count; /* 0: no such group */
+    uint32_t count; /* slots of the group; 0: the group does not exist */
     int64_t cooldown_ms;
-    uint32_t room; /* capacity of `at`; set before prim_slots_begin if higher slots are held */
+    uint32_t room; /* elements of `at`; set before prim_slots_begin if higher slots are held */
     struct prim_seen *at;
     void *own; /* the backend's own data */
 };
@@ -165,9 +165,9 @@ int prim_release_rank(const coord_result *result);
 /* Makes a new entry for a slot, or replaces an entry of the same owner. */
 struct prim_make {
     struct str value, owner;
-    int64_t ttl_ms; /* 0: no lease */
+    int64_t ttl_ms; /* TTL of a new lease; 0: no lease */
     coord_id lease_id;
-    uint32_t flags;          /* of the envelope */
+    uint32_t flags;          /* flags of the envelope */
     int made, code, present; /* made: reason of success; code, present: result if the key exists */
     bool takeover;
 };

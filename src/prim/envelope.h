@@ -27,7 +27,7 @@ struct claim_envelope {
     struct str owner, value; /* borrowed */
 };
 enum err envelope_encode(const struct claim_envelope *envelope,
-                         struct buf *out); /* appends; ERR_NOMEM */
+                         struct buf *out); /* appends to `out`; ERR_NOMEM */
 /* Returns ERR_CORRUPT if `bytes` is damaged or no envelope. The strings point into `bytes`. */
 enum err envelope_decode(struct str bytes, struct claim_envelope *ret_envelope);
 struct envelope_group { /* the value of a group record */

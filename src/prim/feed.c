@@ -22,7 +22,7 @@ struct event_item {
     int type;
     uint64_t revision, token;
     size_t key_len, value_len, owner_len;
-    char bytes[]; /* key, value, owner; NUL after key and value, because callers print them */
+    char bytes[]; /* key NUL value NUL owner; callers print key and value as C strings */
 };
 struct prim_snapshot {
     const struct prim_feed *feed;
@@ -32,17 +32,17 @@ struct prim_snapshot {
 
 /* The newest revisions of one key (W2). A queued event can be dropped, a delivered event cannot. */
 struct seen {
-    struct list node; /* in feed->dead while the key is absent */
+    struct list node; /* a node of feed->dead while the key is absent */
     uint64_t queued, delivered;
     bool dead;
-    struct str key; /* stored behind the struct */
+    struct str key; /* the bytes are stored behind the struct */
 };
 /* Revisions are kept for as many absent keys as there are live keys, but at least this many. */
 enum { DEAD_KEPT_MIN = 4096 };
 
 enum need {
     NEED_NOTHING,
-    NEED_READER,   /* overflow: a snapshot is needed, but only after RESYNC was read */
+    NEED_READER,   /* the queue overflowed: a snapshot is needed after the reader read RESYNC */
     NEED_SNAPSHOT, /* a snapshot is needed now */
 };
 
@@ -55,9 +55,9 @@ struct prim_feed {
     bool resync;                /* RESYNC is queued */
     struct prim_snapshot *next; /* queued snapshot */
     struct list events;         /* queued event_item */
-    size_t event_count, bytes;  /* of the queued events */
+    size_t event_count, bytes;  /* number and bytes of the queued events */
     int closed_reason;
-    bool ended, finished; /* ended: CLOSED was queued; finished: CLOSED was read */
+    bool ended, finished; /* ended: CLOSED was queued; finished: the reader has read CLOSED */
     enum need need;
     uint64_t as_of; /* revision of the last snapshot */
 
@@ -206,7 +206,7 @@ static void feed_lose(struct prim_feed *feed, enum need need)
         seen->queued = seen->delivered;
         if (seen->delivered == 0) seen_forget(feed, seen);
     }
-    feed->as_of = 0; /* each delivered key still has its own revision */
+    feed->as_of = 0; /* no longer valid for all keys; each delivered key has its own revision */
     feed->need = feed->begun ? need : NEED_SNAPSHOT;
     feed->resync = feed->begun;
     feed_signal(feed);

@@ -27,7 +27,7 @@ struct prim_event {
 };
 
 /* -- producer: any thread -- */
-struct prim_scope { /* the watched key, or a bucket with its own keys */
+struct prim_scope { /* what a feed watches: one key, or all keys directly in one bucket */
     struct str name;
     bool bucket;
 };

@@ -13,23 +13,23 @@
 /* In order of precedence. */
 enum prim_group_choice {
     PRIM_GROUP_REPLAY,   /* the slot holds this request id: an earlier attempt was applied */
-    PRIM_GROUP_CREATE,   /* no group: make its record, then choose again */
-    PRIM_GROUP_ABSENT,   /* no group, and COORD_NO_CREATE is set */
+    PRIM_GROUP_CREATE,   /* there is no group: make the group's record, then choose again */
+    PRIM_GROUP_ABSENT,   /* there is no group, and COORD_NO_CREATE is set */
     PRIM_GROUP_CONFLICT, /* the group has another slot count */
     PRIM_GROUP_ALREADY,  /* this owner already holds a slot */
-    PRIM_GROUP_TAKEOVER, /* as ALREADY, but COORD_TAKEOVER_SAME_OWNER is set */
+    PRIM_GROUP_TAKEOVER, /* this owner holds a slot, and COORD_TAKEOVER_SAME_OWNER is set */
     PRIM_GROUP_FULL,
     PRIM_GROUP_TAKE, /* the slot is free */
 };
 struct prim_group {
     const struct prim_call *call;
     const struct prim_acquire *in;
-    uint32_t slot_count;   /* 0: no group */
+    uint32_t slot_count;   /* slots of the group; 0: there is no group */
     uint32_t live;         /* held slots, including those above slot_count */
-    uint32_t replay, same; /* slot of this request, slot of this owner; COORD_NO_SLOT: none */
+    uint32_t replay, same; /* slots held by this request and by this owner; COORD_NO_SLOT: none */
     bool left_over;        /* after a shrink a higher slot is still held, so no slot is granted */
     int64_t next_ms;       /* time until the first slot can become free; -1: unknown */
-    uint64_t taken[PRIM_SLOTS_MAX / 64]; /* a bit per slot that is not free */
+    uint64_t taken[PRIM_SLOTS_MAX / 64]; /* bit i is set if slot i is not free */
 };
 /* `call` and `in` are borrowed. */
 void prim_group_begin(struct prim_group *group, const struct prim_call *call,

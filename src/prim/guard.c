@@ -31,12 +31,12 @@ struct guard_scope { /* one watch and its keys */
     uint64_t seen; /* all changes up to this revision have been received */
 };
 struct guard_key {
-    struct list in_claim, in_scope; /* in_scope: in `fresh` until the thread has handled the key */
+    struct list in_claim, in_scope; /* in_scope: node of `fresh`, later of the scope's `keys` */
     struct guard_scope *scope;
     coord_id lease_id;
     uint64_t token;
-    bool lost; /* lost and reported */
-    bool here; /* contained in the snapshot being received */
+    bool lost; /* the key is lost, and the loss was reported */
+    bool here; /* the snapshot being received contains the key */
     size_t len;
     char name[];
 };
@@ -73,7 +73,7 @@ static int key_take(struct guard_key *key, const struct prim_event *event)
                    : 0;
     if (!str_equal(key_name(key), event->key)) return 0;
     key->here = true;
-    if (event->revision <= key->token) return 0; /* the grant, or an older event */
+    if (event->revision <= key->token) return 0; /* the event is the grant or older */
     if (event->type == COORD_DELETE) return COORD_R_REVOKED;
     if (event->type == COORD_EXPIRE) return COORD_R_DEADLINE;
     return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
@@ -192,7 +192,7 @@ static void *guard_run(void *arg)
     struct list *node;
 
     pthread_mutex_lock(&guards->lock);
-    for (;;) { /* until the guards are closed and the last watch has ended */
+    for (;;) { /* ends when the guards are closed and the last watch has ended */
         if ((node = list_pop(&guards->empty))) {
             assert(guards->empty.next != node);
             scope_close(CONTAINER_OF(node, struct guard_scope, link));

@@ -17,7 +17,7 @@ struct prim_guard; /* the guard of one lease handle */
 /* Opens the guards. The backend must have watch and unwatch, which may block. Only renewals check
  * keys beyond the backend's guards_max. Returns NULL if memory ran out. */
 struct prim_guards *prim_guards_open(struct prim_backend *backend);
-void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends all guards */
+void prim_guards_close(struct prim_guards *guards); /* ends all guards; `guards` may be NULL */
 /* Replaces the keys of *guard, or makes *guard if it is NULL. Never blocks. Any thread. */
 void prim_guards_add(struct prim_guards *guards, struct prim_guard **guard,
                      const struct prim_claim *claim);

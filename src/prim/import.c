@@ -10,7 +10,7 @@ size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
 {
     if (coord_check(lease) != COORD_OK) return 0;
     struct held_lease_view view;
-    coord_lease *counted = (coord_lease *)lease; /* locks the store, references the key set */
+    coord_lease *counted = (coord_lease *)lease; /* prim_lease_view() locks and counts references */
     prim_lease_view(counted, &view);
     size_t size = blob_encode(&lease->store->id, &view.claim, blob, cap);
     prim_lease_view_done(&view);

@@ -19,10 +19,10 @@ struct prim_keeper {
     pthread_t workers[KEEPER_WORKERS_MAX];
     bool timing; /* the timer thread is running */
     unsigned worker_count, idle;
-    pthread_cond_t work; /* a job was queued, or the keeper ends */
+    pthread_cond_t work; /* signalled when a job is queued, or the keeper ends */
     struct heap timers;
-    struct list jobs;   /* renewals to do, linked by coord_lease.due */
-    struct list losses; /* on_lost calls to make, linked by coord_lease.due */
+    struct list jobs;   /* leases to renew, linked by coord_lease.due */
+    struct list losses; /* leases whose on_lost must be called, linked by coord_lease.due */
     size_t job_count;
     int timer_fd, wake_fd;
     bool stopping;
@@ -35,7 +35,7 @@ enum { STRANGE_CLOCK_LOOK_MS = 2 };
 static void wake_timer(struct prim_keeper *keeper)
 {
     uint64_t one = 1;
-    (void)!write(keeper->wake_fd, &one, sizeof one); /* EAGAIN: already awake */
+    (void)!write(keeper->wake_fd, &one, sizeof one); /* EAGAIN: the thread is already awake */
 }
 
 /* -- decisions; all under store->lock -- */

@@ -50,7 +50,7 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
             int64_t margin = prim_margin_ms(core->ttl_ns / ms) * ms;
             core->sent_ns = event.sent_ns;
             core->safe_until_ns = event.sent_ns + core->ttl_ns - margin;
-            if (now_ns >= core->safe_until_ns) { /* the answer took longer than the lease lasts */
+            if (now_ns >= core->safe_until_ns) { /* the answer came after the lease's end */
                 out.lost = out.late = core->over = true;
                 return out;
             }
@@ -60,7 +60,7 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
         break;
     case KEEPER_FAILED: core->renew_at_ns = now_ns + retry_pause(core); break;
     case KEEPER_ASK:
-        core->asked = core->busy; /* the renewal under way may have been sent before the event */
+        core->asked = core->busy; /* renew again: the one under way may be older than the event */
         core->renew_at_ns = now_ns;
         break;
     case KEEPER_TICK:

@@ -13,10 +13,10 @@
 
 struct keeper_core {
     int64_t ttl_ns;
-    int64_t sent_ns;       /* when the newest answered renewal was sent */
-    int64_t safe_until_ns; /* safe_until of that renewal */
+    int64_t sent_ns;       /* time when the newest answered renewal was sent */
+    int64_t safe_until_ns; /* safe_until of the newest answered renewal */
     int64_t renew_at_ns;
-    int64_t seen_ns; /* latest time passed in; time never decreases */
+    int64_t seen_ns; /* latest time given to a step; the time never decreases */
     bool busy;       /* a renewal is under way */
     bool asked;      /* renew again after the renewal under way */
     bool over;
@@ -35,8 +35,8 @@ struct keeper_event {
     int64_t sent_ns;
 };
 struct keeper_effects {
-    bool renew, lost, late;   /* late: lost because safe_until passed, not by a refusal */
-    int64_t attempt_until_ns; /* deadline of the attempt, set with renew */
+    bool renew, lost, late;   /* late: lost because safe_until passed, not because of a refusal */
+    int64_t attempt_until_ns; /* if `renew` is set: deadline of this renewal */
     int64_t wake_ns;          /* time of the next step; INT64_MAX: never */
 };
 void keeper_core_init(struct keeper_core *core, int64_t ttl_ns, int64_t sent_ns,

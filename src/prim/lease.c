@@ -222,7 +222,7 @@ void coord_lease_unref(coord_lease *lease)
     if (lease == NULL) return;
     coord_store *store = lease->store;
     if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1) return;
-    if (prim_usable(store).code != COORD_OK) { return; } /* a forked child's copy: locks unusable */
+    if (prim_usable(store).code != COORD_OK) { return; } /* after fork() the locks are unusable */
     (void)pthread_mutex_lock(&store->lock);
     bool unguard = prim_keeper_forget(lease);
     list_remove(&lease->node);
@@ -232,7 +232,7 @@ void coord_lease_unref(coord_lease *lease)
     /* The caller may free the argument of on_lost after this call. The call does not wait for a
      * renewal under way, because the renewal may hang and its result is not reported any more. */
     prim_keeper_quiet_if_running(lease);
-    if (unguard) { store->inside++; } /* the guards must exist until the drop has returned */
+    if (unguard) { store->inside++; } /* keeps the guards until prim_guards_drop() has returned */
     (void)pthread_mutex_unlock(&store->lock);
     if (unguard) {
         prim_guards_drop(store->guards, &lease->guard);

@@ -29,27 +29,27 @@ struct coord_lease {
     coord_id id;
     char owner[PRIM_OWNER_MAX + 1];
     int64_t ttl_ms;
-    uint64_t token; /* token of the first key */
+    uint64_t token; /* token of the lease's first key */
     uint32_t slot;
 
     /* Guarded by store->lock. */
     struct list node;
-    unsigned pins; /* references of the keeper to the memory */
-    bool gone;     /* the last caller reference was dropped */
+    unsigned pins; /* the keeper's references, which keep the memory allocated */
+    bool gone;     /* the caller's last reference was dropped */
     struct held_set *set;
     int64_t sent_ns;     /* when the newest answered renewal was sent; determines safe_until */
-    int over;            /* reason why the lease is over, 0 while it lives; final once set */
-    uint64_t over_token; /* token of the present holder, if the store named it */
+    int over;            /* why the lease is over; 0 while it lives; never changed once set */
+    uint64_t over_token; /* token of the present holder, if the store returned it */
     bool release_done;
-    uint32_t changes; /* number of changes of the set; an older request may get EXPIRED */
+    uint32_t changes; /* number of changes of the key set; a request from before may get EXPIRED */
 
     /* Guarded by store->lock; used by the keeper. */
     bool kept, guarded, job_queued;
-    struct prim_guard *guard; /* belongs to guard.c, under its lock */
-    bool unreported;          /* lost, and on_lost has not returned yet */
+    struct prim_guard *guard; /* used only by guard.c, under guard.c's lock */
+    bool unreported;          /* the lease is lost, and on_lost has not returned yet */
     struct keeper_core core;
     struct heap_node timer;
-    struct list due; /* in the queue of renewals or of losses */
+    struct list due; /* a node of keeper->jobs or keeper->losses */
     int64_t attempt_until_ns;
     coord_lost_fn on_lost;
     void *on_lost_arg;

@@ -41,7 +41,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
 {
     coord_store *store = lease->store;
     coord_result result;
-    for (int round = 0;; round++) { /* repeats if keys have left meanwhile; three rounds at most */
+    for (int round = 0;; round++) { /* repeats if keys left the lease meanwhile; at most 3 rounds */
         struct held_lease_view view;
         prim_lease_view(lease, &view);
         struct prim_frame renewal = *frame;

@@ -44,7 +44,7 @@ struct str prim_leaf_of(struct str key);
 void prim_slot_key(struct str group, uint32_t slot,
                    char key[PRIM_SLOT_KEY_CAP]);                    /* "g/slot-0007" */
 void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP]); /* "g/.group" */
-bool prim_slot_number(struct str leaf, uint32_t *ret_slot);         /* of "slot-0007" */
+bool prim_slot_number(struct str leaf, uint32_t *ret_slot);         /* 7 for "slot-0007" */
 /* Checks whether `key` is in the scope of a watch. A bucket includes its own keys, not deeper keys,
  * and never ".group". */
 bool prim_in_scope(struct str key, struct str scope, bool bucket);

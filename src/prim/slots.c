@@ -14,7 +14,7 @@ struct group_call {
     struct prim_change record; /* change of "g/.group", used for the list and its deadline */
     struct prim_slots slots;
     const struct prim_seen *next; /* the holder whose lease ends first; NULL: unknown */
-    coord_id taken_from;          /* lease that won a race against a takeover; or zero */
+    coord_id taken_from;          /* lease that the last takeover tried to replace; zero: none */
     bool changed;                 /* a free slot could not be taken: the list is outdated */
     char key[PRIM_SLOT_KEY_CAP];
 };
@@ -325,7 +325,7 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
     case PRIM_GROUP_ALREADY:
     case PRIM_GROUP_TAKEOVER:
         result = slot_enter(g, in, slot, choice, ret_grant);
-        *ret_again = slot_race_lost(&result); /* the slot has another holder since the list */
+        *ret_again = slot_race_lost(&result); /* the slot was taken after the list was read */
         return result;
     case PRIM_GROUP_TAKE: break;
     }
@@ -336,7 +336,7 @@ static coord_result group_acquire(struct group_call *g, const struct prim_acquir
         prim_group_taken(&rules, slot, -1);
         choice = prim_group_choose(&rules, (uint32_t)prim_random(), &slot);
     }
-    *ret_again = true; /* every race was lost, or another list is needed */
+    *ret_again = true; /* another caller won every race, or another list is needed */
     return result;
 }
 

@@ -451,6 +451,6 @@ void coord_close(coord_store *store)
     if (!store->options.keep_on_close) release_all(store);
     prim_watch_end_all(store);
     store->backend->ops->close(store->backend);
-    prim_async_close(store); /* last, because done() may take any time */
+    prim_async_close(store); /* closed last, because done() may take any time */
     prim_store_unref(store);
 }

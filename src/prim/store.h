@@ -33,20 +33,20 @@ struct coord_store {
     struct prim_host host;
     struct prim_backend *backend;
     struct prim_clock clock;
-    coord_options options; /* without its strings */
+    coord_options options; /* a copy without the strings */
     coord_id id;
     unsigned generation;       /* fork generation of the process that opened the store */
-    atomic_uint refs;          /* the caller's reference, one per lease and one per watch */
+    atomic_uint refs;          /* references: the caller, each lease and each watch have one */
     atomic_size_t lease_count; /* including leases being granted */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* closing began, the last call left, or an on_lost returned */
+    pthread_cond_t changed; /* signalled: closing began, the last call left, an on_lost returned */
     bool closing;
     size_t inside;       /* calls under way */
     struct list leases;  /* list of coord_lease.node */
     struct list watches; /* list of coord_watch.node */
     size_t ending;       /* watches that coord_close is ending */
-    char degraded[160];  /* the reason; "": not degraded */
+    char degraded[160];  /* why the store is degraded; "": not degraded */
     struct prim_keeper *keeper;
     struct prim_async *async;
     struct prim_guards *guards; /* NULL: the store cannot watch, or its backend has no guards */
@@ -60,7 +60,7 @@ coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coo
 /* -- one call -- */
 struct prim_frame {
     struct prim_call call;
-    int64_t began_ns;         /* on the store's clock */
+    int64_t began_ns;         /* time of the store's clock */
     int64_t real_deadline_ns; /* on CLOCK_BOOTTIME, because a store's clock may stop in a test */
     bool own_id;              /* the library generated the request id, so the id is new */
 };
@@ -90,14 +90,14 @@ struct prim_try {
         } group;
         struct {
             const struct prim_claim *claim;
-            const char *key; /* release: NULL releases all keys */
+            const char *key; /* for a release; NULL: all keys of the lease */
         } lease;
         struct prim_feed *feed; /* watch */
     } in;
-    struct prim_grant grant; /* create, cas, acquire */
+    struct prim_grant grant; /* result of create, cas and acquire */
     coord_entry *entry;
     coord_holders *holders;
-    int64_t sent_ns, left_ms; /* for renew and adopt; left_ms -1: unknown */
+    int64_t sent_ns, left_ms; /* results of renew and adopt; left_ms -1: unknown */
     void *watch;
 };
 /* Makes a backend call. Repeats the call with the same request id until the deadline while the

@@ -82,7 +82,7 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
 {
     int64_t until_ns = prim_boottime_ns(NULL) + look_ms * PRIM_NS_PER_MS;
     if (waiter->feed == NULL) return prim_pause_ms(waiter->store, look_ms);
-    for (;;) { /* until look_ms has passed */
+    for (;;) { /* ends when look_ms has passed */
         int64_t left_ms = (until_ns - prim_boottime_ns(NULL)) / PRIM_NS_PER_MS;
         if (left_ms <= 0) return true;
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
@@ -123,7 +123,7 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
         return prim_attempts(store, frame, try);
     }
     coord_result result;
-    for (;;) { /* until wait_ms has passed: a round takes at least WAIT_LOOK_MIN_MS */
+    for (;;) { /* ends when wait_ms has passed: a round takes at least WAIT_LOOK_MIN_MS */
         /* The refusal had no effect in the store, so the lease of this round counts from here. */
         frame->began_ns = prim_clock_now(&store->clock);
         frame->call.deadline_ns = frame->began_ns + timeout_ns;

@@ -8,7 +8,7 @@
 enum {
     WAIT_SPREAD_MS = 40,   /* random delay after a free slot was seen */
     WAIT_LOOK_MS = 1000,   /* longest time between tries: watches may be late */
-    WAIT_BLIND_MS = 200,   /* the same without a watch */
+    WAIT_BLIND_MS = 200,   /* longest time between tries without a watch */
     WAIT_LOOK_MIN_MS = 20, /* shortest time between tries */
     WAIT_SLICE_MS = 100,   /* longest time until a closing store is noticed */
 };
@@ -20,7 +20,7 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
 
 /* The held slots of a group according to a watch. Pure. */
 struct wait_view {
-    bool known; /* a snapshot is complete */
+    bool known; /* a whole snapshot was received */
     bool ended; /* the watch has ended */
     uint32_t live;
     uint64_t held[(PRIM_SLOTS_MAX + 63) / 64];

@@ -12,7 +12,7 @@ struct coord_watch {
     struct prim_feed *feed;
     struct list node;
     void *backend_watch;
-    bool open; /* the backend fills the queue; under store->lock */
+    bool open; /* the backend may fill the queue; guarded by store->lock */
 };
 
 coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_str scope,

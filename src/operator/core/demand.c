@@ -12,14 +12,14 @@
 
 enum {
     SCRATCH_MAX = 8 << 20, /* bytes for one request: 64 requirements of 1,024 values, twice */
-    ROW_MAX = 4 << 20,     /* memory of one row */
+    ROW_MAX = 4 << 20,     /* limit of a row's memory in bytes */
     KEY_MAX = FINGERPRINT_MAX + 1 + GROUP_MAX,
 };
 
 struct row {
     struct rollup_row view;
     struct arena arena;   /* memory of profile and group */
-    struct str key;       /* fingerprint, NUL, group; stored after the row */
+    struct str key;       /* fingerprint NUL group; the bytes are stored after the row */
     struct list requests; /* struct entry */
     uint64_t named; /* dimensions that a request has named since the sums were last computed */
     bool stale;     /* the sums are out of date */
@@ -29,7 +29,7 @@ struct entry { /* one request */
     struct row *row;
     struct resources unit;
     uint32_t count;
-    uint64_t list; /* number of the list that last put the request */
+    uint64_t list; /* number of the source's last full list with this request */
     size_t id_len;
     char id[];
 };
@@ -39,7 +39,7 @@ struct demand {
     struct arena scratch;
     struct buf key;
     uint64_t change, list, refused;
-    bool listing, listed; /* listed: at least one list has ended */
+    bool listing, listed; /* listed: the source has given at least one full list */
 };
 
 enum err demand_open(uint64_t seed, struct demand **ret_demand)
@@ -52,7 +52,7 @@ enum err demand_open(uint64_t seed, struct demand **ret_demand)
     dimensions_init(&d->dimensions);
     arena_init(&d->scratch, SCRATCH_MAX);
     buf_init(&d->key, KEY_MAX);
-    d->change = 1; /* because 0 means none */
+    d->change = 1; /* starts at 1, because 0 means no change */
     *ret_demand = d;
     return ERR_OK;
 }

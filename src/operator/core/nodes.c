@@ -6,16 +6,16 @@
 #include <stdlib.h>
 
 struct nodes_record {
-    struct list changed;      /* in nodes->changed while the change is not taken */
-    bool gone;                /* left the cluster; stays in the table until the change is taken */
+    struct list changed;      /* a node of nodes->changed until nodes_take() returns the change */
+    bool gone;                /* the machine left; its record stays until the change is taken */
     struct cluster_node node; /* views of `body`, and of `id` */
     void *body;
-    uint64_t session; /* session of the shard's last report */
+    uint64_t session; /* number of the session in which the shard last reported the machine */
     char id[];
 };
 struct nodes {
-    struct map by_id;    /* in order of first report; machines that left stay until taken */
-    struct list changed; /* oldest change first */
+    struct map by_id;    /* in order of first report; a machine that left stays until taken */
+    struct list changed; /* list of nodes_record.changed, oldest change first */
     char taken[ID_MAX];  /* the id returned last by nodes_take() */
     uint64_t session;
     size_t counts[NODE_PHASE_COUNT];
@@ -167,7 +167,7 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
     }
     if (is_new) {
         list_init(&r->changed);
-        r->gone = true; /* counts as left until its state is set */
+        r->gone = true; /* handled like a machine that left until its state is set */
     }
     drained = given->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);

@@ -49,7 +49,7 @@ struct cluster_node {
     struct str node_name, provider_id, last_error;
     const struct label *labels; /* sorted by key */
     size_t label_count;
-    const struct label *resources; /* name and quantity, as reported */
+    const struct label *resources; /* name and quantity, as the shard reported them */
     size_t resource_count;
     const struct taint *taints;
     size_t taint_count;
@@ -65,10 +65,10 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *given);
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
 /* Begins a new session. Machines that are not reported until nodes_sweep() count as left. */
 void nodes_session(struct nodes *nodes);
-size_t nodes_sweep(struct nodes *nodes); /* returns how many have left */
+size_t nodes_sweep(struct nodes *nodes); /* returns the number of machines that left */
 size_t nodes_count(const struct nodes *nodes, enum node_phase phase);
 const struct cluster_node *nodes_find(const struct nodes *nodes,
-                                      struct str machine_id); /* NULL: not in the table */
+                                      struct str machine_id); /* NULL: no such machine */
 /* Takes the oldest change: returns the id of a machine that changed or left. Returns false if there
  * is no change. The id is valid until the next call of nodes_take(). */
 bool nodes_take(struct nodes *nodes, struct str *ret_id);

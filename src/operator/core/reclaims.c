@@ -9,7 +9,7 @@
 
 struct reclaims_record {
     struct reclaim reclaim;
-    uint64_t change; /* number of its newest change, which reclaims_saved() confirms */
+    uint64_t change; /* number of the order's newest change, which reclaims_saved() confirms */
     bool replaced;
     wall_time report_at; /* earliest time of the next report */
     /* in the present session: */
@@ -19,11 +19,11 @@ struct reclaims_record {
     bool seen_configured;
     bool seen;
     bool departed; /* the machine left the cluster or serves it again, so no report is needed */
-    char texts[];  /* texts of id and machine */
+    char texts[];  /* texts of the order's id and machine */
 };
 struct reclaims {
-    struct map by_id;      /* orders by id: struct reclaims_record */
-    struct map by_machine; /* the newest order of each machine */
+    struct map by_id;      /* struct reclaims_record by id of the order */
+    struct map by_machine; /* struct reclaims_record by machine: the machine's newest order */
     uint64_t change, saved;
     bool reporting;
 };

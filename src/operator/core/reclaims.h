@@ -27,7 +27,7 @@
 
 enum {
     RECLAIMS_MAX = 1 << 16,
-    RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* for an order that names no grace period */
+    RECLAIM_GRACE_DEFAULT_MS = 30 * 1000, /* grace period of an order that names none */
     RECLAIM_GRACE_MAX_MS = 7 * 86400 * 1000,
     RECLAIM_REPORT_MS = 30 * 1000,
     /* How long after its deadline an order is kept, if its machine is never reported as left. */
@@ -38,8 +38,8 @@ enum reclaim_phase {
     RECLAIM_ORDERED,
     RECLAIM_BEGUN,
     RECLAIM_STARTED,
-    RECLAIM_DRAINED, /* ended successfully; kept for its report */
-    RECLAIM_GAVE_UP, /* the source gave up, or the grace period ended; kept for its report */
+    RECLAIM_DRAINED, /* the drain succeeded; the order is kept for its report */
+    RECLAIM_GAVE_UP, /* the source gave up or the grace period ended; kept for its report */
 };
 static inline bool reclaim_is_over(enum reclaim_phase phase)
 {
@@ -50,8 +50,8 @@ struct reclaim { /* views, valid until the next call that changes the table */
     wall_time deadline;
     int32_t preemptor_priority;
     enum reclaim_phase phase;
-    bool resumed;      /* loaded from disk; an earlier process stored the order */
-    bool acknowledged; /* acknowledged in this session */
+    bool resumed;      /* loaded from disk: an earlier process stored the order */
+    bool acknowledged; /* the operator acknowledged the order in this session */
 };
 struct reclaims;
 enum err reclaims_open(uint64_t seed, struct reclaims **ret_reclaims); /* ERR_NOMEM */
@@ -68,7 +68,7 @@ enum err reclaims_put(struct reclaims *reclaims, const struct reclaim *order, st
 /* Returns the number of the newest change to be saved. reclaims_saved() confirms saved changes. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
 void reclaims_saved(struct reclaims *reclaims, uint64_t change);
-void reclaims_session(struct reclaims *reclaims); /* a new session: acknowledge again */
+void reclaims_session(struct reclaims *reclaims); /* a new session: acknowledge all orders again */
 /* Sets whether the shard accepts drain reports. If not, orders that ended are forgotten. */
 void reclaims_reporting(struct reclaims *reclaims, bool takes);
 /* Records that the shard reported a machine in this session. */

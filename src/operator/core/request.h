@@ -13,14 +13,14 @@ enum { REQUEST_COUNT_MAX = 1000 * 1000 };
 
 struct request_penalty {
     bool given;
-    double dollars; /* rounded up to a bucket; +Inf is "pinned" */
+    double dollars; /* the wire rounds this up to a bucket; +Inf means "pinned" */
 };
 struct capacity_request {
-    const struct requirement *requirements; /* without Same, which is derived from `same_key` */
+    const struct requirement *requirements; /* without operator Same, derived from `same_key` */
     size_t requirement_count;
-    const struct spread *spreads; /* ScheduleAnyway is dropped, as the wire format requires */
+    const struct spread *spreads; /* without ScheduleAnyway, as the wire format requires */
     size_t spread_count;
-    const struct label *resources; /* name and quantity text ("cpu", "500m"), of one unit */
+    const struct label *resources; /* of one unit: name and quantity as text ("cpu", "500m") */
     size_t resource_count;
     uint32_t count; /* 1..REQUEST_COUNT_MAX */
     int32_t priority;

@@ -16,13 +16,13 @@ struct chore_thread {
     struct chores *chores;
     struct loop_worker *worker;
     struct job job;
-    struct chore *chore; /* NULL: free */
+    struct chore *chore; /* NULL: no chore runs here */
     enum err err;
 };
 struct chores {
     struct io *io;
     struct list urgent, queued, paused;
-    struct timer pause_timer; /* runs while a chore pauses */
+    struct timer pause_timer; /* set while a chore pauses */
     struct chore_thread threads[CHORE_THREADS];
     bool closing;
 };

@@ -17,7 +17,7 @@ struct chore_ops {
     /* Called on the loop: copies the data that run() needs, or returns false if there is nothing to
      * do. Must not free the chore, because chore_want() may call prepare() from inside ended(). */
     bool (*prepare)(struct chore *chore);
-    enum err (*run)(struct chore *chore); /* on a thread; reads only data copied by prepare() */
+    enum err (*run)(struct chore *chore); /* on a thread; may read only data copied by prepare() */
     /* Called on the loop after each run. If ended() returns true, it may free the chore. If ended()
      * returns false after an error, the chore pauses and runs again. */
     bool (*ended)(struct chore *chore, enum err err);

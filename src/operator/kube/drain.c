@@ -16,8 +16,8 @@
 
 enum {
     AGAIN_MS = 2000,
-    NODE_MAX = 2 << 20, /* maximum size of a node object */
-    OTHERS_MAX = 64,    /* other machines whose nodes are searched */
+    NODE_MAX = 2 << 20, /* largest size of a node object in bytes */
+    OTHERS_MAX = 64,    /* other machines whose nodes a drain searches */
     OTHERS_BYTES_MAX = 1 << 20,
 };
 #define NO_NODE "no node belongs to the machine, by name or provider id"
@@ -25,17 +25,17 @@ enum {
 struct drain {
     struct kube_source *source;
     struct chore chore;
-    struct str id; /* instruction id */
+    struct str id; /* id of the reclaim order */
     char *machine;
     char *node_name;   /* the machine's id if no other name is known */
     char *provider_id; /* NULL: not known yet */
     char *node;        /* name of the node; NULL until it is found */
-    struct buf others; /* other serving machines: id, node name and provider id, one per line */
-    bool other_found;  /* at least one of `others` has a node */
+    struct buf others; /* other serving machines, one per line: id, node name and provider id */
+    bool other_found;  /* a node of at least one machine in `others` exists */
     bool node_seen;    /* the cluster has at least one node */
     bool closed;
-    atomic_bool over; /* stop evicting */
-    bool anew;        /* ordered again while the earlier drain was stopping */
+    atomic_bool over; /* the drain must evict no more pods */
+    bool anew;        /* ordered again while the earlier drain of the machine was stopping */
     /* results of the last run: */
     size_t left;    /* movable pods, including terminating ones */
     size_t blocked; /* pods of `left` that a disruption budget protects */
@@ -269,7 +269,7 @@ static bool drain_ended(struct chore *chore, enum err err)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
 
-    if (d->anew) { /* a new order: forget the earlier run */
+    if (d->anew) { /* a new order: forget the run of the earlier order */
         d->anew = d->closed = false;
         atomic_store(&d->over, false);
         chore_want(chore);
@@ -305,7 +305,7 @@ void kube_drain(struct demand_source *source, const struct reclaim_order *order)
     struct drain *d = map_make(&s->drains, order->instruction_id, sizeof *d);
     bool fine;
 
-    if (d && d->source) { /* restart a drain that is over; let any other continue */
+    if (d && d->source) { /* restart the drain if it is over; otherwise it continues */
         d->anew = atomic_load(&d->over);
         return;
     }

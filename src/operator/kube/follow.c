@@ -10,9 +10,9 @@
 
 enum {
     PAGE = 500,          /* objects per answer */
-    BATCH = 256,         /* changes in one result of the worker */
+    BATCH = 256,         /* changes that the worker returns in one result */
     CALL_MS = 10 * 1000, /* time limit of a page */
-    WAIT_MS = 5 * 1000,  /* time to wait for a change before reporting that there is none */
+    WAIT_MS = 5 * 1000,  /* time to wait for a change before reporting that there was none */
     FOLLOW_PAUSE_FIRST_MS = 500,
     FOLLOW_PAUSE_MAX_MS = 30 * 1000,
 };
@@ -24,7 +24,7 @@ struct follow {
     struct timer again;
     struct kube_watch *watch; /* NULL: a list is being read */
     char version[KUBE_VERSION_CAP];
-    char *more; /* continue position of the next page; NULL for the first page */
+    char *more; /* `continue` token of the next page; NULL for the first page */
     /* The worker's thread owns the fields below while the job runs. */
     struct kube_answer page;
     struct kube_event batch[BATCH];

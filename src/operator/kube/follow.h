@@ -15,7 +15,7 @@ struct follow;
 struct follow_events {
     void (*begin)(void *owner); /* a list begins; all objects follow */
     void (*end)(void *owner);
-    void (*give_up)(void *owner); /* the list failed, and another list begins; may be NULL */
+    void (*give_up)(void *owner); /* the list failed; another list begins later; may be NULL */
     void (*seen)(void *owner, const struct json *object); /* listed, new or changed */
     void (*gone)(void *owner, const struct json *object); /* deleted; `object` is the last state */
 };

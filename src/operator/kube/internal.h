@@ -26,11 +26,11 @@ struct followed {
     struct kube_source *source;
     struct follow *follow;
     uint64_t lists; /* number of lists begun */
-    bool known;     /* a list was completed */
+    bool known;     /* at least one list was completed */
 };
 /* One object of a pod_place: the pod or its CapacityRequest. */
 struct place_object {
-    char *uid;          /* NULL: the object does not exist */
+    char *uid;          /* uid of the object; NULL: the object does not exist */
     int64_t generation; /* generation of the object's spec, if the server counts generations */
     uint64_t list;      /* number of the newest list with the object */
 };
@@ -38,14 +38,14 @@ struct place_object {
 struct pod_place {
     struct kube_source *source;
     struct chore make;   /* creates or deletes the request, as the pod requires */
-    struct chore report; /* writes the result into the request's status */
+    struct chore report; /* writes the demand's result into the request's status */
     const char *key;     /* "namespace/name" */
     struct place_object pod, request;
     bool wants;                  /* the pod wants a request */
-    bool managed;                /* the request was created for a pod; false: a person wrote it */
+    bool managed;                /* the operator made the request for a pod; false: a person did */
     char *served_uid;            /* uid of the pod that the request serves; NULL: none */
     int64_t checked[2];          /* generations of pod and request that were last found to agree */
-    bool acknowledged, rejected; /* according to the status of the request */
+    bool acknowledged, rejected; /* as the status of the request says */
     uint64_t change;             /* change number from demand_put(); 0: the demand was refused */
     char *refusal;               /* why the demand was refused; NULL if accepted */
     /* copies for the running chore: */
@@ -64,7 +64,7 @@ struct shown {
     const struct kind *kind;
     bool gone;
     /* copy for the running chore: */
-    char *body; /* NULL: delete the object */
+    char *body; /* JSON of the object to write; NULL: delete the object */
 };
 
 struct kube_source {

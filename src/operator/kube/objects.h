@@ -27,9 +27,9 @@ enum {
 
 struct pod_view { /* views into the document */
     struct str namespace_, name, uid;
-    struct str node;    /* empty: not placed */
+    struct str node;    /* name of the pod's node; empty: not placed */
     bool wants;         /* needs a machine: not finished, not ignored, no DaemonSet or mirror pod */
-    bool moves;         /* must be evicted when its node is drained */
+    bool moves;         /* the pod must be evicted when its node is drained */
     bool leaving;       /* terminating */
     int64_t generation; /* generation of the pod's spec; 0: the server does not count */
 };
@@ -43,10 +43,10 @@ enum err capacity_write(const struct json *pod, struct str version, struct buf *
 
 struct capacity_view { /* a CapacityRequest; views into the document */
     struct str namespace_, name, uid;
-    struct str pod_uid; /* the served pod; empty if a person wrote the request */
-    struct str phase;   /* "" before the first status */
-    bool managed;       /* created by an operator for a pod */
-    int64_t generation; /* generation of its spec */
+    struct str pod_uid; /* uid of the served pod; empty if a person wrote the request */
+    struct str phase;   /* phase in the status; "" before the first status */
+    bool managed;       /* an operator created the request for a pod */
+    int64_t generation; /* generation of the request's spec */
 };
 enum err capacity_view_read(const struct json *object, struct capacity_view *ret_view,
                             struct note *note);

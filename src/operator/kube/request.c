@@ -19,7 +19,7 @@ enum err capacity_view_read(const struct json *object, struct capacity_view *ret
 
 /* -- the spec -- */
 
-enum { LIST_MAX = INT32_MAX }; /* demand_put() checks the bounds */
+enum { LIST_MAX = INT32_MAX }; /* longest list accepted; demand_put() checks stricter bounds */
 
 static enum err read_operator(const struct json *value, void *into, struct arena *arena,
                               struct note *note)

@@ -14,7 +14,7 @@
 enum {
     PREFIX_MAX = 200,
     VERSION_MAJOR = 3,
-    VERSION_MINOR = 4, /* the first with LEASE compares and client-chosen watch ids */
+    VERSION_MINOR = 4, /* the first version with LEASE compares and client-chosen watch ids */
 };
 
 /* -- capabilities -- */

@@ -90,7 +90,7 @@ static void authenticate(struct grpc_thread *grpc_thread)
                  grpc_now(grpc_thread) + AUTHENTICATE_MS * (int64_t)NS_PER_MS);
     request.name = c->user;
     request.password = c->password;
-    (void)message_write(&request.base, &op->request, NULL); /* fails at etcd if memory ran out */
+    (void)message_write(&request.base, &op->request, NULL); /* out of memory: the login fails */
     op->bare = op->idempotent = true;
     op->done = token_done;
     grpc_op_begin(grpc_thread, op);

@@ -15,9 +15,9 @@
 struct etcd_client {
     struct grpc_thread grpc_thread;
     /* Used on the loop thread, for Authenticate. */
-    char *user, *password; /* NULL without authentication */
+    char *user, *password; /* NULL: no authentication */
     struct buf token;
-    bool tokenless; /* the server has no authentication: send no token */
+    bool tokenless; /* the server has no authentication: calls carry no token */
     bool authenticating;
     struct grpc_thread_op authenticate;
     struct list waiters;        /* calls that wait for a token */
@@ -25,7 +25,7 @@ struct etcd_client {
 };
 struct etcd_client_options {
     const struct grpc_servers *servers; /* all options are copied */
-    const char *user, *password;        /* NULL without authentication */
+    const char *user, *password;        /* NULL: no authentication */
     struct prim_clock clock;
 };
 /* Opens the client. ERR_INVALID, ERR_NOMEM, ERR_IO and certificate errors, with a note. */
@@ -38,7 +38,7 @@ void etcd_client_close(struct etcd_client *client);
 bool etcd_client_forget_token(struct etcd_client *client);
 
 enum {
-    ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* twice 1,024 slots with values of maximum size */
+    ETCD_RESPONSE_MAX = 128 * 1024 * 1024, /* twice the bytes of 1,024 slots with largest values */
     ETCD_REQUEST_MAX = 4 * 1024 * 1024,
 };
 void etcd_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns);

@@ -14,9 +14,9 @@ enum { VALUE_MAX = 2 * 1024 * 1024 };
 
 /* The state of a change. A change of a slot uses the lease of its group's change. */
 struct own {
-    struct arena arena; /* c->seen borrows from it */
+    struct arena arena; /* memory of the strings in c->seen */
     bool leased;        /* the lease has been granted */
-    bool used;          /* a transaction that was or may have been applied uses it */
+    bool used;          /* a transaction that was or may be applied uses the lease */
     int64_t lease, ttl_ms, sent_ns;
 };
 

@@ -27,7 +27,7 @@ enum {
     CHUNK_BYTES_MAX = 64 * 1024 * 1024,
     CHUNK_LEASES_MAX = 4096,
     REQUEST_MAX = 64 * 1024,
-    DENIED_MAX = 2, /* the first denial may come from an old token */
+    DENIED_MAX = 2, /* two, because an old token may cause the first denial */
 };
 struct chunk_lease {
     int64_t lease;
@@ -40,17 +40,17 @@ struct chunk { /* a watch response that waits for the state of leases */
     struct etcd_feed *feed;
     const Etcdserverpb__WatchResponse *response; /* in `arena` */
     struct arena arena;
-    size_t len; /* bytes of `arena`; 0: the response is not delivered */
+    size_t len; /* size of `arena` in bytes; 0: the response is not delivered */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };
 enum feed_state { FEED_SNAPSHOT, FEED_LIVE, FEED_WAIT_ROOM, FEED_ENDED };
 struct etcd_feed {
     struct etcd_backend *backend;
-    struct prim_feed *feed; /* NULL: closed */
+    struct prim_feed *feed; /* NULL: the feed is closed */
     enum feed_state state;
     bool guard;
-    struct etcd_key from, end; /* end: empty for one key */
+    struct etcd_key from, end; /* end is empty: only the key `from` */
     struct grpc_stream stream;
     uint64_t next; /* first revision not received yet */
     uint32_t denied;
@@ -63,7 +63,7 @@ struct etcd_feed {
     struct timer again;
     /* The thread that opens the watch waits with these fields. */
     int64_t open_deadline_ns;
-    struct latch *opening; /* opened after the first snapshot */
+    struct latch *opening; /* the latch opens after the first snapshot */
     coord_result opened;
     /* Watch responses that wait for the state of leases. */
     struct chunk *chunks, **chunks_end;
@@ -174,7 +174,7 @@ static void page_failed(struct etcd_feed *f, coord_result why)
         prim_feed_end(f->feed, why.reason);
         return;
     }
-    timer_start_in(&f->again, AGAIN_MS); /* the reader knows that a snapshot follows */
+    timer_start_in(&f->again, AGAIN_MS); /* the reader knows that a snapshot will follow */
 }
 
 static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
@@ -215,7 +215,7 @@ static void on_page(struct grpc_thread_op *op)
         return;
     }
     if (etcd_says(op, GRPC_OUT_OF_RANGE, "compacted")) {
-        timer_start_in(&f->again, AGAIN_MS); /* history was compacted meanwhile: start again */
+        timer_start_in(&f->again, AGAIN_MS); /* the revision was compacted meanwhile: start again */
     } else if (op->err) {
         page_failed(f, etcd_failure(op, false));
     } else if (grpc_read(buf_peek(&op->response), &etcdserverpb__range_response__descriptor, &arena,
@@ -434,7 +434,7 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
-    *f->chunks_end = chunk; /* appended before the first lease answer can arrive */
+    *f->chunks_end = chunk; /* appended before the first answer about a lease can arrive */
     f->chunks_end = &chunk->next;
     return true;
 }
@@ -484,7 +484,7 @@ static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         resync(f);
     } else if (!strstr(why, "permission") && !strstr(why, "auth") &&
                !strstr(why, "user name is empty")) {
-        grpc_stream_reset(&f->stream); /* requested again after a pause */
+        grpc_stream_reset(&f->stream); /* the stream is requested again after a pause */
     } else if (++f->denied < DENIED_MAX && etcd_client_forget_token(&f->backend->client)) {
         grpc_stream_reset(&f->stream);
     } else {
@@ -573,7 +573,7 @@ static void set_range(struct etcd_feed *f)
         end->text[end->len - 1]++; /* '/' + 1: the first key after all keys with this prefix */
         return;
     }
-    from->text[from->len++] = '\0'; /* all existing keys */
+    from->text[from->len++] = '\0'; /* "\0" means all existing keys */
     *end = *from;
 }
 

@@ -16,14 +16,14 @@
 #include "prim/names.h"
 
 enum {
-    ETCD_TTL_MIN_MS = 2000, /* 1.5 election timeouts, which are 1 s unless configured */
+    ETCD_TTL_MIN_MS = 2000, /* etcd's minimum: 1.5 election timeouts (default 1 s), rounded up */
     ETCD_REVOKE_AFTER_MS = 1000,
-    ETCD_REVOKES_MAX = 8192, /* if more are waiting, a lease is left to expire */
+    ETCD_REVOKES_MAX = 8192, /* revocations that may wait; a further lease is left to expire */
 };
 
-struct etcd_revokes { /* lease.c: used on the loop thread */
+struct etcd_revokes { /* of lease.c; used only on the loop thread */
     struct list waiting;
-    size_t count;  /* waiting revocations and those being sent */
+    size_t count;  /* number of revocations that wait or are being sent */
     bool draining; /* the closing store waits with `drained` for the last revocation */
     struct latch drained;
 };
@@ -45,12 +45,12 @@ static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 /* A transaction of the table in coordination.md B3, encoded in pieces. The pieces may come in any
  * order because each is an element of a list of TxnRequest. Out-of-memory is reported when the
  * transaction is sent. */
-enum { ETCD_TXN_KEYS = 16 }; /* per transaction; servers allow 128 by default */
+enum { ETCD_TXN_KEYS = 16 }; /* keys per transaction; servers allow 128 by default */
 struct etcd_txn {
-    struct buf request, op, body; /* op and body: the element that is being encoded */
+    struct buf request, op, body; /* op, body: buffers of the element that is being encoded */
     enum err err;
     bool reads_only;        /* the transaction changes nothing */
-    int64_t revision_floor; /* a change gets a larger revision than the compared revisions */
+    int64_t revision_floor; /* highest compared mod revision; a change gets a larger revision */
 };
 void etcd_txn_init(struct etcd_txn *txn);
 void etcd_txn_deinit(struct etcd_txn *txn);
@@ -74,7 +74,7 @@ struct etcd_ask {
     const ProtobufCMessage *request; /* or: */
     const struct etcd_txn *txn;
     const ProtobufCMessageDescriptor *type; /* message type of the answer */
-    bool writes;                            /* a repeat does harm, so a lost answer is in doubt */
+    bool writes;                            /* repeating does harm, so a lost answer is in doubt */
     bool hurried;
 };
 /* Makes a call and waits. On OK *ret_message is in `arena`. The caller always closes `arena`. */
@@ -101,7 +101,7 @@ coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t dead
 /* Revokes the lease after one second. In this second a watch can distinguish a release from an
  * expiry, because the lease still exists. */
 void etcd_lease_revoke(struct etcd_backend *b, int64_t lease);
-void etcd_lease_drain(struct etcd_backend *b); /* sends all revocations; before close */
+void etcd_lease_drain(struct etcd_backend *b); /* call before close: sends all revocations */
 prim_renew_fn etcd_renew;
 prim_release_fn etcd_release;
 prim_adopt_fn etcd_adopt;

@@ -30,7 +30,7 @@ struct revoke {
 struct keep_alive {
     struct etcd_backend *backend;
     int64_t lease, sent_ns;
-    coord_result result; /* OK: granted_ttl_ms is set */
+    coord_result result; /* if OK, its granted_ttl_ms is set */
     struct grpc_thread_op op;
 };
 

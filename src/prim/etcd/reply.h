@@ -28,7 +28,7 @@ static inline struct str etcd_key_str(const struct etcd_key *key)
 }
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key);
 struct str etcd_key_ours(const struct etcd_space *space,
-                         struct str stored); /* "": not a key of this store */
+                         struct str stored); /* "" if `stored` is not a key of this store */
 /* Returns 63 bits of the claim's random id, but never 0, because etcd would then choose an id. */
 int64_t etcd_lease_number(const coord_id *lease_id);
 

@@ -15,7 +15,7 @@ enum {
     /* fields of Compare; `result` is omitted because EQUAL is 0 */
     FIELD_TARGET = 2,
     FIELD_COMPARED_KEY = 3,
-    FIELD_VERSION = 4, /* the first field of the union; the fields have the order of its targets */
+    FIELD_VERSION = 4, /* the field of the first target; the other targets have the next numbers */
     /* of the requests inside RequestOp */
     FIELD_KEY = 1,
     FIELD_RANGE_END = 2,

@@ -232,7 +232,7 @@ static coord_result probe_events(struct file_store *store, const struct probe *p
 {
     int fd = sys_inotify();
     if (fd < 0) {
-        atomic_store(&store->poll, true); /* B2.10: changes are found by polling */
+        atomic_store(&store->poll, true); /* without inotify, polling finds the changes (B2.10) */
         return prim_ok(COORD_R_NONE);
     }
     coord_result result = await_rename(store, probe, fd);
@@ -248,7 +248,7 @@ coord_result admission_probe(struct file_store *store)
     int error = admission_touch(store, probe.dir, probe.a);
     coord_result result = error == 0 ? probe_link(&probe) : admission_failed("create", error);
     if (result.code == COORD_OK && !store->settings.create_only) {
-        (void)unlinkat(probe.dir, probe.b, 0); /* now two files, not two links to one file */
+        (void)unlinkat(probe.dir, probe.b, 0); /* `b` becomes a second file, not a second link */
         error = admission_touch(store, probe.dir, probe.b);
         result = error == 0 ? probe_names(&probe) : admission_failed("create", error);
         if (result.code == COORD_OK) result = probe_locks(&probe);

@@ -100,7 +100,7 @@ static void head_see(const struct file_store *store, const struct head *head,
         seen->token = head->token;
         seen->ttl_ms = head->ttl_ms;
         seen->left_ms = prim_left_ms(&store->backend.clock, verdict->deadline_ns);
-    } else if ((head->flags & HEAD_GROUP) != 0) { /* the first fields are those of the envelope */
+    } else if ((head->flags & HEAD_GROUP) != 0) { /* the value begins like the envelope's value */
         seen->envelope.flags = ENVELOPE_GROUP;
         seen->envelope.value.len = ENVELOPE_GROUP_VALUE;
     }
@@ -198,7 +198,7 @@ static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_wh
     c->sent_ns = deadline_ns - c->seen.ttl_ms * NS_IN_MS;
     if (ret_why->code == COORD_OK) return PRIM_WROTE;
     return ret_why->code == COORD_EXPIRED ? PRIM_WROTE_RACE
-                                          : PRIM_WROTE_NOT; /* the lease is over by now */
+                                          : PRIM_WROTE_NOT; /* the lease has ended meanwhile */
 }
 
 /* Makes the holder that loses this entry check the heads of its lease at the next renewal. */
@@ -370,7 +370,7 @@ static enum prim_wrote key_write(struct prim_change *c, const struct prim_plan *
     const void *file = c->seen.record;
     struct head head = {0};
     if (plan->act == PRIM_ACT_RENEW) return grant_take_up(c, ret_why);
-    c->sent_ns = file_now(store); /* a new lease counts from this later time */
+    c->sent_ns = file_now(store); /* a new lease's TTL starts at this later time */
     *ret_why = head_plan(c, plan, &head);
     if (ret_why->code == COORD_OK) *ret_why = head_write(c, plan, &head);
     if (ret_why->code == COORD_CONFLICT) return PRIM_WROTE_RACE;

@@ -21,7 +21,7 @@
 enum {
     ROUND_MS = 60000,
     TEMP_OLD_S = 3600,
-    FLOOR_STEP = 4096, /* the floor is raised in steps, because each raise costs a sync */
+    FLOOR_STEP = 4096, /* floor rises in steps of this size, because each raise costs a sync */
     REFERENCES_MAX = 1 << 20,
 };
 
@@ -35,7 +35,7 @@ struct round {
     struct map references; /* lease ids that live heads refer to */
     bool all_seen;         /* every bucket was read, so `references` is complete */
     bool busy;             /* the bucket is in use and left for the next round */
-    uint64_t floor;        /* value of the last raise */
+    uint64_t floor;        /* the value that the last raise set */
 };
 
 static bool stopping(const struct round *round)
@@ -60,7 +60,7 @@ static bool is_stray(const struct round *round, const char *name)
     (void)clock_gettime(CLOCK_REALTIME, &now);
     bool named = layout_temp_parse(name, &temp);
     bool old = now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S;
-    if (!named || old) return old && (named || !meta); /* an unknown name: judge by age only */
+    if (!named || old) return old && (named || !meta); /* an unknown name: the age alone counts */
     if (memcmp(temp.boot, facts->boot_id.b, sizeof temp.boot) != 0) return true;
     struct who who = {.pid = temp.pid,
                       .start_ticks = temp.start_ticks,

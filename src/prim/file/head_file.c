@@ -87,7 +87,7 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
 
 struct temp {
     int fd;
-    bool named; /* the file is in t/ under `name` */
+    bool named; /* the directory t/ has the file, as `name` */
     char name[LAYOUT_TEMP_CAP];
 };
 

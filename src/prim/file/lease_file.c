@@ -17,7 +17,7 @@
 #include "prim/lease.h"
 
 enum {
-    KEYS_LOOKED_AT = 4, /* keys checked by every renewal; more would be slow */
+    KEYS_LOOKED_AT = 4, /* keys that each renewal checks; more keys would be slow */
     STUCK_AFTER_MS = 50,
 };
 
@@ -28,12 +28,12 @@ struct lease {
     bool alive_locked; /* this process holds the liveness lock */
     bool lost_known;
     uint64_t lost_seen;
-    int64_t deadline_ns; /* last deadline that this process wrote or read */
+    int64_t deadline_ns; /* newest deadline that this process wrote or read */
 };
 struct lease_table {
     pthread_mutex_t mutex;
     struct map map;
-    size_t kept, kept_max; /* numbers of open descriptors */
+    size_t kept, kept_max; /* number of open descriptors, and its limit */
 };
 
 /* -- the table -- */
@@ -462,7 +462,7 @@ struct renewal {
     struct file_store *store;
     const struct prim_claim *claim;
     int64_t until_ns;
-    bool extend, mine; /* extend: a renewal; mine: an import, so this process becomes the holder */
+    bool extend, mine; /* extend: this is a renewal; mine: an import, this process becomes holder */
     uint64_t lost_count;
     int64_t deadline_ns;
 };

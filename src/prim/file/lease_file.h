@@ -48,8 +48,8 @@ enum { BYTE_RECORD = 0, BYTE_LIVENESS = 4096, COLLECT_AFTER_MS = 600000 };
 
 struct lease_verdict {
     bool over;
-    bool released;       /* over because its holder released it */
-    int64_t deadline_ns; /* if live, the end without renewal; if over, the end, or 0 if unknown */
+    bool released;       /* the lease is over because its holder released it */
+    int64_t deadline_ns; /* time when the lease ends if not renewed, or ended (0: unknown) */
 };
 /* Judges the lease and marks it dead if it is over. Fails with UNAVAILABLE/timeout or /storage. */
 coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,

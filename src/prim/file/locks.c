@@ -228,7 +228,7 @@ coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool a
     locked->store = store;
     locked->bucket = bucket;
     locked->alone = alone;
-    int error = 0; /* no locking: locks on a network file system exclude no other host */
+    int error = 0; /* a create-only store takes no lock: network locks exclude no other host */
     if (!store->settings.create_only)
         error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
     if (error == 0) return prim_ok(COORD_R_NONE);

@@ -17,7 +17,7 @@
 struct locked {
     struct file_store *store;
     struct bucket *bucket; /* NULL: no lock is held */
-    int bucket_fd, key_fd; /* -1: not held */
+    int bucket_fd, key_fd; /* -1: that lock is not held */
     bool alone;
     struct rwlock *key_rwlock;
 };

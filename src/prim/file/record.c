@@ -17,15 +17,15 @@
 #include "prim/answer.h"
 
 struct field {
-    uint16_t at, offset, size; /* position in bytes and in struct; 4 or 8 bytes are a number */
+    uint16_t at, offset, size; /* places in file and struct; a field of 4 or 8 bytes is a number */
 };
 struct shape {
     const char *magic;
     size_t len, crc_at;
-    uint32_t mark_at, mark; /* a constant; 0: none */
+    uint32_t mark_at, mark; /* mark: a constant; 0: none */
     const struct field *fields;
     size_t count;
-    size_t size; /* of the struct */
+    size_t size; /* size of the struct */
     bool (*makes_sense)(const void *record);
 };
 #define FIELD(type, place, member)                                                                 \

@@ -22,7 +22,7 @@ enum {
 
     HEAD_HEADER = 160,
     HEAD_MAX = HEAD_HEADER + PRIM_KEY_MAX + PRIM_OWNER_MAX + PRIM_VALUE_LARGE_MAX,
-    RECORD_MAX = 128, /* size of a lease record; other small records have 64 bytes */
+    RECORD_MAX = 128, /* bytes of a lease record; other small records have 64 bytes */
     GROUP_VALUE = 16,
     FORMAT_CAP = 160,
 };
@@ -40,9 +40,9 @@ struct head {
     uint32_t flags;
     uint64_t revision, token, create_revision, changes;
     int64_t ttl_ms;
-    int64_t deadline_ns; /* first deadline; in a tombstone, the time when it was written */
+    int64_t deadline_ns; /* the lease's first deadline; in a tombstone, the time of the write */
     coord_id boot_id;    /* boot id of the host when deadline_ns was set */
-    coord_id lease_id;   /* in a tombstone, the lease that ended */
+    coord_id lease_id;   /* the lease of the entry; in a tombstone, the lease that ended */
     uint64_t wall_ms;    /* for people */
     struct who who;
     coord_id request_id;
@@ -59,7 +59,7 @@ struct lease_record {
     coord_id lease_id;
     coord_id boot_id;
     int64_t ttl_ms;
-    int64_t deadline_ns; /* of a dead lease, the time when it ended */
+    int64_t deadline_ns; /* time when the lease ends; of a dead lease, when it ended */
     int64_t granted_ns;
     enum lease_state state;
     struct who who;
@@ -123,7 +123,7 @@ enum {
 /* Encodes a bucket or a last key segment as one file name. Bytes outside A-Za-z0-9_- become %XX.
  * The empty bucket is "~". A name over 180 bytes becomes "~" and 40 hex digits of its SHA-256. */
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
-bool layout_lease_id(const char *name, coord_id *ret_id); /* of s/<lease id>; false: none */
+bool layout_lease_id(const char *name, coord_id *ret_id); /* false: `name` is no lease id */
 
 /* Temporary file names identify their process, so that any process can check if it is dead. */
 struct layout_temp {

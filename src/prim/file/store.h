@@ -15,7 +15,7 @@
 
 enum {
     FILE_TTL_MIN_MS = 100,
-    BUCKETS_KEPT_MAX = 64, /* kept with 3 descriptors each; other buckets are opened again */
+    BUCKETS_KEPT_MAX = 64, /* buckets kept open (3 descriptors each); others are opened again */
     KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,
@@ -51,7 +51,7 @@ int who_watch(const struct host_facts *facts, const struct who *who);
 
 /* The directories of one bucket. Reference counted: the descriptors stay open while referenced. */
 struct bucket {
-    struct list node; /* in store->buckets, ordered by last use */
+    struct list node; /* a node of store->buckets, which is ordered by last use */
     char name[LAYOUT_NAME_CAP];
     unsigned refs;
     bool stale; /* the bucket's directory was removed; bucket_get no longer returns it */
@@ -73,23 +73,23 @@ struct collector;
 struct file_settings {
     bool sync_always, early_death, create_only;
     int64_t lock_timeout_ms, tombstone_keep_ms;
-    mode_t mode; /* mode of directories; files get the mode without execute bits */
+    mode_t mode; /* mode of directories; files get the same mode without execute bits */
 };
 
 struct file_store {
     struct prim_backend backend; /* first */
     struct file_settings settings;
     struct host_facts facts;
-    struct who holder; /* process in new lease records; with pid 0 leases outlive the process */
+    struct who holder; /* process named in new lease records; pid 0: leases outlive the process */
     /* Create-only stores: written into new heads. This object removes only such heads. */
     coord_id creator;
     uint64_t epoch;
     char root_path[4096];
     int root, meta, leases, buckets_dir, lost;
     dev_t device;
-    int64_t file_system; /* statfs magic at open */
+    int64_t file_system; /* statfs magic of the directory at open */
     char type[32];       /* "ext4" */
-    bool durable_medium; /* synced data survives power loss */
+    bool durable_medium; /* data survives a power loss after fsync() */
     int scope;
     atomic_bool poll;
     atomic_bool sync_failed; /* an fsync failed; reported after the locks are released */
@@ -99,7 +99,7 @@ struct file_store {
     pthread_mutex_t mutex; /* for the fields below; held briefly */
     struct list buckets;
     size_t bucket_count;
-    struct map sights; /* lease id -> int64_t, when its record was first seen damaged or missing */
+    struct map sights; /* by lease id: int64_t, when the record was first seen damaged or missing */
     struct stuck stuck[STUCK_MAX];
     struct rwlock key_rwlocks[KEY_RWLOCKS];
 
@@ -191,10 +191,10 @@ void buckets_close(struct file_store *store);
  * safe are refused. No option turns a network file system into a safe one. */
 struct medium {
     int64_t magic;
-    char type[32];     /* from the mount table, "ext4" */
-    bool durable;      /* synced data survives power loss */
-    bool overlay;      /* visible in one container only */
-    bool network;      /* refused, except for a store that only creates (netfs=create-only) */
+    char type[32];     /* type from the mount table: "ext4" */
+    bool durable;      /* data survives a power loss after fsync() */
+    bool overlay;      /* files are visible in one container only */
+    bool network;      /* network file system: refused, except with netfs=create-only */
     const char *known; /* "NFS", or NULL */
 };
 /* Identifies the file system by statfs and, if it lists the mount, the mount table. Both must
@@ -232,7 +232,7 @@ struct gc_report {
 /* Runs one round over the whole store. Searches without locks and locks a bucket briefly only to
  * remove files. A bucket in use is left for the next round. */
 struct gc_report gc_run(struct file_store *store,
-                        atomic_bool *stop); /* stop NULL: run to the end */
+                        atomic_bool *stop); /* `stop` may be NULL: the round runs to its end */
 /* Starts a thread that runs a round at once and then every 30 to 90 s. A round is skipped if
  * another process ran a round in the last 30 s. Returns NULL if the thread could not start. */
 struct collector *collector_open(struct file_store *store);

@@ -221,7 +221,7 @@ struct entry {
 int sys_walk(int dir, sys_walk_fn *each, void *context)
 {
     _Alignas(struct entry) char bytes[16384];
-    int fd = sys_open_dir(dir, "."); /* opened again for its own directory position */
+    int fd = sys_open_dir(dir, "."); /* a second descriptor has its own read position */
     if (fd < 0) return errno;
     int error = 0;
     for (bool more = true; more;) {

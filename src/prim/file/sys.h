@@ -36,7 +36,7 @@ int sys_write(int fd, const void *from, size_t len); /* writes all bytes at offs
 /* Reads a small file by name. EBADMSG if it has more than `cap` bytes. */
 int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret_got);
 /* Calls `fn` for each name in a directory except "." and "..". Returns 0 or errno. */
-typedef bool sys_walk_fn(void *context, const char *name); /* false: stop */
+typedef bool sys_walk_fn(void *context, const char *name); /* returning false stops the walk */
 int sys_walk(int dir, sys_walk_fn *each, void *context);
 
 /* A reader-writer lock between threads of this process, with a deadline.
@@ -52,6 +52,6 @@ struct rwlock {
 };
 void rwlock_init(struct rwlock *lock);
 void rwlock_deinit(struct rwlock *lock);
-bool rwlock_take(struct rwlock *lock, bool alone, int64_t wait_ns); /* false: timed out */
+bool rwlock_take(struct rwlock *lock, bool alone, int64_t wait_ns); /* false: wait_ns passed */
 void rwlock_give(struct rwlock *lock, bool alone);
 #endif

@@ -24,10 +24,10 @@
 enum {
     POLL_MS = 250,
     WAIT_MS = 1000, /* longest wait, because a suspend of the host brings deadlines closer */
-    LOOK_MS = 1000, /* interval of checks of every lease, for holders without a pidfd */
+    LOOK_MS = 1000, /* interval between checks of each lease, for holders without a pidfd */
     JUDGE_MS = 200,
     FIXED_FDS = 2,
-    DEATHS_MAX = 256, /* processes watched by pidfd; others are polled */
+    DEATHS_MAX = 256, /* processes watched by pidfd; further processes are polled */
     TRACKS_MAX = 1 << 24,
     EVENTS_BYTES = 64 * 1024,
 };
@@ -36,18 +36,18 @@ enum {
 struct place {
     struct list node;
     struct bucket *bucket;
-    int wd; /* -1: found by polling */
+    int wd; /* inotify watch descriptor; -1: found by polling */
     unsigned refs;
     bool gone; /* the directory was removed */
     struct map tracks;
 };
 
 struct track {
-    struct heap_node timer; /* armed while live and leased */
+    struct heap_node timer; /* armed while the entry is live and leased */
     struct place *place;
     uint64_t revision; /* last reported revision */
     struct head head;  /* head of a leased entry; its strings are in `text` */
-    bool seen;         /* found by the running scan */
+    bool seen;         /* the running scan found the entry */
     char *text;
 };
 
@@ -68,7 +68,7 @@ struct hub {
     int events, wake;
     struct list places, watches;
     struct heap timers;
-    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* polled by the thread: wake, inotify, pidfds */
+    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* what the thread polls: wake, inotify, pidfds */
     uint32_t pids[DEATHS_MAX];                 /* processes of the pidfds */
     size_t deaths;
     int64_t next_poll_ns;
@@ -79,7 +79,7 @@ static void hub_wake(void *owner)
 {
     struct hub *hub = owner;
     uint64_t one = 1;
-    (void)!write(hub->wake, &one, sizeof one); /* EAGAIN: already awake */
+    (void)!write(hub->wake, &one, sizeof one); /* EAGAIN: the thread is already awake */
 }
 
 /* -- places -- */
@@ -185,7 +185,7 @@ static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
     int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
     bool own = track->head.who.pid == hub->store->facts.self.pid &&
                track->head.who.pid_namespace == hub->store->facts.self.pid_namespace;
-    int64_t due = own || deadline_ns < early ? deadline_ns : early; /* own: no early check */
+    int64_t due = own || deadline_ns < early ? deadline_ns : early; /* own keys: no early check */
     /* Without memory for the timer the expiry would be missed, so the readers start again. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
         watch_lose(hub, track->place);
@@ -241,7 +241,7 @@ static bool judge_track(struct hub *hub, struct track *track)
     int64_t now = file_now(hub->store);
     coord_result result = judge(hub->store, &track->head, now + JUDGE_MS * NS_IN_MS, &verdict);
     if (result.code != COORD_OK) {
-        arm(hub, track, now + JUDGE_MS * NS_IN_MS); /* judge again soon */
+        arm(hub, track, now + JUDGE_MS * NS_IN_MS); /* the lease is checked again soon */
         return false;
     }
     if (verdict.over) return true;
@@ -480,7 +480,7 @@ static void hear_death(struct hub *hub, uint32_t pid)
         for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
             struct track *track = entry->value;
             if (track->timer.place != 0 && track->head.who.pid == pid)
-                (void)heap_put(&hub->timers, &track->timer, 0); /* already in it: only moved */
+                (void)heap_put(&hub->timers, &track->timer, 0); /* in the heap, so only moved */
         }
     }
 }
@@ -501,7 +501,7 @@ static void *hub_run(void *arg)
     struct hub *hub = arg;
     uint64_t count;
     hub->fds[0] = (struct pollfd){.fd = hub->wake, .events = POLLIN};
-    hub->fds[1] = (struct pollfd){.fd = hub->events, .events = POLLIN}; /* -1 is skipped */
+    hub->fds[1] = (struct pollfd){.fd = hub->events, .events = POLLIN}; /* poll() skips -1 */
     while (!atomic_load(&hub->stop)) {
         (void)pthread_mutex_lock(&hub->mutex);
         int timeout = wait_ms(hub);

@@ -19,7 +19,7 @@ struct grpc_servers {
     bool tls;
     const char *ca_file, *cert_file, *key_file; /* or NULL; borrowed */
 };
-struct grpc_scheme {     /* describes a store's URL, also for error texts */
+struct grpc_scheme {     /* what a store's URL looks like, also for error texts */
     const char *name;    /* "etcd" */
     const char *port;    /* ":2379", used if the URL has no port */
     const char *example; /* "etcd://h1:2379,h2:2379" */
@@ -37,7 +37,7 @@ struct latch {
     bool open;
 };
 void latch_init(struct latch *latch);
-void latch_wait(struct latch *latch); /* call once; also destroys the latch */
+void latch_wait(struct latch *latch); /* call once; latch_wait() also destroys the latch */
 void latch_open(struct latch *latch);
 
 /* -- the thread -- */
@@ -45,7 +45,7 @@ struct grpc_thread;
 struct grpc_thread_op;
 struct grpc_hooks { /* functions of a store; all run on the loop thread */
     const char *thread_name;
-    uint32_t attempts_max; /* attempts of a call within one slice */
+    uint32_t attempts_max; /* attempts in one slice, a part of a call's time */
     /* Adds a store's headers to a call. Returns false if the headers are not available yet; the
      * store then begins the call later. May be NULL. */
     bool (*prepare)(struct grpc_thread_op *op, struct rpc_call_options *options);
@@ -70,7 +70,7 @@ struct grpc_thread { /* first member of the store's client */
     size_t address_count;
     /* Used on the loop thread only. */
     bool closing;
-    struct list waiting; /* ops that wait at the server */
+    struct list waiting; /* calls that wait at the server */
     struct list streams; /* open streams */
     uint32_t generation; /* number of switches to another server */
     _Atomic bool stopping;

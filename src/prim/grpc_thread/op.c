@@ -11,7 +11,7 @@
 
 enum {
     SLICE_LEAST_MS = 1000,
-    SLICE_TROUBLE_MS = 250, /* silence in a shorter slice proves nothing about the server */
+    SLICE_TROUBLE_MS = 250, /* an attempt shorter than this proves nothing about a silent server */
     OPEN_PAUSE_MS = 100,
 };
 

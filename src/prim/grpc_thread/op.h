@@ -20,8 +20,8 @@ struct grpc_thread_op {
     /* Set for a write whose repeats the server recognises. If a server rejects a repeat without
      * checking for the first attempt, the first attempt may still have been applied. */
     char request_id[GRPC_REQUEST_ID_CAP];
-    bool idempotent; /* a read, or safe to repeat: retried while time is left */
-    bool hurried;    /* fail when every address has failed; do not wait */
+    bool idempotent; /* a read, or a call that is safe to repeat: retried while time is left */
+    bool hurried;    /* the call fails when every address has failed, without a wait */
     bool waits;      /* the call waits at the server, so silence does not mean failure */
     bool bare;       /* a call of the store itself: sent without the headers of `prepare` */
     void (*done)(struct grpc_thread_op *op); /* runs on the loop thread; NULL: grpc_op_run waits */
@@ -29,7 +29,7 @@ struct grpc_thread_op {
     /* The answer. */
     enum err err; /* as in struct rpc_outcome */
     enum grpc_status status;
-    bool answered, stopped; /* stopped: by grpc_stop_waiting */
+    bool answered, stopped; /* stopped: grpc_stop_waiting() ended the call */
     char text[160];
     struct buf response;
     /* Used by the gRPC thread. */
@@ -42,7 +42,7 @@ struct grpc_thread_op {
     uint64_t slice_ms;
     bool doubt; /* an attempt was sent and its outcome is unknown */
     bool again;
-    bool refused; /* the `refused` hook has already begun the call again */
+    bool refused; /* the hook `refused` has already begun the call again */
 };
 void grpc_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns,
                   size_t request_max, size_t response_max);

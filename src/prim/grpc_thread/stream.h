@@ -9,14 +9,14 @@ struct grpc_thread_call;
 struct grpc_stream {
     /* Set by the owner. */
     const char *path;
-    void (*on_open)(struct grpc_stream *stream); /* send the request here */
+    void (*on_open)(struct grpc_stream *stream); /* may send the stream's request */
     void (*on_message)(struct grpc_stream *stream, struct str message);
     /* The stream broke, so its request must be sent again. `status` and `text` are the server's, or
      * GRPC_UNAVAILABLE. The owner may leave and free the stream here. May be NULL. */
     void (*on_broken)(struct grpc_stream *stream, enum grpc_status status, struct str text);
     /* Used by the gRPC thread. */
     struct grpc_thread *grpc_thread;
-    struct grpc_thread_call *call; /* NULL: not open */
+    struct grpc_thread_call *call; /* NULL: the stream is not open */
     struct list link;
     struct timer again;
     mono_time opened;
@@ -26,7 +26,7 @@ struct grpc_stream {
 enum err grpc_stream_init(struct grpc_stream *stream, struct grpc_thread *grpc_thread,
                           const char *path);
 void grpc_stream_deinit(struct grpc_stream *stream); /* also leaves the stream */
-void grpc_stream_want(struct grpc_stream *stream);   /* opens the stream, and again when it ends */
+void grpc_stream_want(struct grpc_stream *stream);   /* opens the stream, also when it ends */
 void grpc_stream_leave(struct grpc_stream *stream);  /* closes the stream; no event follows */
 void grpc_stream_reset(struct grpc_stream *stream);  /* reopens a hanging stream */
 enum err grpc_stream_send(struct grpc_stream *stream, struct str message); /* may return ERR_FULL */

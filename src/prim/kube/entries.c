@@ -9,7 +9,7 @@
 struct own {
     struct ask ask;
     struct doc doc;             /* last read, guessed or written object */
-    int64_t remembered_sent_ns; /* send time of the remembered lease; 0: none */
+    int64_t remembered_sent_ns; /* send time of the lease taken from kube_held; 0: none */
 };
 
 static void kube_entries_record(struct kube_store *store, const struct doc *doc,
@@ -130,7 +130,7 @@ static enum prim_wrote kube_entries_write_key(struct prim_change *c, const struc
         write.n = write.create_n = write.over->n + (kube_lease_is_tombstone(write.over) ? 1 : 2);
     }
     if (plan->act == PRIM_ACT_UPDATE && plan->envelope.flags & ENVELOPE_LEASED)
-        write.envelope.token = c->seen.token; /* F1: stays the same */
+        write.envelope.token = c->seen.token; /* F1: an update keeps the token */
     if (plan->act == PRIM_ACT_BURY) write.envelope.flags |= c->seen.envelope.flags & ENVELOPE_SLOT;
     enum prim_wrote wrote = kube_doc_write(&own->ask, &write, &now, ret_why);
     if (wrote == PRIM_WROTE) {

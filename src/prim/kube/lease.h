@@ -31,7 +31,7 @@ void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" a
 struct kube_lease_view {
     char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
     uint64_t n;
-    uint64_t create_n; /* n at the creation of the entry, after a tombstone or expiry */
+    uint64_t create_n; /* value of `n` at the entry's last creation, after a tombstone or expiry */
     uint64_t revision, create_revision;
     uint64_t token; /* 0: not leased */
     uint32_t duration_s, transitions;
@@ -76,9 +76,9 @@ struct lease_write {
     uint64_t n, create_n;
     struct claim_envelope envelope; /* revision and token: the values for later reads */
     uint64_t wall_us;               /* for people */
-    const char *boot;               /* as in struct kube_lease_view */
+    const char *boot;               /* boot id as in struct kube_lease_view */
     int64_t at_ms;
-    bool new_holder; /* set acquireTime to now and count a transition */
+    bool new_holder; /* set acquireTime to now and add a transition */
 };
 /* Appends the object as JSON. Fails with ERR_NOMEM or ERR_TOO_LARGE. */
 enum err kube_lease_encode(const struct lease_write *write, struct buf *out);

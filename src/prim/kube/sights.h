@@ -19,7 +19,7 @@ enum { SIGHTS_MAX = 16384 };
 
 struct sights {
     struct map by_key;
-    struct list by_age; /* least recently used first */
+    struct list by_age; /* ordered by last use, oldest first */
 };
 void kube_sights_init(struct sights *sights, uint64_t seed);
 void kube_sights_deinit(struct sights *sights);
@@ -31,7 +31,7 @@ void kube_sights_note(struct sights *sights, struct str key, const struct kube_l
                       int64_t got_ns);
 /* Records that a read found no object. */
 void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns);
-bool kube_sights_knows(const struct sights *sights, struct str key); /* was seen before */
+bool kube_sights_knows(const struct sights *sights, struct str key); /* true: the key was seen */
 /* Returns the time from `at_ns` until the holder counts as gone, or 0 if the holder is gone. */
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
                             const struct kube_lease_view *view, int64_t at_ns);

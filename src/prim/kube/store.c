@@ -185,7 +185,7 @@ static enum prim_wrote write_body(struct ask *ask, const struct lease_write *wri
             prim_change_doubt(ask->change,
                               sent_ns); /* the write was accepted, whatever this answer contains */
     } else if (err == ERR_UNKNOWN) {
-        (void)kube_store_err(store, err, &answer, &note); /* it may record a requested pause */
+        (void)kube_store_err(store, err, &answer, &note); /* records a pause if the server asks */
         prim_change_doubt(ask->change, sent_ns);
         wrote = PRIM_WROTE_RACE;
     } else if (err == ERR_EXISTS || err == ERR_CONFLICT || (err == ERR_NOT_FOUND && write->over)) {

@@ -23,9 +23,9 @@ struct kube_store {
     char boot[PRIM_ID_TEXT_CAP]; /* boot id of this process's clock; "": unknown */
     bool can_watch;
 
-    pthread_mutex_t lock; /* of the fields below */
+    pthread_mutex_t lock; /* guards the fields below */
     struct sights sights;
-    int64_t pause_until_ns; /* end of the pause that the server asked for */
+    int64_t pause_until_ns; /* time at which the pause that the server asked for ends */
 };
 static inline struct kube_store *store_of(struct prim_backend *backend)
 {

@@ -13,7 +13,7 @@
 
 enum {
     LIST_TIMEOUT_MS = 30000,
-    LOOK_EVERY_MS = 1000, /* interval of checks of the clock and the feed */
+    LOOK_EVERY_MS = 1000, /* interval between checks of the clock and the feed */
     RETRY_MS = 1000,
     KEYS_MAX = 1 << 20,
 };
@@ -22,7 +22,7 @@ enum {
 struct known {
     uint64_t revision, token;
     bool live, leased;
-    int64_t due_ns; /* when to check whether the lease ended; leased only */
+    int64_t due_ns; /* if `leased`: when to check whether the lease has ended */
 };
 
 struct watch {
@@ -172,7 +172,7 @@ static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_
             }
         } else if (!remember(w, &doc)) {
             *ret_unread = true;
-        } else if (doc.view.revision > before) { /* R2: a renewal is no change */
+        } else if (doc.view.revision > before) { /* R2: a renewal is not reported as a change */
             bool live = !kube_lease_is_tombstone(&doc.view);
             struct prim_event change = event_of(live ? COORD_PUT : COORD_DELETE, &doc.view);
             if (!live) change.value = STR_EMPTY;
@@ -240,9 +240,9 @@ static bool expire_due(struct watch *w)
 
 /* Why a stream ended. */
 enum end {
-    END_BROKEN, /* events may have been missed: RESYNC, then a list */
-    END_FULL,   /* the feed sent RESYNC; list again when its reader asks */
-    END_OVER,   /* final; the feed has the reason */
+    END_BROKEN, /* events may be missing: send RESYNC, then read a list */
+    END_FULL,   /* the feed sent RESYNC; read a list when the feed's reader asks */
+    END_OVER,   /* the watch is over; the feed has the reason */
 };
 
 static enum end follow(struct watch *w, struct kube_watch *stream)

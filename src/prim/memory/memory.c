@@ -60,7 +60,7 @@ static void *memory_run(void *arg)
     struct memory_shared *s = arg;
     int64_t most_ms = s->clock.now == prim_boottime_ns ? LOOK_AGAIN_MS : LOOK_STEPPED_MS;
 
-    for (;;) { /* until the last user closes */
+    for (;;) { /* ends when the last user closes the store */
         memory_enter(s);
         if (s->closing) break;
         int64_t next_ns = next_end_ns(s), left_ms = (next_ns - s->now_ns + 999999) / 1000000;
@@ -223,7 +223,7 @@ static struct memory_shared *shared_make(const char *name, const struct prim_clo
     memory_records_init(s);
     s->limits = *limits;
     s->clock = *clock;
-    s->sleeping_until_ns = INT64_MIN; /* awake: checks before it sleeps */
+    s->sleeping_until_ns = INT64_MIN; /* the awake thread checks before it sleeps */
     s->id = prim_id_random();
     /* Makes tokens larger than those of an earlier process unless the wall clock was set back. The
      * capabilities promise this within one process only. */

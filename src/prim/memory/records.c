@@ -148,7 +148,7 @@ void memory_expire(struct memory_shared *s)
     while ((due = heap_pop_due(&s->deadlines, (uint64_t)s->now_ns))) {
         struct memory_lease *lease = CONTAINER_OF(due, struct memory_lease, due);
         int64_t deadline_ns = lease->deadline_ns;
-        for (bool last = false; !last;) { /* the last record frees the lease */
+        for (bool last = false; !last;) { /* ends with the last record, which frees the lease */
             struct memory_record *record =
                 CONTAINER_OF(lease->records.next, struct memory_record, link);
             last = record->link.next == &lease->records;
@@ -304,7 +304,7 @@ static enum prim_wrote records_write_key(struct prim_change *c, const struct pri
                                          coord_result *ret_why)
 {
     struct memory_shared *s = c->own;
-    struct memory_record *record = (struct memory_record *)c->seen.record; /* read in this step */
+    struct memory_record *record = (struct memory_record *)c->seen.record; /* this step read it */
 
     if (!record) record = memory_record_of(s, c->key);
     c->sent_ns = s->now_ns;

@@ -20,20 +20,20 @@
 
 struct memory_limits {
     size_t entries; /* limit of entries and groups; beyond it UNAVAILABLE/quota */
-    uint64_t bytes; /* limit of the values' total size */
+    uint64_t bytes; /* limit of the total size of all values */
 };
 struct memory_lease {
-    struct heap_node due; /* in shared.deadlines */
+    struct heap_node due; /* a node of shared.deadlines */
     int64_t ttl_ms, deadline_ns;
     struct list records; /* in the order in which they joined the lease; never empty */
 };
 struct memory_record {              /* a live entry, or the remains of an ended entry */
     enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
-    struct claim_envelope envelope; /* its strings are in `bytes` */
+    struct claim_envelope envelope; /* strings of the envelope are in `bytes` */
     char *bytes;
     uint64_t revision, create_revision, token;
     struct memory_lease *lease; /* NULL: not leased */
-    struct list link;           /* in the lease's records; in shared.gone without a live entry */
+    struct list link;           /* node of lease->records, or of shared.gone without a live entry */
     int64_t rests_until_ns;     /* an expired slot must not be taken before this time */
     struct str key;
     struct order_key place; /* bucket and leaf of the key */

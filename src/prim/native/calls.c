@@ -29,7 +29,7 @@ struct change_done {
     coord_result result;
     coord_id lease_id;
     uint64_t create_revision;
-    int64_t sent_ns; /* 0: an earlier attempt applied the change */
+    int64_t sent_ns; /* time before the change was sent; 0: an earlier attempt applied the change */
 };
 
 /* Sends a change. `part` is the request field of `message`. `waits`: the call waits for a slot. */
@@ -343,7 +343,7 @@ static coord_result call_release(struct prim_backend *base, const struct prim_ca
     coord_result result = release_send(base, call, claim, key, token);
 
     if (!key && needs_last_token(claim, &result)) {
-        struct prim_call another = *call; /* with another token it is another request */
+        struct prim_call another = *call; /* another token makes this another request */
         another.request_id = prim_id_request();
         result = release_send(base, &another, claim, NULL, claim->held[claim->count - 1].token);
     }
@@ -480,7 +480,7 @@ static bool holder_add(coord_holders *holders, const Muster__V1__Holder *row)
 struct holders_pages {
     coord_holders *holders;
     uint64_t revision;
-    uint32_t next; /* next slot to read */
+    uint32_t next; /* number of the next slot to read */
 };
 
 static coord_result holders_add_page(const Muster__V1__HoldersResponse *page,

@@ -14,7 +14,7 @@ struct native_feed {
     struct native_backend *backend;
     struct prim_feed *feed;
     struct grpc_stream stream;
-    uint64_t next; /* first revision not received completely; 0: a snapshot first */
+    uint64_t next; /* first revision not received completely; 0: a snapshot must come first */
     struct prim_snapshot *snapshot;
     bool waits_for_room;
     struct post room;
@@ -22,7 +22,7 @@ struct native_feed {
     /* The thread that opens the watch waits with these fields. */
     int64_t deadline_ns;
     struct timer late;
-    struct latch *opening; /* opened after the first snapshot */
+    struct latch *opening; /* the latch opens after the first snapshot */
     coord_result opened;
 };
 

@@ -35,21 +35,21 @@ enum {
  * long) becomes a separate client, with its request id as client id. */
 enum { REQUESTS_WINDOW = 192, REQUESTS_RING = 256 };
 
-struct native_requests { /* starts with a client id, next = 1 and acked = 1 */
+struct native_requests { /* at first: a random client id, next = 1, acked = 1 */
     pthread_mutex_t lock;
     coord_id client;
     uint64_t next, acked;
     struct request_place {
         coord_id id;
         uint64_t sequence;
-        uint32_t inside;  /* calls under way with this sequence */
+        uint32_t inside;  /* number of calls under way with this sequence */
         int64_t until_ns; /* time until which prim may repeat the request */
     } ring[REQUESTS_RING];
 };
 struct native_request {
     coord_id client;
     uint64_t sequence, acked;
-    bool own; /* a separate client */
+    bool own; /* the request has its own client id */
 };
 void native_request_begin(struct native_requests *requests, const struct prim_call *call,
                           bool waits, int64_t now_ns, struct native_request *ret_request);

@@ -12,7 +12,7 @@ static inline ProtobufCBinaryData native_id_bytes(const coord_id *id)
 {
     return (ProtobufCBinaryData){sizeof id->b, (uint8_t *)id->b};
 }
-coord_id native_id(ProtobufCBinaryData bytes); /* zero: not an id */
+coord_id native_id(ProtobufCBinaryData bytes); /* returns zero if `bytes` is not an id */
 
 /* Returns the result of a failed call. If `writes` is set, the outcome may be in doubt. */
 coord_result native_failure(const struct grpc_thread_op *op, bool writes);

@@ -203,7 +203,7 @@ struct str jet_header(struct str block, struct str name)
         size_t colon = str_find(line, ':');
         if (!first && colon < line.len && str_equal_nocase(str_trim(str_of(line.at, colon)), name))
             return str_trim(str_tail(line, colon + 1));
-        first = false; /* the line "NATS/1.0" with a status */
+        first = false; /* the first line is "NATS/1.0" with a status */
     }
     return STR_EMPTY;
 }

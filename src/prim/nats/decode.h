@@ -33,16 +33,16 @@ struct jet_error {
 
 struct jet_account {
     struct jet_error error;
-    uint64_t level; /* 0: a server older than 2.11 */
+    uint64_t level; /* API level; 0: the server is older than 2.11 */
 };
 struct jet_stream {
     struct jet_error error;
     bool mine;         /* the stream has exactly the bucket's subjects */
     bool message_ttl;  /* message TTLs and markers are allowed */
     char fault[160];   /* why the stream cannot be used, or "" */
-    uint64_t replicas; /* 1 if missing */
+    uint64_t replicas; /* 1 if the server sends no number */
     bool on_disk;
-    uint64_t message_max; /* limit in bytes; 0: the stream has no limit of its own */
+    uint64_t message_max; /* bytes of the largest message; 0: the stream has no limit of its own */
     char version[32];     /* server version that wrote the configuration; "" unknown */
     char created[48];
     int64_t now_ms; /* wall clock of the answering server; 0 unknown */
@@ -69,7 +69,7 @@ enum err jet_decode_consumer(struct str json, struct jet_consumer *ret, struct n
  * creation for an entry without lease, and of the grant for a leased entry. left_ms is not set. */
 struct jet_state {
     struct prim_seen seen;
-    int64_t stored_ms; /* wall clock of the server; 0 unknown; only for hints */
+    int64_t stored_ms; /* server's wall clock at the write, only for hints; 0: unknown */
 };
 /* Fills `seen` from a message with this envelope. */
 void jet_seen_of(const struct claim_envelope *envelope, uint64_t sequence,

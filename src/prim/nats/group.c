@@ -6,7 +6,7 @@
 #include "prim/nats/store.h"
 
 enum {
-    RUN_MIN = 64, /* up to this number of slots single requests are cheaper */
+    RUN_MIN = 64, /* up to this number of slots, one request per slot is cheaper */
     /* Servers drop all waiting requests if too many wait, and a few in flight are as fast. */
     WINDOW = 32,
 };
@@ -14,7 +14,7 @@ enum {
 struct slot {
     struct buf memory;
     struct jet_state state;
-    bool answered; /* a second reply is ignored */
+    bool answered; /* a reply came; a second reply is ignored */
 };
 struct slots {
     struct jet_store *store;

@@ -145,7 +145,7 @@ coord_result jet_link_open(struct jet_link *link, const struct prim_open *in)
     coord_result result = set_tls(options, in);
     if (result.code == COORD_OK) result = set_identity(options, in);
     if (result.code == COORD_OK) {
-        struct jet_pipe_guard guard; /* the connection's threads inherit the mask */
+        struct jet_pipe_guard guard; /* blocks SIGPIPE; the connection's threads inherit this */
         jet_pipe_guard_begin(&guard);
         natsStatus status = set_rest(options, in, wait_ms);
         if (status == NATS_OK) status = natsConnection_Connect(&link->connection, options);

@@ -19,7 +19,7 @@
 enum {
     JET_MARKER_TTL_S = 900,
     JET_TOMBSTONE_TTL_S = 3600,
-    JET_CHECK_MS = 5000, /* interval of checks of the stream's configuration */
+    JET_CHECK_MS = 5000, /* interval between checks of the stream's configuration */
 };
 
 struct jet_store {
@@ -31,7 +31,7 @@ struct jet_store {
     bool durable_asserted;
 
     pthread_mutex_t lock;
-    coord_caps caps; /* guarded by the lock, because bits can be lost */
+    coord_caps caps; /* guarded by `lock`, because bits can be cleared later */
 
     pthread_t checker;
     natsSubscription *edits; /* server reports about edits of the stream; NULL: no checks */
@@ -84,15 +84,15 @@ coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const ch
 void jet_run_close(struct jet_store *store, struct jet_run *run);
 
 enum jet_step {
-    JET_STEP_MESSAGE, /* the caller owns *ret_message; `key` is "" if not of this bucket */
+    JET_STEP_MESSAGE, /* the caller owns *ret_message; `key` is "" if another bucket's */
     JET_STEP_IDLE,    /* the server reports that no message waits */
     JET_STEP_SILENT,  /* no message within wait_ms */
     JET_STEP_BROKEN,
 };
 struct jet_message {
-    natsMsg *message; /* the state borrows from this message */
+    natsMsg *message; /* `state` borrows from this message */
     struct jet_state state;
-    uint64_t pending; /* messages after this one */
+    uint64_t pending; /* messages that follow this message */
     char key[PRIM_KEY_MAX + 1];
 };
 enum jet_step jet_run_next(struct jet_store *store, struct jet_run *run, int64_t wait_ms,

@@ -22,12 +22,12 @@ struct watch {
     atomic_bool stopped;
     char filter[JET_SUBJECT_CAP];
 
-    pthread_mutex_t lock; /* guards whether the run is open, because unwatch interrupts its wait */
+    pthread_mutex_t lock; /* guards if the run is open, because unwatch interrupts the run's wait */
     struct jet_run run;
     int64_t heard_ns;
     struct prim_snapshot *snapshot; /* snapshot being collected */
-    uint64_t newest;                /* highest sequence in it */
-    struct map live;                /* live keys: the end of a tombstone is not reported (W5) */
+    uint64_t newest;                /* highest sequence in `snapshot` */
+    struct map live;                /* live keys; the end of a tombstone is not reported (W5) */
 };
 
 /* -- keys ------------------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static void *nats_watch_run(void *arg)
                 pause_ms = PAUSE_MIN_MS;
                 continue;
             }
-            if (atomic_load(&watch->stopped)) break; /* unwatch broke the run: nothing was lost */
+            if (atomic_load(&watch->stopped)) break; /* unwatch ended the run: no event was lost */
             run_close(watch);
             if (!prim_feed_wants_snapshot(watch->feed)) prim_feed_resync(watch->feed);
         }
