@@ -24,7 +24,7 @@
 #include "io/fs.h"
 #include "log/engine.h"
 
-struct datadir {                     /* the content of FORMAT */
+struct datadir {                     /* the content of the file FORMAT */
     uint64_t replica_id, cluster_id; /* cluster_id is 0 until the replica has joined a cluster */
 };
 struct datadir_format_options {
@@ -36,7 +36,7 @@ struct datadir_format_options {
      * log begins with term 1 and a configuration at index 1. A single founder may have id 0, which
      * means this replica, whose identity is drawn here. */
     const struct members *founders;
-    uint64_t cluster_id; /* with founders, 0 draws an id; several founders must share one id */
+    uint64_t cluster_id; /* with founders, 0: drawn at random; all founders must use the same id */
     uint64_t replica_id; /* 0: drawn at random */
 };
 /* A half-made directory reads as ERR_NOT_FOUND, and the next datadir_format makes it anew. */
@@ -91,7 +91,7 @@ struct datadir_force {
     struct entropy *entropy;
     const char *dir;
     const char *address; /* NULL keeps the address of the configuration */
-    uint64_t wall_ms;    /* current time; 0: unknown */
+    uint64_t wall_ms;    /* current wall-clock time; 0: unknown */
 };
 enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,
                               struct note *note);

@@ -37,7 +37,7 @@ enum peer_frame_kind {
     FRAME_SNAP_BEGIN, /* starts a snapshot on the bulk lane: size, index, terms */
     FRAME_SNAP_CHUNK,
     FRAME_SNAP_END,
-    FRAME_BEAT, /* keep-alive, both directions of both lanes */
+    FRAME_BEAT, /* keep-alive, sent in both directions of both lanes */
     FRAME_KIND_COUNT
 };
 enum frame_lane { LANE_CONTROL = 1, LANE_BULK = 2 };
@@ -49,9 +49,9 @@ struct frame_hello {
     uint32_t level;                /* highest cluster level the sender understands */
     struct str name, address;      /* label of the sender, and where the sender can be reached */
 };
-struct frame_read { /* round and response */
+struct frame_read { /* content of FRAME_READ_ROUND and FRAME_READ_ANSWER */
     uint64_t term, round;
-    bool yes; /* response only */
+    bool yes; /* in FRAME_READ_ANSWER only: the peer still accepts the term */
 };
 struct frame_hash {
     uint64_t index, term, hash;

@@ -68,9 +68,7 @@ void replica_apply_hash(struct replica *replica, uint64_t from, const struct fra
 
     if (!slot) return;
     for (size_t i = 0; i < slot->count; i++)
-        if (slot->said[i].id == from)
-            return; /* a second hash of the same replica, after its
-                                                 restart, does not count */
+        if (slot->said[i].id == from) return; /* a restarted replica's second hash does not count */
     if (slot->count == REPLICA_MEMBERS_MAX) return;
     slot->said[slot->count].id = from;
     slot->said[slot->count].hash = hash->hash;

@@ -42,7 +42,7 @@ struct recovery {
     uint64_t window_at;
 
     uint64_t expected; /* serial of the next record; 0 if any serial is accepted */
-    uint64_t covered;  /* highest `synced` seen */
+    uint64_t covered;  /* highest value of `synced` in the records read */
     struct {
         size_t used; /* index in wal->used */
         uint64_t offset;
