@@ -95,7 +95,7 @@ static void slots_forget(struct slots *slots, uint64_t first)
 struct entries {
     struct slots slots;
     uint64_t first, last;  /* if the log is empty, last + 1 == first */
-    uint64_t cached_first; /* first entry whose bytes are in memory; between first and last + 1 */
+    uint64_t cached_first; /* index from which bytes are in memory; between first and last + 1 */
     size_t cached_bytes, cache_bytes;
     uint64_t end_before; /* `end` of the entry before `first` */
     bool fresh;          /* empty since creation, so the first entry read sets `first` */

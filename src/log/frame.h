@@ -112,5 +112,5 @@ size_t frame_wanted(struct str bytes);
 /* Returns the next entry of an APPEND that frame_take has checked. False after the last entry. */
 bool frame_next_entry(struct peer_frame *frame, struct entry *ret_entry);
 uint64_t frame_session(uint64_t dialer_nonce, uint64_t listener_nonce); /* never 0 */
-const char *frame_kind_name(enum peer_frame_kind kind);                 /* "append" */
+const char *frame_kind_name(enum peer_frame_kind kind);                 /* such as "append" */
 #endif

@@ -46,7 +46,7 @@ void replica_read(struct replica *replica, struct read_ticket *ticket)
 
 void replica_read_cancel(struct replica *replica, struct read_ticket *ticket)
 {
-    if (ticket->link.next == &ticket->link) return; /* finished */
+    if (ticket->link.next == &ticket->link) return; /* the ticket is already finished */
     list_remove(&ticket->link);
     assert(replica->reads.count > 0);
     replica->reads.count--;

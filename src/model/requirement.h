@@ -21,7 +21,7 @@ enum requirement_operator {
     OPERATOR_COUNT = 6,
 };
 enum {
-    REQUIREMENTS_MAX = 64,         /* of one profile */
+    REQUIREMENTS_MAX = 64,         /* requirements of one profile */
     REQUIREMENT_VALUES_MAX = 1024, /* values of one requirement; enough for all types of a cloud */
 };
 #define LABEL_INSTANCE_TYPE STR("node.kubernetes.io/instance-type")

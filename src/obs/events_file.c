@@ -61,8 +61,7 @@ static void retire_done(struct job *job, enum err err)
 {
     struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
     if (err)
-        fs_close(retire->fs, retire->file); /* the job could not be started: close the file
-                                                    without syncing it */
+        fs_close(retire->fs, retire->file); /* no job could start: close the file without a sync */
     free(retire);
 }
 

@@ -24,7 +24,7 @@ enum {
     METRIC_FAMILIES_MAX = 1024,
     METRIC_LABELS_MAX = 4,
     METRIC_LABEL_MAX = 128,   /* bytes of a label value; longer values are truncated */
-    METRIC_SERIES_MAX = 4096, /* per family */
+    METRIC_SERIES_MAX = 4096, /* series of one family */
     METRIC_BUCKETS_MAX = 32,
 };
 struct metric_options { /* texts and buckets must outlive the registry */
@@ -34,7 +34,7 @@ struct metric_options { /* texts and buckets must outlive the registry */
     uint32_t series_max;                       /* 0 means 64; always 1 without labels */
     /* Raw units per shown unit. Counters hold whole numbers: per_unit 1e9 shows a counter of
      * nanoseconds in seconds. */
-    double per_unit;       /* 0: 1 */
+    double per_unit;       /* 0 means 1 */
     const double *buckets; /* histogram: upper bounds, ascending, without +Inf */
     size_t bucket_count;
 };
