@@ -30,7 +30,7 @@ struct datadir {                     /* the content of the file FORMAT */
 struct datadir_format_options {
     struct fs *fs;
     struct entropy *entropy;
-    const char *dir; /* created if absent; ERR_EXISTS if it already holds a replica */
+    const char *dir; /* created if absent; ERR_EXISTS if the directory already holds a replica */
     /* The founding voters of a bootstrap, including this replica. NULL makes an empty directory
      * that joins a cluster later. All founders use the same list and cluster id. With founders, the
      * log begins with term 1 and a configuration at index 1. A single founder may have id 0, which

@@ -45,7 +45,7 @@ struct frame_hello {
     uint32_t protocol;
     enum frame_lane lane;
     uint64_t cluster_id, from, to; /* `to` detects a wiped replica, whose id is new */
-    uint64_t nonce;                /* this side's input to the session number */
+    uint64_t nonce;                /* both sides' nonces make the session number */
     uint32_t level;                /* highest cluster level the sender understands */
     struct str name, address;      /* label of the sender, and where the sender can be reached */
 };

@@ -99,7 +99,7 @@ struct state_machine {
     const struct machine_ops *ops;
     void *state;
     uint64_t quota;         /* while size() is larger, proposals that grow the state are refused */
-    size_t in_flight_share; /* in-flight bytes reserved for proposals to this machine; may be 0 */
+    size_t in_flight_share; /* in-flight bytes reserved for this state machine; may be 0 */
 };
 
 /* -- opening -- */

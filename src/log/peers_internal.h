@@ -81,10 +81,10 @@ struct peer_line {
     bool connected;        /* while DIALING: connected, but the peer's hello has not arrived */
     bool quiet;            /* closed by the end of a file transfer: do not log the close */
     bool reported;         /* the failure is logged already; further failed dials are not */
-    uint64_t nonce;        /* this side's input to the session number */
+    uint64_t nonce;        /* both sides' nonces make the session number */
     struct frame_link in, out;
     struct buf input;  /* hello and beats of the peer; always small */
-    struct buf output; /* frames written in this turn */
+    struct buf output; /* frames of this turn, sent when the turn ends */
     struct list dirty; /* member of peers->dirty while `output` is not empty */
     mono_time heard;
     struct note why; /* why this side closed the connection; empty if the peer closed it */
@@ -119,7 +119,8 @@ struct peer {
     char id_text[ID_TEXT_CAP];
     struct peer_line control, bulk;
     struct sending *sending; /* the file being sent, until on_snap_sent */
-    bool gone, named;        /* named: the running peers_set lists this peer */
+    /* gone: removed by peers_set, not freed yet. named: the running peers_set lists this peer. */
+    bool gone, named;
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 

@@ -59,7 +59,7 @@ enum err peer_line_init(struct peer_line *line, struct peer *peer, enum frame_la
 void peer_line_deinit(struct peer_line *line)
 {
     assert(!line->stream);
-    if (line->dirty.next) list_remove(&line->dirty); /* NULL: never initialised */
+    if (line->dirty.next) list_remove(&line->dirty); /* next is NULL if never initialised */
     timer_deinit(&line->timer);
     buf_deinit(&line->input);
     buf_deinit(&line->output);

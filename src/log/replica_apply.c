@@ -317,13 +317,13 @@ void replica_apply_pump(struct replica *replica)
     }
     if (entries == 0 || replica->stopped) return;
     entries_trim(replica->entries, min_u64(replica->disk.durable, replica->applied));
-    replica_wake(replica); /* runs the parts of the pump that precede apply again */
+    replica_wake(replica); /* lets the pump's parts before apply run again */
 }
 
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
 {
     assert(index >= replica->applied);
-    replica->apply.part = NULL; /* the snapshot replaced the machine's state */
+    replica->apply.part = NULL; /* the snapshot replaced the state machine's state */
     replica->applied = index;
     replica->applied_term = term;
     replica_propose_skipped(replica, index);

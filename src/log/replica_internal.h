@@ -162,7 +162,7 @@ struct replica_reads {     /* replica_read.c */
     size_t yes_count;
     mono_time resend_at;
 };
-struct replica_known { /* a replica that said hello */
+struct replica_known { /* a replica that sent a hello */
     uint64_t id;
     mono_time said_at;
     uint32_t level;
@@ -185,8 +185,9 @@ struct replica_old {        /* replica_old.c: a range of old entries; a busy job
 };
 struct replica_lag { /* replica_send.c: entries that one follower still has to get */
     struct replica *replica;
-    uint64_t id;        /* 0: unused */
-    bool active, waits; /* waits: the peer's queue is full */
+    uint64_t id; /* 0: unused */
+    /* waits: the peer's queue is full, and the entries are sent when the queue has room. */
+    bool active, waits;
     uint64_t next, end, term, prev_term;
     struct replica_old old;
 };
@@ -194,18 +195,19 @@ struct replica_change_state {      /* replica_change.c */
     struct list asked;             /* changes not checked yet */
     struct member_change *running; /* written to the log, not applied yet */
     uint64_t running_term;
-    mono_time until;                        /* time limit of `running` after a lost leadership */
-    struct list transfers_asked, transfers; /* `transfers` wait for the running transfer */
+    mono_time until; /* when `running` becomes ERR_UNKNOWN after a lost leadership */
+    /* Transfers that are not checked yet, and transfers that wait for the running transfer. */
+    struct list transfers_asked, transfers;
     mono_time transfer_until;
     bool transferring;
     mono_time relief_at; /* earliest next transfer because of a full disk */
     uint64_t relief_pause_ms;
-    struct member_change *leaving; /* removal of this replica, waits for the transfer */
+    struct member_change *leaving; /* removal of this replica; waits for a leadership transfer */
     struct members newest;         /* configuration last given to peers */
     uint64_t uncommitted;          /* index of the entry of `newest`; 0 if committed */
     bool members_dirty, level_dirty;
     uint64_t level_index; /* index of the META_LEVEL entry in flight, or 0 */
-    uint32_t level_asked; /* level in that entry */
+    uint32_t level_asked; /* cluster level in the entry at level_index */
 };
 struct replica_hash { /* state hashes at one index */
     uint64_t index;   /* 0: unused */
@@ -261,7 +263,7 @@ struct replica {
     bool closing, woken, change_due;
     enum replica_role role; /* role and term after the last step */
     uint64_t role_term;
-    enum err stopped; /* ERR_OK: running */
+    enum err stopped; /* ERR_OK while the replica runs */
     struct note stopped_note;
     struct replica_status reported; /* last status passed to on_change */
 

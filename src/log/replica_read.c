@@ -162,7 +162,7 @@ static void replica_read_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    list_init(&refused); /* an own list: a done() may read again, refused in the next call */
+    list_init(&refused); /* an own list: a read started by a done() is refused in the next call */
     list_splice(&refused, &replica->reads.refused);
     for (struct list *node; (node = list_pop(&refused));)
         ticket_end(replica, ticket_at(node), ticket_at(node)->outcome);

@@ -61,7 +61,7 @@ struct machine_promise {
 struct machine {
     struct str id; /* never changes */
     enum machine_state state;
-    struct str host_provider, host_ref; /* both empty: no host */
+    struct str host_provider, host_ref; /* both are empty if there is no host */
     struct str cluster;                 /* bound or being bound to this cluster; empty if none */
     struct attributes attributes;
     enum capacity_type capacity_type;

@@ -12,7 +12,7 @@ struct need {
     struct str cluster;
     struct profile profile;
     struct resource_sum aggregate; /* amount that the whole row needs */
-    struct resources min_unit;     /* every machine that counts must cover this */
+    struct resources min_unit;     /* a machine that counts must have at least these resources */
     int64_t arrival_unix_ns;       /* 0: not known */
     struct str group;              /* compared for equality only; may contain a NUL; may be empty */
 };

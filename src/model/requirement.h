@@ -36,7 +36,7 @@ struct requirement {
 
 /* The attributes of a machine, for matching. `labels` are sorted by key. */
 struct attributes {
-    struct str instance_type, zone; /* if empty, the label with its well-known name counts */
+    struct str instance_type, zone; /* if empty, the well-known label counts instead */
     const struct label *labels;
     size_t label_count;
 };

@@ -50,7 +50,7 @@ struct events_options {
 };
 struct events_stats {
     uint64_t written, lost, rotations, failed_rotations;
-    uint64_t refused; /* EVENT_KEEP lines refused for a full queue; the caller keeps them */
+    uint64_t refused; /* EVENT_KEEP lines that the full queue refused; the caller keeps them */
     size_t queued;
     bool in_trouble;
     bool refusing; /* an EVENT_KEEP line was refused and no line was written since */

@@ -64,8 +64,8 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
 struct metric_field {
     const char *name, *help;
     enum metric_kind kind;
-    size_t at, size;           /* from METRIC_FIELD(): an unsigned number of 4 or 8 bytes */
-    double per_unit;           /* the number is divided by per_unit; 0 means 1 */
+    size_t at, size; /* place of an unsigned number of 4 or 8 bytes, from METRIC_FIELD() */
+    double per_unit; /* the number is divided by per_unit; 0 means 1 */
     const char *label, *value; /* NULL: no label */
 };
 #define METRIC_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)

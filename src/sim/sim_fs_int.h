@@ -110,8 +110,8 @@ struct sim_path {
         *above[SIM_FS_DEPTH_MAX + 1];
     size_t above_count;
     struct str name;         /* empty for the root */
-    struct sim_entry *entry; /* NULL: does not exist */
-    struct sim_node *node;   /* NULL: does not exist */
+    struct sim_entry *entry; /* NULL: the entry does not exist */
+    struct sim_node *node;   /* NULL: the file or directory does not exist */
     bool as_dir;             /* the path ends with a slash */
 };
 /* Returns ERR_NOT_FOUND if a directory of the path is missing. The last name need not exist. */

@@ -250,7 +250,7 @@ static enum err stream_put(struct stream *base, const struct str *parts, size_t 
     }
     if (!len) return ERR_OK;
     if (len > max - min_size(stream->pending.len, max)) {
-        want_drain(stream, min_size(max / 2, max - len)); /* until this write would fit */
+        want_drain(stream, min_size(max / 2, max - len)); /* until the refused write would fit */
         return ERR_FULL;
     }
     for (size_t i = 0; i < count; i++) {

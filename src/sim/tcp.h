@@ -66,8 +66,8 @@ enum sim_socket_state {
     SIM_GONE,      /* unknown to the network; the stream reads the remaining data */
 };
 struct sim_socket {
-    struct list link;    /* in a bucket of its host */
-    struct list waiting; /* in the backlog of its listener */
+    struct list link;    /* member of a bucket in host->sockets */
+    struct list waiting; /* member of listener->backlog */
     struct sim_host *host, *peer;
     uint64_t connection;
     uint8_t side;

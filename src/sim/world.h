@@ -148,7 +148,7 @@ void sim_disk_death(struct sim_host *host, enum sim_death death);
 enum sim_packet_kind { SIM_SYN, SIM_SYN_ACK, SIM_DATA, SIM_RESET };
 struct sim_packet {
     struct sim_event event; /* arrival of the packet */
-    struct list link;       /* in the list of a clog, or in a reassembly list */
+    struct list link;       /* member of sim_link.held or of sim_socket.early */
     struct sim_host *from, *to;
     enum sim_packet_kind kind;
     uint64_t connection;
