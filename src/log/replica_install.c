@@ -323,7 +323,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
         return replica_install_refuse(replica, from); /* guard 9: one install at a time */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
-        return replica_install_refuse(replica, from); /* heartbeats carry our position back */
+        return replica_install_refuse(replica, from); /* heartbeat replies show our position */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
         LOG_WARN(&replica->log, "no disk space for a snapshot from the leader",
