@@ -41,7 +41,8 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
     struct datadir datadir;
     uint64_t check = 0;
     if (!str_starts(rest, STR("muster-data "))) return ERR_CORRUPT;
-    if (!str_starts(rest, first)) { /* another number is an unknown format, other text is damage */
+    /* A different number means a format unknown to this program; other text means damage. */
+    if (!str_starts(rest, first)) {
         size_t end = str_find(text, '\n'), from = sizeof "muster-data " - 1;
         uint64_t number;
         bool numbered =

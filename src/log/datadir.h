@@ -24,19 +24,19 @@
 #include "io/fs.h"
 #include "log/engine.h"
 
-struct datadir {                     /* the content of FORMAT */
+struct datadir {                     /* the content of the file FORMAT */
     uint64_t replica_id, cluster_id; /* cluster_id is 0 until the replica has joined a cluster */
 };
 struct datadir_format_options {
     struct fs *fs;
     struct entropy *entropy;
-    const char *dir; /* created if absent; ERR_EXISTS if it already holds a replica */
+    const char *dir; /* created if absent; ERR_EXISTS if the directory already holds a replica */
     /* The founding voters of a bootstrap, including this replica. NULL makes an empty directory
      * that joins a cluster later. All founders use the same list and cluster id. With founders, the
      * log begins with term 1 and a configuration at index 1. A single founder may have id 0, which
      * means this replica, whose identity is drawn here. */
     const struct members *founders;
-    uint64_t cluster_id; /* with founders, 0 draws an id; several founders must share one id */
+    uint64_t cluster_id; /* with founders, 0: drawn at random; all founders must use the same id */
     uint64_t replica_id; /* 0: drawn at random */
 };
 /* A half-made directory reads as ERR_NOT_FOUND, and the next datadir_format makes it anew. */
@@ -93,7 +93,7 @@ struct datadir_force {
     struct entropy *entropy;
     const char *dir;
     const char *address; /* NULL keeps the address of the configuration */
-    uint64_t wall_ms;    /* current time; 0: unknown */
+    uint64_t wall_ms;    /* current wall-clock time; 0: unknown */
 };
 enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,
                               struct note *note);

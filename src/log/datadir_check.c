@@ -13,9 +13,9 @@ struct check {
     struct buf *report;
     struct datadir datadir;
     struct datadir_scan scan;
-    bool log_read; /* the scan has results */
+    bool log_read; /* the log was read, so the results in `scan` are valid */
     uint64_t findings;
-    enum err err; /* the report or the disk failed, so the check is incomplete */
+    enum err err; /* set if the report or the disk failed, so that the check is incomplete */
 };
 
 /* Writes one line. Returns 1, so that callers can count findings. */

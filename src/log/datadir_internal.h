@@ -81,13 +81,13 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
 
 /* -- comparison of log and snapshot -- */
 struct datadir_scan {
-    struct snap_head snapshot; /* mark.index 0: no snapshot */
+    struct snap_head snapshot; /* mark.index is 0 if there is no snapshot */
     uint64_t first, last;      /* indexes of the log's entries; 0 if the log is empty */
     uint64_t last_term;
     uint64_t term_at_snapshot; /* term of the log entry at the snapshot's index, or 0 */
     uint64_t term_back;        /* index of an entry whose term is below the term before it, or 0 */
     uint64_t self;             /* id of the replica whose addresses are collected */
-    struct buf addresses;      /* struct datadir_address, sorted by index */
+    struct buf addresses;      /* array of struct datadir_address, sorted by index */
 };
 struct datadir_address {
     uint64_t index;

@@ -21,7 +21,7 @@ static enum err put_aside(struct fs *fs, const char *dir, const char *aside, con
     if (err) return err;
     if (moved) return datadir_empty_subdir(fs, dir, name, note);
     err = fs_rename(fs, from, to);
-    if (err == ERR_NOT_FOUND) return ERR_OK; /* a missing directory is no loss here */
+    if (err == ERR_NOT_FOUND) return ERR_OK; /* `from` does not exist: nothing to put aside */
     if (!err) err = fs_sync_dir(fs, aside);
     if (!err) err = fs_sync_dir(fs, dir);
     if (err) note_set(note, "put %s aside as %s: %s", from, to, err_text(err));
@@ -38,7 +38,7 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     struct datadir drawn = {.replica_id = datadir_draw_id(entropy)};
     uint64_t unique = entropy_u64(entropy);
     err = datadir_begin(fs, dir, &old, &drawn, unique, &next, note);
-    if (!err && next.cluster_id) { /* begun by an older release */
+    if (!err && next.cluster_id) { /* an older release began the rejoin */
         next.cluster_id = 0;
         err = datadir_write_file(fs, dir, DATADIR_NEXT, &next, unique + 1, note);
     }

@@ -50,7 +50,7 @@ struct engine {
     uint64_t commit;      /* index up to which entries may be applied */
     uint32_t election_ms; /* configured value; failed candidacies lengthen the library's time-out */
     struct shape reported;
-    struct heard heard[REPLICA_MEMBERS_MAX]; /* leader: last response of each member */
+    struct heard heard[REPLICA_MEMBERS_MAX]; /* used by a leader: last response of each member */
     size_t heard_count;
     /* Fields of the current call. */
     uint32_t flags;
@@ -62,7 +62,7 @@ struct engine {
     struct raft_entry barrier;
     struct raft_entry *given; /* entries passed to the library */
     size_t given_cap;
-    void *reserve; /* NULL after its use; the engine has then failed */
+    void *reserve; /* spare memory for one step; NULL once used, and then the engine has failed */
 };
 
 static const struct guards_step plain; /* for a step without vote, leader's message or time-out */
@@ -267,7 +267,7 @@ static void engine_take_entries(struct engine *engine, const struct raft_update 
 {
     struct raft_entry *batch = update->entries.batch;
 
-    if (batch->batch != &no_batch) { /* the library's own barrier: eight zero bytes on its heap */
+    if (batch->batch != &no_batch) { /* a barrier made by the library: 8 zero bytes on its heap */
         assert(update->entries.n == 1 && batch->type == RAFT_BARRIER);
         engine->barrier = *batch;
         engine->barrier.buf = (struct raft_buffer){NULL, 0};
@@ -549,7 +549,7 @@ static enum err receive_part(struct engine *engine, uint64_t from,
     if (guards_settles_change(&engine->raft, part)) err = settle_change(engine);
     if (err) return err;
     message.append_entries = *part;
-    engine->message_count = 0; /* the last response covers the earlier responses */
+    engine->message_count = 0; /* drops earlier responses, which the last response covers */
     return engine_step(engine, &event, &what);
 }
 
@@ -608,7 +608,7 @@ static void hear(struct engine *engine, uint64_t id)
 
     if (!is_member(engine, id)) return;
     while (at < engine->heard_count && heard[at].id != id) at++;
-    if (at == REPLICA_MEMBERS_MAX) /* all slots are used, so one has a removed member */
+    if (at == REPLICA_MEMBERS_MAX) /* all slots are used: reuse the slot of a removed member */
         for (at = 0; is_member(engine, heard[at].id);) at++;
     if (at == engine->heard_count) engine->heard_count++;
     heard[at] = (struct heard){.id = id, .at = engine->now};
@@ -641,7 +641,7 @@ enum err engine_receive(struct engine *engine, mono_time now, const struct raft_
     if (!sound_message(engine, message)) return ERR_INVALID;
     call_begin(engine, now);
     copy.server_address = "";
-    switch (message->type) { /* frames contain no library version */
+    switch (message->type) { /* sets the library's message version, which frames do not carry */
     case RAFT_APPEND_ENTRIES_RESULT:
         copy.append_entries_result.version = 2;
         if (engine->raft.state == RAFT_LEADER &&

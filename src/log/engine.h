@@ -133,14 +133,12 @@ enum err engine_transfer(struct engine *engine, mono_time now, uint64_t to,
                          struct engine_effects *ret_effects);
 
 /* -- queries -- */
-mono_time engine_due(const struct engine *engine); /* when engine_timeout must be called (guard
-                                                      7) */
+mono_time engine_due(const struct engine *engine); /* when to call engine_timeout (guard 7) */
 enum replica_role engine_role(const struct engine *engine);
 uint64_t engine_term(const struct engine *engine);
 uint64_t engine_commit(const struct engine *engine);
 uint64_t engine_last(const struct engine *engine);
-uint64_t engine_leader(const struct engine *engine); /* id of the leader, or 0; reset after a
-                                                        time-out without contact */
+uint64_t engine_leader(const struct engine *engine); /* id of the leader; 0: unknown or silent */
 uint64_t engine_transferee(const struct engine *engine);
 bool engine_installing(const struct engine *engine);
 /* Returns a member's last replicated index, on the leader only; 0 for an unknown id. */

@@ -95,7 +95,7 @@ static void slots_forget(struct slots *slots, uint64_t first)
 struct entries {
     struct slots slots;
     uint64_t first, last;  /* if the log is empty, last + 1 == first */
-    uint64_t cached_first; /* between first and last + 1 */
+    uint64_t cached_first; /* index from which bytes are in memory; between first and last + 1 */
     size_t cached_bytes, cache_bytes;
     uint64_t end_before; /* `end` of the entry before `first` */
     bool fresh;          /* empty since creation, so the first entry read sets `first` */
@@ -260,7 +260,7 @@ void entries_placed(struct entries *entries, uint64_t index, const struct wal_pl
     assert(index <= entries->last);
     assert(place->offset != 0);
     assert(place->sequence <= UINT32_MAX); /* 2^32 segments of 1 MiB exceed any disk */
-    if (index < entries->first) return;    /* compacted during the write */
+    if (index < entries->first) return;    /* the entry was compacted during the write */
     slot = slot_at(entries, index);
     assert(place->size == record_size(slot_length(slot)));
     slot->sequence = (uint32_t)place->sequence;

@@ -16,7 +16,7 @@ enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_e
 void entries_close(struct entries *entries);
 uint64_t entries_first(const struct entries *entries); /* last + 1 when the log is empty */
 uint64_t entries_last(const struct entries *entries);
-size_t entries_bytes(const struct entries *entries); /* cached bytes */
+size_t entries_bytes(const struct entries *entries); /* bytes of entries in memory */
 /* Appends a copy of the entry. An index <= last replaces that entry and all later entries. After
  * ERR_NOMEM the replaced entries are lost, so the replica must stop. */
 enum err entries_append(struct entries *entries, const struct entry *entry);
@@ -30,8 +30,8 @@ void entries_placed(struct entries *entries, uint64_t index, const struct wal_pl
 bool entries_get(const struct entries *entries, uint64_t index, struct entry *ret_entry,
                  struct wal_place *ret_place);
 uint64_t entries_term(const struct entries *entries, uint64_t index); /* 0: no such entry */
-void entries_forget_to(struct entries *entries, uint64_t index);      /* compaction up to `index` */
-void entries_reset(struct entries *entries, uint64_t index); /* continues after `index`, empty */
+void entries_forget_to(struct entries *entries, uint64_t index);      /* drops entries <= `index` */
+void entries_reset(struct entries *entries, uint64_t index); /* empties; continues after `index` */
 /* Drops cached bytes, oldest entries first, while the cache exceeds its bound. Entries after
  * `durable_applied` keep their bytes. */
 void entries_trim(struct entries *entries, uint64_t durable_applied);

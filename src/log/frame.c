@@ -32,8 +32,8 @@ static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entr
  * Fields follow each other on the wire. */
 struct frame_field {
     uint16_t at;
-    uint8_t size; /* 0: reserved, written as zeros */
-    uint8_t wire; /* 0: end of the list */
+    uint8_t size; /* bytes in struct peer_frame; 0: a reserved field, written as zeros */
+    uint8_t wire; /* bytes in the frame; 0 ends the list of fields */
     bool is_flag; /* the value is 0 or 1 */
 };
 #define FRAME_OF  ((const struct peer_frame *)NULL)
@@ -52,7 +52,7 @@ struct frame_field {
 static const struct {
     const char *name;
     struct frame_field fields[10];
-    uint32_t more_min, more_max; /* bytes after the fields */
+    uint32_t more_min, more_max; /* limits of the number of bytes after the fields */
 } kinds[FRAME_KIND_COUNT] = {
     [FRAME_HELLO] = {"hello",
                      {FIELD(hello.protocol, 4), FIELD(hello.lane, 4), FIELD(hello.cluster_id, 8),
@@ -313,8 +313,7 @@ static enum err read_hello(struct frame_reader *r, struct frame_hello *hello, st
 {
     size_t name_len = hello->name.len, address_len = hello->address.len;
 
-    if (hello->protocol != FRAME_PROTOCOL) { /* a different protocol may change the fields after
-                                                `protocol` */
+    if (hello->protocol != FRAME_PROTOCOL) { /* in another protocol the later fields may differ */
         return note_fail(note, ERR_VERSION, "the peer speaks protocol %u, we speak %u",
                          hello->protocol, FRAME_PROTOCOL);
     }

@@ -37,7 +37,7 @@ enum peer_frame_kind {
     FRAME_SNAP_BEGIN, /* starts a snapshot on the bulk lane: size, index, terms */
     FRAME_SNAP_CHUNK,
     FRAME_SNAP_END,
-    FRAME_BEAT, /* keep-alive, both directions of both lanes */
+    FRAME_BEAT, /* keep-alive, sent in both directions of both lanes */
     FRAME_KIND_COUNT
 };
 enum frame_lane { LANE_CONTROL = 1, LANE_BULK = 2 };
@@ -45,13 +45,13 @@ struct frame_hello {
     uint32_t protocol;
     enum frame_lane lane;
     uint64_t cluster_id, from, to; /* `to` detects a wiped replica, whose id is new */
-    uint64_t nonce;                /* this side's input to the session number */
+    uint64_t nonce;                /* both sides' nonces make the session number */
     uint32_t level;                /* highest cluster level the sender understands */
     struct str name, address;      /* label of the sender, and where the sender can be reached */
 };
-struct frame_read { /* round and response */
+struct frame_read { /* content of FRAME_READ_ROUND and FRAME_READ_ANSWER */
     uint64_t term, round;
-    bool yes; /* response only */
+    bool yes; /* in FRAME_READ_ANSWER only: the peer still accepts the term */
 };
 struct frame_hash {
     uint64_t index, term, hash;
@@ -112,5 +112,5 @@ size_t frame_wanted(struct str bytes);
 /* Returns the next entry of an APPEND that frame_take has checked. False after the last entry. */
 bool frame_next_entry(struct peer_frame *frame, struct entry *ret_entry);
 uint64_t frame_session(uint64_t dialer_nonce, uint64_t listener_nonce); /* never 0 */
-const char *frame_kind_name(enum peer_frame_kind kind);                 /* "append" */
+const char *frame_kind_name(enum peer_frame_kind kind);                 /* such as "append" */
 #endif

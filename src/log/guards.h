@@ -48,7 +48,7 @@ bool guards_settles_change(const struct raft *raft, const struct raft_append_ent
 bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_message *message,
                   mono_time now);
 bool guards_admit_install(const struct raft *raft); /* guard 9 */
-bool guards_admit_snapshot(uint64_t index); /* guard 21: a snapshot that this replica took */
+bool guards_admit_snapshot(uint64_t index); /* guard 21; for a snapshot that this replica took */
 /* Guard 11. ERR_INVALID, ERR_BUSY. */
 enum err guards_submit(const struct raft *raft, const struct entry *entries, size_t count);
 

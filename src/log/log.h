@@ -45,12 +45,12 @@ enum {
 struct machine_entry { /* input of apply; views are valid until the entry is applied */
     uint64_t index, term;
     uint64_t clock_ns; /* the replicated clock after this entry's advance; starts at 0 */
-    uint32_t version;  /* version of the command; at most the machine's version */
+    uint32_t version;  /* version of the command; at most the state machine's version */
     uint32_t level;    /* cluster level at this entry */
     struct str actor, request_id, command;
 };
 struct machine_recovery {
-    uint64_t index, clock_ns; /* index, clock_ns: as in machine_entry */
+    uint64_t index, clock_ns; /* as in struct machine_entry */
     uint64_t floor;           /* see base/recovery.h */
     uint8_t identity[16];     /* random, drawn once */
 };
@@ -72,7 +72,7 @@ struct machine_ops {
     /* Appends about `budget` bytes of the view, and at least one byte unless done. Readers must not
      * depend on the sizes of these pieces. */
     enum err (*snapshot_next)(void *view, size_t budget, struct buf *into, bool *ret_done);
-    void (*snapshot_end)(void *view); /* after the last piece, or earlier to give up */
+    void (*snapshot_end)(void *view); /* called after the last piece, or earlier to give up */
     /* Replace the state: restore_begin clears it, restore_next gets the snapshot in order, in
      * pieces of any size, and restore_end checks that the snapshot was complete. Errors are
      * ERR_CORRUPT, ERR_VERSION and ERR_NOMEM, with a note. A machine that the snapshot does not
@@ -95,11 +95,11 @@ struct machine_ops {
 struct state_machine {
     uint32_t id;      /* 1..REPLICA_MACHINES_MAX; part of the on-disk format, never reused */
     const char *name; /* static text, also the name of the snapshot section */
-    uint32_t version; /* highest command version the machine can apply; at least 1 */
+    uint32_t version; /* highest command version that apply() knows; at least 1 */
     const struct machine_ops *ops;
     void *state;
-    uint64_t quota;         /* while size() exceeds it, proposals that grow the state are refused */
-    size_t in_flight_share; /* in-flight bytes reserved for this machine's proposals; may be 0 */
+    uint64_t quota;         /* while size() is larger, proposals that grow the state are refused */
+    size_t in_flight_share; /* in-flight bytes reserved for this state machine; may be 0 */
 };
 
 /* -- opening -- */
@@ -118,17 +118,17 @@ struct replica_limits {            /* 0 selects the default in the field's comme
     uint32_t snapshot_entries_min; /* default 1,024; a snapshot needs this many new entries, and
                                       new log bytes of at least the last snapshot's size */
     uint64_t snapshot_every_ms;    /* default 30,000; time between checks if a snapshot is due */
-    uint64_t snapshot_chunk_bytes; /* default 256 KiB per turn */
-    uint32_t trailing_entries; /* default 4,096; entries before a snapshot, for slow followers */
-    uint32_t hash_every;       /* default 4,096; entries between comparisons of state hashes */
-    size_t peer_queue_bytes;   /* default 32 MiB of frames for one peer; more are dropped */
+    uint64_t snapshot_chunk_bytes; /* default 256 KiB; snapshot bytes taken per turn */
+    uint32_t trailing_entries;     /* default 4,096; entries kept for followers behind a snapshot */
+    uint32_t hash_every;           /* default 4,096; entries between comparisons of state hashes */
+    size_t peer_queue_bytes;       /* default 32 MiB of frames for one peer; more are dropped */
 };
 enum replica_role { REPLICA_FOLLOWER, REPLICA_CANDIDATE, REPLICA_LEADER };
 enum member_role { MEMBER_LEARNER, MEMBER_VOTER };
 struct replica_status {
     uint64_t id, cluster_id;
     enum replica_role role;
-    bool ready;                 /* leader: an entry of its own term is committed and applied */
+    bool ready;                 /* the leader has committed and applied an entry of its own term */
     bool member, voter;         /* role in the newest configuration this replica has */
     uint64_t term, leader_id;   /* leader_id 0: unknown */
     const char *leader_address; /* "" if unknown; valid during the call */
@@ -155,10 +155,10 @@ struct replica_options {
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL; a registry serves at most one replica */
     const char *dir;              /* a data directory made by datadir_format (log/datadir.h) */
-    const char *listen;           /* where to listen for Raft; port 0 for tests */
+    const char *listen;           /* address to listen at for Raft; tests use port 0 */
     const char *address;          /* Raft address for peers; NULL: the listener's address */
     const char *name;             /* node name (a label); NULL: "" */
-    struct tls_context *tls_server, *tls_client; /* both or neither */
+    struct tls_context *tls_server, *tls_client; /* set both or neither */
     const struct state_machine *machines;
     size_t machine_count;
     uint32_t level; /* highest cluster level this program understands; 0 means 1 */
@@ -192,7 +192,7 @@ enum proposal_state {
 };
 struct proposal;
 typedef void proposal_fn(struct proposal *proposal, enum err err, struct str reply);
-struct proposal { /* owned by the caller again when done() begins */
+struct proposal { /* belongs to the replica until done() begins */
     uint32_t machine, version;
     uint32_t flags;
     struct str actor, request_id, command; /* copied by replica_propose */
@@ -259,7 +259,7 @@ enum member_change_kind {
 };
 struct member_change;
 typedef void change_fn(struct member_change *change, enum err err, const struct note *note);
-struct member_change { /* owned by the caller again when done() begins */
+struct member_change { /* belongs to the replica until done() begins */
     enum member_change_kind kind;
     uint64_t id;
     const char *address; /* must stay valid until done() begins */

@@ -422,7 +422,7 @@ void peers_close(struct peers *peers)
     turn_hook_remove(&peers->hook);
     task_cancel(&peers->wake);
     task_cancel(&peers->resume);
-    peers->kept++; /* peers_release below undoes this, so that peers is not freed earlier */
+    peers->kept++; /* keeps `peers` allocated until peers_release() below */
     shut_all(&peers->list);
     shut_all(&peers->gone);
     peer_in_shut_all(peers);

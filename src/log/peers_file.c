@@ -29,7 +29,7 @@ static void peers_file_run(struct job *job)
     s->read_err = fs_open(s->fs, s->path, FS_READ, 0, &file);
     if (s->read_err) return;
     s->read_err = fs_read_at(s->fs, file, s->at, s->room, s->want, &s->got);
-    if (!s->read_err && s->got < s->want) s->read_err = ERR_CORRUPT; /* shorter than announced */
+    if (!s->read_err && s->got < s->want) s->read_err = ERR_CORRUPT; /* the file is too short */
     fs_close(s->fs, file);
 }
 

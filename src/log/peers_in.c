@@ -135,7 +135,7 @@ static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
 {
     struct peers *peers = c->peers;
     const char *wrong;
-    struct peer_frame given = *frame; /* a copy, because the owner may iterate over its entries */
+    struct peer_frame given = *frame; /* a copy, because reading its entries changes the frame */
     bool taken;
 
     if (frame->kind == FRAME_BEAT) return ERR_OK;

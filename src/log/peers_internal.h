@@ -27,14 +27,14 @@ enum {
     BACKOFF_MAX_MS = 1000,
     DIAL_STALE_MS = 300, /* a dial older than this is restarted when the peer connects to us */
     DIAL_MS = 2000,      /* time limit for resolve, connect and handshake */
-    HELLO_MS = 2000,     /* from connect or accept to the peer's hello */
+    HELLO_MS = 2000,     /* time limit from connect or accept to the peer's hello */
     IDLE_MS_DEFAULT = 3000,
     BEATS_PER_IDLE = 3,
     SLOW_FACTOR = 10, /* a frame must be complete within this many idle_ms after its first byte */
     STALL_MS = 60000, /* a snapshot transfer without progress for this long is given up */
     QUEUE_BYTES_DEFAULT = 32 << 20,
     KEPT_BYTES = 64 << 10,     /* an idle line frees an empty buffer larger than this */
-    STRANGERS_MAX = 64,        /* limit of connections without a hello; more close the oldest */
+    STRANGERS_MAX = 64,        /* connections without a hello; one more closes the oldest */
     OUTSIDERS_MAX = 32,        /* connections of senders that peers_set did not list */
     IN_STREAMS_MAX = 512,      /* including handshakes in progress */
     IN_OUTPUT_MAX = 16 << 10,  /* output buffer for our hello and beats to a dialer */
@@ -61,7 +61,7 @@ enum refusal {
 enum drop { DROP_FULL, DROP_UNCONNECTED, DROP_MEMORY, DROP_COUNT };
 enum { BYTES_IN, BYTES_OUT };
 
-struct peers_meter { /* NULL pointers without metrics */
+struct peers_meter { /* without metrics all pointers are NULL */
     struct counter *refused[REFUSED_COUNT], *dropped[DROP_COUNT], *bytes[2];
     struct counter *dials[2]; /* [0]: dials that got a hello; [1]: failed dials */
     struct gauge *connected;
@@ -73,18 +73,18 @@ struct peer_line {
     struct peer *peer;
     enum frame_lane lane;
     enum line_state state;
-    struct stream *stream; /* set in DIALING, OPEN, CLOSING */
-    struct timer timer;    /* WAITING: next dial; DIALING: deadline of the hello; OPEN: beat */
-    uint64_t backoff_ms;   /* next pause, before jitter */
+    struct stream *stream; /* set in the states DIALING, OPEN and CLOSING */
+    struct timer timer;    /* fires at the next dial, the hello's deadline or the next beat */
+    uint64_t backoff_ms;   /* pause before the next dial, without jitter */
     mono_time dialed;      /* time of the last dial; 0 if never dialed */
     mono_time dial_at;     /* earliest time of the next dial */
-    bool connected;        /* DIALING: connected, but the peer's hello has not arrived */
+    bool connected;        /* while DIALING: connected, but the peer's hello has not arrived */
     bool quiet;            /* closed by the end of a file transfer: do not log the close */
     bool reported;         /* the failure is logged already; further failed dials are not */
-    uint64_t nonce;        /* this side's input to the session number */
+    uint64_t nonce;        /* both sides' nonces make the session number */
     struct frame_link in, out;
     struct buf input;  /* hello and beats of the peer; always small */
-    struct buf output; /* frames written in this turn */
+    struct buf output; /* frames of this turn, sent when the turn ends */
     struct list dirty; /* member of peers->dirty while `output` is not empty */
     mono_time heard;
     struct note why; /* why this side closed the connection; empty if the peer closed it */
@@ -96,7 +96,7 @@ struct sending { /* written by peers_file.c only */
     struct frame_snap_begin begin;
     uint64_t sent; /* bytes of the file given to the stream */
     bool begun, ended;
-    bool over; /* the result is known and is reported soon */
+    bool over; /* the transfer has ended: `report` delivers `result` */
     enum err result;
     struct task report;
     mono_time moved; /* time of the last progress */
@@ -119,7 +119,8 @@ struct peer {
     char id_text[ID_TEXT_CAP];
     struct peer_line control, bulk;
     struct sending *sending; /* the file being sent, until on_snap_sent */
-    bool gone, named;        /* named: the running peers_set lists this peer */
+    /* gone: removed by peers_set, not freed yet. named: the running peers_set lists this peer. */
+    bool gone, named;
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 
@@ -140,12 +141,12 @@ struct incoming {
     uint64_t cluster_id; /* cluster_id, level, name and address are from the hello */
     uint32_t level;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
-    bool held;  /* paused, because the owner refused the frame at input_at */
+    bool held;  /* reading is paused, because the owner refused the frame at input_at */
     bool ended; /* the dialer closed its sending side */
     bool closing;
     mono_time heard;       /* time of the last received bytes */
     mono_time frame_since; /* arrival of an incomplete frame's first byte; else MONO_NEVER */
-    bool snap;             /* a snapshot has begun and not ended */
+    bool snap;             /* a snapshot is being received */
     bool unwanted;         /* the owner called peers_refuse_snap in the current callback */
     uint64_t snap_id, snap_at, snap_bytes;
 };
@@ -161,11 +162,11 @@ struct peers {
     size_t queue_bytes;
     uint64_t idle_ms;
     struct listener *listener;
-    struct list list, gone; /* lists of struct peer; gone: removed by peers_set, not freed yet */
+    struct list list, gone; /* peers that peers_set listed; removed peers that are not freed yet */
     size_t count;
     struct list strangers, incoming;
     size_t stranger_count;
-    struct list dirty; /* lines with output */
+    struct list dirty; /* lines with unsent output */
     struct turn_hook hook;
     struct task wake, resume;
     struct prng prng;
@@ -214,7 +215,7 @@ enum err peer_welcome(struct incoming *incoming, const struct peer_frame *first)
 /* -- peers_out.c -- */
 enum err peer_line_init(struct peer_line *line, struct peer *peer, enum frame_lane lane);
 void peer_line_deinit(struct peer_line *line); /* the line must have no stream */
-void peer_line_look(struct peer_line *line);   /* dials if the line is wanted and off */
+void peer_line_look(struct peer_line *line);   /* dials if a wanted connection is missing */
 void peer_line_hurry(struct peer_line *line);  /* the peer is reachable: shortens the back-off */
 void peer_line_drop(struct peer_line *line,
                     const char *why);        /* closes the line; redials if wanted */
@@ -228,5 +229,5 @@ size_t peer_line_queued(const struct peer_line *line);
 void peer_file_pump(struct sending *sending);
 /* Ends the transfer; on_snap_sent follows later. */
 void peer_file_over(struct sending *sending, enum err err);
-void peer_file_shut(struct sending *sending); /* ends for good, without callbacks */
+void peer_file_shut(struct sending *sending); /* ends the transfer for good, without callbacks */
 #endif

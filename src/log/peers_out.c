@@ -59,7 +59,7 @@ enum err peer_line_init(struct peer_line *line, struct peer *peer, enum frame_la
 void peer_line_deinit(struct peer_line *line)
 {
     assert(!line->stream);
-    if (line->dirty.next) list_remove(&line->dirty); /* NULL: never initialised */
+    if (line->dirty.next) list_remove(&line->dirty); /* next is NULL if never initialised */
     timer_deinit(&line->timer);
     buf_deinit(&line->input);
     buf_deinit(&line->output);
@@ -368,8 +368,7 @@ static void on_beat_timer(struct peer_line *line)
     struct peers *peers = peers_of(line);
     mono_time now = loop_now(peers->io->loop);
 
-    line->backoff_ms = BACKOFF_MIN_MS; /* a lasting connection resets the back-off; a connection
-                                          that breaks at once does not */
+    line->backoff_ms = BACKOFF_MIN_MS; /* only a connection that lasted resets the back-off */
     line->reported = false;
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     if (mono_elapsed_ms(line->heard, now) >= peers->idle_ms) {

@@ -121,7 +121,7 @@ enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_rec
 /* -- segment head: 0 magic  8 format  16 sequence  24 salt  32 cluster  40 replica ... crc32c -- */
 
 enum {
-    AT_SEGMENT_CRC = SEGMENT_HEAD - 8, /* of all bytes before the CRC, zeros included */
+    AT_SEGMENT_CRC = SEGMENT_HEAD - 8, /* the CRC covers all earlier bytes, including the zeros */
     SEGMENT_FORMAT = 1,
 };
 static const char segment_magic[8] = {'m', 'u', 's', 't', 'e', 'r', 'l', 'g'};

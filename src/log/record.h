@@ -23,7 +23,7 @@ enum record_kind {
     RECORD_BARRIER = ENTRY_BARRIER,
     RECORD_CHANGE = ENTRY_CHANGE,
     RECORD_RESET = 16, /* index and term are those of the snapshot before the log; no bytes */
-    RECORD_SEAL = 17,  /* index: the next segment's sequence, or 0 if the log continues here */
+    RECORD_SEAL = 17,  /* `index` is the next segment's sequence, or 0 if the log continues here */
 };
 enum { RECORD_HEAD = 48, SEGMENT_HEAD = 4096, RECORD_ALIGN = 8 };
 struct log_record {

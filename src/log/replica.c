@@ -92,7 +92,7 @@ static void pump(struct turn_hook *hook)
 
     if (!replica->woken || replica->closing) return;
     replica->woken = false;
-    if (replica->stopped) { /* every caller is refused */
+    if (replica->stopped) { /* end every waiting call with an error */
         end_all(replica);
         return;
     }
@@ -101,7 +101,7 @@ static void pump(struct turn_hook *hook)
     replica_change_pump(replica);
     replica_propose_pump(replica);
     replica_send_pump(replica);
-    replica_disk_pump(replica); /* before apply: the disk works while the machines apply */
+    replica_disk_pump(replica); /* before apply, so that the disk works while entries are applied */
     replica_apply_pump(replica);
     replica_read_pump(replica);
     replica_snapshot_pump(replica);
@@ -259,7 +259,7 @@ static enum err run_adopt(struct replica_job *job)
 static void adopt_done(struct replica_job *job)
 {
     struct replica *replica = job->replica;
-    char cluster[17]; /* 16 hex digits, as everywhere */
+    char cluster[17]; /* 16 hex digits and a NUL */
 
     if (job->err) {
         note_prefix(&job->note, "write down the cluster");

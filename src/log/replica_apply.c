@@ -68,9 +68,7 @@ void replica_apply_hash(struct replica *replica, uint64_t from, const struct fra
 
     if (!slot) return;
     for (size_t i = 0; i < slot->count; i++)
-        if (slot->said[i].id == from)
-            return; /* a second hash of the same replica, after its
-                                                 restart, does not count */
+        if (slot->said[i].id == from) return; /* a restarted replica's second hash does not count */
     if (slot->count == REPLICA_MEMBERS_MAX) return;
     slot->said[slot->count].id = from;
     slot->said[slot->count].hash = hash->hash;
@@ -319,13 +317,13 @@ void replica_apply_pump(struct replica *replica)
     }
     if (entries == 0 || replica->stopped) return;
     entries_trim(replica->entries, min_u64(replica->disk.durable, replica->applied));
-    replica_wake(replica); /* runs the parts of the pump that precede apply again */
+    replica_wake(replica); /* lets the pump's parts before apply run again */
 }
 
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
 {
     assert(index >= replica->applied);
-    replica->apply.part = NULL; /* the snapshot replaced the machine's state */
+    replica->apply.part = NULL; /* the snapshot replaced the state machine's state */
     replica->applied = index;
     replica->applied_term = term;
     replica_propose_skipped(replica, index);

@@ -209,7 +209,7 @@ static void begin_transfers(struct replica *replica)
         struct note note = {""};
         enum err err = ERR_OK;
 
-        if (!replica_may_step(replica)) { /* the last step closed the engine's gate */
+        if (!replica_may_step(replica)) { /* the last step's vote is not durable: try again later */
             list_append(&change->transfers_asked, node);
             continue;
         }

@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-    SEAL_AFTER_MS = 250, /* seal after this time without an append */
+    SEAL_AFTER_MS = 250, /* seal the log after this time without an append */
     PAUSE_MS = 10,       /* zero a slice of a spare segment after this time without an append */
     SPARE_EVERY = 256 << 10,
     LOOK_EVERY_MS = 1000, /* time between checks of the free space */
@@ -113,7 +113,7 @@ static enum err replica_disk_gather(struct replica *replica)
         if (err) return err;
         disk->entries[disk->count] = entry;
     }
-    for (size_t i = 0; i < disk->count; i++) { /* the buffer no longer moves */
+    for (size_t i = 0; i < disk->count; i++) { /* the buffer no longer moves: set the pointers */
         disk->entries[i].bytes.at = disk->bytes.data ? disk->bytes.data + at : "";
         at += disk->entries[i].bytes.len;
     }
@@ -203,7 +203,7 @@ static enum err run_upkeep(struct replica_job *job)
     enum err err = ERR_OK;
 
     disk->upkeep_free_known = false;
-    wal_save_space(replica->wal, disk->upkeep_full); /* a full disk gets no zeros */
+    wal_save_space(replica->wal, disk->upkeep_full); /* on a full disk no spare is zeroed */
     switch (disk->upkeep_kind) {
     case UPKEEP_RELEASE: err = wal_release(replica->wal, disk->upkeep_release, &job->note); break;
     case UPKEEP_SPARE: err = wal_prepare(replica->wal, &job->note); break;

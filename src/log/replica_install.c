@@ -34,7 +34,7 @@ enum receiving { NONE, REPLICA_INSTALL_TAKING, CHECKING, OFFERED, KEEPING, RESTO
 enum inbox_work { INBOX_NOTHING, INBOX_WRITE, INBOX_CHECK, INBOX_DROP, INBOX_KEEP, INBOX_READ };
 
 struct send {
-    uint64_t to; /* 0: unused */
+    uint64_t to; /* id of the receiver; 0: unused */
     uint64_t id, index, term;
     bool wanted, running;
     uint32_t whole;  /* complete transfers that did not bring the follower up to date */
@@ -116,7 +116,7 @@ static void start_send(struct replica *replica, struct send *send)
     enum err err = replica_snapshot_path(replica, &replica->snapshot, path, NULL);
 
     if (!err) err = peers_send_file(replica->peers, send->to, &begin, path, replica->bulk_worker);
-    if (err == ERR_NOT_FOUND) { /* no longer a member */
+    if (err == ERR_NOT_FOUND) { /* the receiver is no longer a member */
         send->wanted = false;
         return;
     }
@@ -323,8 +323,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
         return replica_install_refuse(replica, from); /* guard 9: one install at a time */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
-        return replica_install_refuse(replica, from); /* the leader learns our position from
-                                                         heartbeats */
+        return replica_install_refuse(replica, from); /* heartbeat replies show our position */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
         LOG_WARN(&replica->log, "no disk space for a snapshot from the leader",
@@ -450,7 +449,7 @@ static bool replica_install_is_passing(enum err err)
 
 static void replica_install_take(struct replica_installs *in)
 {
-    if (in->work == INBOX_WRITE) { /* the last write has ended */
+    if (in->work == INBOX_WRITE) { /* the previous write has ended */
         if (in->job.err) {
             if (replica_install_is_passing(in->job.err))
                 doom(in, in->job.err, in->job.note.text);
@@ -468,7 +467,7 @@ static void replica_install_take(struct replica_installs *in)
         in->filling = swap;
         if (replica_install_submit(in, INBOX_WRITE)) {
             resume(in);
-        } else { /* same work as before */
+        } else { /* the job did not start: swap the buffers back */
             in->filling = in->writing;
             in->writing = swap;
         }
@@ -663,7 +662,7 @@ enum err replica_install_open(struct replica *replica)
     in->replica = replica;
     replica_job_init(&in->job, replica, replica_install_run, replica_install_done);
     replica_job_init(&in->reset, replica, run_reset, reset_done);
-    in->next_id = entropy_u64(replica->io->entropy) >> 1; /* differs after a restart */
+    in->next_id = entropy_u64(replica->io->entropy) >> 1; /* ids differ after a restart */
     buf_init(&in->filling, INBOX_BYTES);
     buf_init(&in->writing, INBOX_BYTES);
     replica->installs = in;

@@ -52,16 +52,16 @@
 
 enum {
     REPLICA_TERMS_KEPT = 4,      /* leaderships whose proposals may be undecided at once */
-    REPLICA_READS_MAX = 65536,   /* waiting tickets; then ERR_FULL */
+    REPLICA_READS_MAX = 65536,   /* waiting tickets; further reads get ERR_FULL */
     REPLICA_HASHES_KEPT = 8,     /* number of indexes whose state hashes are compared */
-    REPLICA_APPLY_ENTRIES = 256, /* entries per slice, because each may end a call */
+    REPLICA_APPLY_ENTRIES = 256, /* entries per apply slice, because each may call a done() */
     REPLICA_APPLY_BYTES = 1 << 20,
-    REPLICA_APPLY_WORK = 1024,    /* records per slice, as counted by the machines */
+    REPLICA_APPLY_WORK = 1024,    /* records per apply slice, counted by the state machines */
     REPLICA_READ_BYTES = 4 << 20, /* bytes per job that reads old entries */
     REPLICA_READ_ENTRIES = 4096,
     REPLICA_DISK_BYTES = 4 << 20, /* bytes per append job, but at least one entry */
     REPLICA_DISK_ENTRIES = 16384,
-    REPLICA_REPLY_MAX = 16 << 20, /* largest reply of a machine, in bytes */
+    REPLICA_REPLY_MAX = 16 << 20, /* bytes; the largest reply of a state machine */
     /* The most that one entry advances the replicated clock: twice the interval at which an idle
      * store proposes a tick. */
     REPLICA_CLOCK_CAP_MS = 2000,
@@ -91,8 +91,7 @@ struct replica_job { /* replica.c */
     enum err err; /* result of `run` */
     struct note note;
     enum err (*run)(struct replica_job *job); /* runs on the worker's thread */
-    void (*done)(struct replica_job *job);    /* runs on the loop's thread, unless the replica is
-                                                 closed or stopped */
+    void (*done)(struct replica_job *job);    /* on the loop's thread, if the replica still runs */
 };
 enum replica_upkeep { UPKEEP_RELEASE, UPKEEP_SPARE, UPKEEP_LOOK, UPKEEP_SEAL };
 struct replica_disk {  /* replica_disk.c */
@@ -121,21 +120,23 @@ struct replica_disk {  /* replica_disk.c */
     uint64_t upkeep_free, upkeep_release;
     bool upkeep_wants_spare, upkeep_free_known, upkeep_full;
 
-    struct wal_stats stats;            /* statistics after the last job */
-    uint64_t release_wanted, released; /* log segments below these sequences */
+    struct wal_stats stats; /* statistics after the last job */
+    /* Log segments below release_wanted are to be removed; those below `released` are removed. */
+    uint64_t release_wanted, released;
     uint64_t free_bytes, reserve_bytes;
     struct timer timer; /* time of the next upkeep */
     mono_time timer_due, appended_at, looked_at;
-    uint64_t sliced_at, looked_bytes; /* time of last slice; stats.bytes at last space check */
+    /* Values of stats.bytes when a spare was last zeroed, and when free space was last checked. */
+    uint64_t sliced_at, looked_bytes;
 };
-struct replica_pending { /* proposals of one leadership, by index */
+struct replica_pending { /* proposals of one leadership, ordered by index */
     struct list proposals;
     uint64_t term;   /* 0: unused */
     mono_time until; /* when proposals get ERR_UNKNOWN; MONO_NEVER while leading */
 };
 struct replica_propose { /* replica_propose.c */
     struct list gathered, refused;
-    struct list ghosts;    /* unused list heads */
+    struct list ghosts;    /* placeholders of abandoned proposals, kept for reuse */
     struct buf bytes;      /* envelopes of the gathered proposals */
     struct entry *entries; /* one per gathered proposal; bytes.at is an offset until submission */
     size_t count, cap;
@@ -161,7 +162,7 @@ struct replica_reads {     /* replica_read.c */
     size_t yes_count;
     mono_time resend_at;
 };
-struct replica_known { /* a replica that said hello */
+struct replica_known { /* a replica that sent a hello */
     uint64_t id;
     mono_time said_at;
     uint32_t level;
@@ -174,8 +175,7 @@ struct replica_dial { /* replica_dial.c */
     bool due;
     mono_time look_at, swept_at;
 };
-struct replica_old {        /* replica_old.c: old entries in a range; owned by the bulk thread while
-                               busy */
+struct replica_old {        /* replica_old.c: a range of old entries; a busy job owns the fields */
     struct replica_job job; /* when the job is done, entries are read or job.err is set */
     struct buf bytes;
     struct entry *entries; /* NULL: not allocated yet */
@@ -185,8 +185,9 @@ struct replica_old {        /* replica_old.c: old entries in a range; owned by t
 };
 struct replica_lag { /* replica_send.c: entries that one follower still has to get */
     struct replica *replica;
-    uint64_t id;        /* 0: unused */
-    bool active, waits; /* waits: the peer's queue is full */
+    uint64_t id; /* 0: unused */
+    /* waits: the peer's queue is full, and the entries are sent when the queue has room. */
+    bool active, waits;
     uint64_t next, end, term, prev_term;
     struct replica_old old;
 };
@@ -194,19 +195,19 @@ struct replica_change_state {      /* replica_change.c */
     struct list asked;             /* changes not checked yet */
     struct member_change *running; /* written to the log, not applied yet */
     uint64_t running_term;
-    mono_time until;                        /* when a change after a lost leadership becomes
-                                               ERR_UNKNOWN */
-    struct list transfers_asked, transfers; /* `transfers` wait for the running transfer */
+    mono_time until; /* when `running` becomes ERR_UNKNOWN after a lost leadership */
+    /* Transfers that are not checked yet, and transfers that wait for the running transfer. */
+    struct list transfers_asked, transfers;
     mono_time transfer_until;
     bool transferring;
     mono_time relief_at; /* earliest next transfer because of a full disk */
     uint64_t relief_pause_ms;
-    struct member_change *leaving; /* removal of this replica, waits for the transfer */
+    struct member_change *leaving; /* removal of this replica; waits for a leadership transfer */
     struct members newest;         /* configuration last given to peers */
     uint64_t uncommitted;          /* index of the entry of `newest`; 0 if committed */
     bool members_dirty, level_dirty;
     uint64_t level_index; /* index of the META_LEVEL entry in flight, or 0 */
-    uint32_t level_asked; /* level in that entry */
+    uint32_t level_asked; /* cluster level in the entry at level_index */
 };
 struct replica_hash { /* state hashes at one index */
     uint64_t index;   /* 0: unused */
@@ -218,8 +219,8 @@ struct replica_hash { /* state hashes at one index */
     } said[REPLICA_MEMBERS_MAX];
 };
 struct replica_apply_state {          /* replica_apply.c */
-    bool sliced;                      /* a slice has run in this turn */
-    const struct state_machine *part; /* machine whose apply_more continues the next entry */
+    bool sliced;                      /* a slice of apply has run in this turn */
+    const struct state_machine *part; /* state machine whose apply_more continues the next entry */
     uint64_t part_term;
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];
@@ -238,7 +239,7 @@ struct replica {
     struct replica_limits limits; /* defaults are filled in */
     /* Indexed by machine id. An unused id has ops NULL. */
     struct state_machine machines[REPLICA_MACHINES_MAX + 1];
-    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1]; /* hash of each machine when empty */
+    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1]; /* hash of each empty state machine */
     struct replica_events events;
     struct fs_lock *lock;
     struct loop_worker *disk_worker; /* for wal and vote file; one job at a time */
@@ -262,7 +263,7 @@ struct replica {
     bool closing, woken, change_due;
     enum replica_role role; /* role and term after the last step */
     uint64_t role_term;
-    enum err stopped; /* ERR_OK: running */
+    enum err stopped; /* ERR_OK while the replica runs */
     struct note stopped_note;
     struct replica_status reported; /* last status passed to on_change */
 
@@ -326,7 +327,7 @@ void replica_send_close(struct replica *replica);
 
 /* -- replica_disk.c -- */
 enum err replica_disk_open(struct replica *replica);
-void replica_disk_close(struct replica *replica); /* after the workers are closed */
+void replica_disk_close(struct replica *replica); /* call after the workers are closed */
 void replica_disk_pump(struct replica *replica);
 /* Closes the gate until the vote is durable. */
 void replica_disk_vote(struct replica *replica, struct vote vote);
@@ -421,7 +422,7 @@ enum err replica_snapshot_path(const struct replica *replica, const struct snaps
 enum err replica_snapshot_open(struct replica *replica);
 /* Stops the timer; no slice runs after this. */
 void replica_snapshot_stop(struct replica *replica);
-void replica_snapshot_close(struct replica *replica); /* frees; call after the workers closed */
+void replica_snapshot_close(struct replica *replica); /* call after the workers are closed */
 /* Called every turn. Takes a slice of the snapshot in progress. When the file is durable, calls
  * engine_compacted, entries_forget_to and replica_disk_release. A snapshot begins only if applied
  * <= disk.durable and no install runs. An install that begins later cancels the snapshot. */
@@ -438,7 +439,7 @@ void replica_snapshot_took_over(struct replica *replica, const struct snapshot_m
 /* -- replica_install.c -- */
 enum err replica_install_open(struct replica *replica);
 void replica_install_stop(struct replica *replica);
-void replica_install_close(struct replica *replica); /* frees; call after the workers closed */
+void replica_install_close(struct replica *replica); /* call after the workers are closed */
 /* Advances an install: engine_offer, then restoring, then engine_installed. */
 void replica_install_pump(struct replica *replica);
 /* Sends replica->snapshot to replica `message->server_id`, as the engine requested. */

@@ -46,7 +46,7 @@ void replica_read(struct replica *replica, struct read_ticket *ticket)
 
 void replica_read_cancel(struct replica *replica, struct read_ticket *ticket)
 {
-    if (ticket->link.next == &ticket->link) return; /* finished */
+    if (ticket->link.next == &ticket->link) return; /* the ticket is already finished */
     list_remove(&ticket->link);
     assert(replica->reads.count > 0);
     replica->reads.count--;
@@ -162,7 +162,7 @@ static void replica_read_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    list_init(&refused); /* a done() may read again; its refusal comes in the next call */
+    list_init(&refused); /* an own list: a read started by a done() is refused in the next call */
     list_splice(&refused, &replica->reads.refused);
     for (struct list *node; (node = list_pop(&refused));)
         ticket_end(replica, ticket_at(node), ticket_at(node)->outcome);

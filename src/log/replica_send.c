@@ -109,7 +109,7 @@ static void replica_send_old_done(struct replica_job *job)
         replica_fail(replica, job->err, &job->note);
         return;
     }
-    if (job->err) { /* entries compacted, or memory short: the engine asks again */
+    if (job->err) { /* entries were compacted or memory is short: the engine asks again */
         LOG_WARN(&replica->log, "log entries for a slow replica could not be read: retrying",
                  log_err("err", job->err), log_text("why", job->note.text),
                  log_u64("peer", lag->id));
@@ -124,7 +124,7 @@ static void replica_send_old_done(struct replica_job *job)
         return;
     }
     if (send_some(lag, next_read, min_u64(old->count, lag->end - lag->next + 1)))
-        lag_run(lag); /* the bulk thread may own the buffers again */
+        lag_run(lag); /* after this call the bulk thread may own the buffers again */
     replica_wake(replica);
 }
 
@@ -178,7 +178,7 @@ static void send_append(struct replica *replica, uint64_t to,
         if (!lag->old.job.busy && !lag->waits) lag_run(lag);
         return;
     }
-    if (lag->old.job.busy) return; /* still reads for an older term; the engine asks again */
+    if (lag->old.job.busy) return; /* the job reads for an older term; the engine asks again */
     lag->active = true;
     lag->next = prev + 1;
     lag->end = prev + count;

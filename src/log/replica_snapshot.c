@@ -20,7 +20,7 @@
 #include "log/sections.h"
 
 enum {
-    SLICE_MAX = 64 << 20,  /* above any machine's largest record */
+    SLICE_MAX = 64 << 20,  /* bytes; more than the largest record of any state machine */
     FORGET_ENTRIES = 4096, /* entries dropped per turn, because there can be millions */
 };
 

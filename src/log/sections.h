@@ -7,8 +7,8 @@
 
 struct sections {
     const struct state_machine *machines;  /* owned by the caller */
-    size_t count, at;                      /* at: position of the machine being read */
-    void *views[REPLICA_MACHINES_MAX + 1]; /* NULL for a machine not added or completely read */
+    size_t count, at;                      /* at: position of the state machine being read */
+    void *views[REPLICA_MACHINES_MAX + 1]; /* NULL: machine not added, or already read to the end */
 };
 /* Adds the machine at `place` in its current state. Returns the error of snapshot_begin. */
 enum err sections_add(struct sections *sections, size_t place, uint64_t index);

@@ -42,7 +42,7 @@ struct snap_writer;
 enum err snap_create(struct fs *fs, const char *dir, const struct snap_head *head, uint64_t unique,
                      struct snap_writer **ret_writer, struct note *note);
 enum err snap_write(struct snap_writer *writer, uint32_t section, struct str bytes,
-                    struct note *note); /* at most SNAP_CHUNK_MAX; sections in ascending order */
+                    struct note *note); /* up to SNAP_CHUNK_MAX bytes; sections must ascend */
 /* Ends the file, syncs it, renames it and syncs the directory. Frees the writer also on error. */
 enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct note *note);
 void snap_abandon(struct snap_writer *own_writer); /* removes the temporary file; accepts NULL */

@@ -9,10 +9,10 @@ enum {
     SNAP_HEAD_FIXED = 72, /* bytes before the members */
     SNAP_HEAD_MAX = 8192, /* size with REPLICA_MEMBERS_MAX longest addresses */
     SNAP_CHUNK_HEAD = 24, /* bytes before the chunk's data */
-    SNAP_END_BYTES = 16,  /* the end mark has the numbers of chunks and bytes */
+    SNAP_END_BYTES = 16,  /* the end mark holds the counts of chunks and bytes */
     SNAP_ALIGN = 8,
     SNAP_NAME_SIZE = 16 + 1 + 16 + 5 + 1, /* "<index>-<term>.snap" and its NUL */
-    SNAP_SYNC_BYTES = 4 << 20,            /* the most bytes written between two syncs */
+    SNAP_SYNC_BYTES = 4 << 20,            /* largest number of bytes between two syncs */
 };
 #define SNAP_SECTION_END UINT32_MAX
 
@@ -23,7 +23,7 @@ enum err snap_head_read(struct str bytes, struct snap_head *ret_head, size_t *re
                         uint32_t *ret_crc);
 struct snap_chunk {
     uint32_t section;
-    uint64_t number; /* starts at 0, without gap */
+    uint64_t number; /* starts at 0, without gaps */
     struct str bytes;
 };
 size_t snap_chunk_size(size_t bytes); /* size in the file */

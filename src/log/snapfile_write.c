@@ -73,7 +73,7 @@ static void temp_close(struct snap_temp *temp)
 {
     if (!temp->file) return;
     fs_close(temp->fs, temp->file);
-    if (temp->path[0]) fs_remove(temp->fs, temp->path); /* otherwise removed at the next start */
+    if (temp->path[0]) fs_remove(temp->fs, temp->path); /* the next start removes a leftover */
 }
 
 /* -- writing -- */

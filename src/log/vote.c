@@ -32,7 +32,7 @@ struct vote_file {
     char path[FS_PATH_CAP];
     struct vote vote;
     uint64_t serial;
-    enum err failed; /* first failure; final */
+    enum err failed; /* the first failure, which stays */
 };
 struct slot {
     uint64_t serial;

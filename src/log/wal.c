@@ -151,7 +151,7 @@ enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
     for (size_t i = 0; i < count && !err; i++) {
         const struct entry *entry = &entries[i];
         assert(entry->index > 0 && entry->bytes.len <= ENTRY_BYTES_MAX);
-        assert(wal->next_index == 0 || entry->index <= wal->next_index); /* no gaps */
+        assert(wal->next_index == 0 || entry->index <= wal->next_index); /* the log has no gaps */
         err = append_record(wal,
                             (struct log_record){
                                 .kind = (enum record_kind)entry->kind,

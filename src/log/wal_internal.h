@@ -26,7 +26,7 @@
 enum {
     WAL_SPARES_MAX = 16,
     WAL_BATCH_KEEP = 4 << 20, /* buffer memory kept between appends */
-    WAL_BATCH_MAX = 8 << 20,  /* the most bytes of one write; at least the largest record */
+    WAL_BATCH_MAX = 8 << 20,  /* largest write in bytes; the largest record must fit */
     WAL_SLICE = 1 << 20,      /* bytes written by one wal_prepare */
     WAL_NAME_CAP = 64,
 };
@@ -45,21 +45,21 @@ struct wal {
     uint64_t cluster_id, replica_id, segment_bytes;
     uint32_t spares_max;
     bool read_only, no_space;
-    bool scarce;     /* set by wal_save_space */
-    enum err failed; /* first failure; final */
+    bool scarce;     /* the disk is short of space: prepare no spares */
+    enum err failed; /* the first failure, which stays */
 
     struct wal_segment *used; /* ordered by sequence; the last segment is the current one */
     size_t used_count, used_cap;
     struct wal_segment spares[WAL_SPARES_MAX];
     size_t spare_count;
     uint64_t last_sequence;  /* highest sequence ever used, including spares */
-    uint64_t release_before; /* set by wal_release */
+    uint64_t release_before; /* segments below this sequence can be removed */
 
     struct fs_file *file; /* the current segment */
     uint64_t offset;      /* where the next record is written */
     uint64_t serial;      /* serial of the last record written or gathered */
     uint64_t synced;      /* serial of the last durable record */
-    uint64_t next_index;  /* 0: any index is accepted */
+    uint64_t next_index;  /* index of the next entry; 0: any index is accepted */
     bool sealed;          /* the last record states that all records before it are durable */
 
     char *batch; /* records gathered for one write at `offset - batch_len` */

@@ -109,7 +109,7 @@ static enum err read_run(struct wal_read_reader *reader, const struct wal_place 
         struct str bytes = str_of(reader->room + min_size(from, got),
                                   min_size(places[i].size, got - min_size(from, got)));
         err = wal_read_take(reader, bytes, into, &entries[i]);
-        if (err == ERR_CORRUPT && !again) /* a single read may return wrong bytes */
+        if (err == ERR_CORRUPT && !again) /* one read may have returned wrong bytes: read again */
             return read_run(reader, places + i, count - i, len - from, true, into, entries + i);
         if (err == ERR_CORRUPT)
             return wal_read_judge(reader, places[i].sequence, places[i].offset, err);
@@ -134,7 +134,7 @@ enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places
     fs_close(fs, reader.file);
     free(reader.room);
     if (err) {
-        into->len = before; /* unchanged on error */
+        into->len = before; /* `into` is unchanged on error */
         return err;
     }
     size_t at = before;

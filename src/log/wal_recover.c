@@ -42,7 +42,7 @@ struct recovery {
     uint64_t window_at;
 
     uint64_t expected; /* serial of the next record; 0 if any serial is accepted */
-    uint64_t covered;  /* highest `synced` seen */
+    uint64_t covered;  /* highest value of `synced` in the records read */
     struct {
         size_t used; /* index in wal->used */
         uint64_t offset;
@@ -302,7 +302,7 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
         bool in_use = record_read_head(bytes, r->segment.salt, &record, &size) == ERR_OK;
         if (!in_use && wal->read_only) {
             uint64_t expected = r->expected, end;
-            r->expected = 1; /* any record, covering or not */
+            r->expected = 1; /* so that judge_tail counts every record */
             err = judge_tail(r, SEGMENT_HEAD, &end);
             r->expected = expected;
             if (err && err != ERR_CORRUPT) return err;

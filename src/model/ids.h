@@ -11,12 +11,12 @@
 #include "base/str.h"
 
 enum {
-    ID_MAX = 253,          /* machine, cluster, type, zone or host; length of a DNS name */
+    ID_MAX = 253,          /* id of a machine, cluster, type, zone or host: as long as a DNS name */
     LABEL_KEY_MAX = 317,   /* Kubernetes: a prefix of 253, '/', a name of 63 */
     LABEL_VALUE_MAX = 253, /* Kubernetes allows 63; attributes of providers may be longer */
-    LABELS_MAX = 256,      /* of one machine */
+    LABELS_MAX = 256,      /* labels of one machine */
     GROUP_MAX = 1024,      /* bytes of namespace, NUL and name; any byte is allowed */
-    ERROR_TEXT_MAX = 4096, /* a machine's last error */
+    ERROR_TEXT_MAX = 4096, /* bytes of a machine's last error */
 };
 
 /* A key with its value: a label, a resource and its quantity, or an entry of the metadata. */

@@ -28,7 +28,7 @@ enum machine_state {
     MACHINE_CREATING = 2,
     MACHINE_IDLE = 3, /* a host without a cluster */
     MACHINE_CONFIGURING = 4,
-    MACHINE_CONFIGURED = 5, /* a node of its cluster */
+    MACHINE_CONFIGURED = 5, /* the machine is a node of its cluster */
     MACHINE_DRAINING = 6,
     MACHINE_DELETING = 7,
     MACHINE_FAILED = 8, /* last_error contains the reason */
@@ -61,11 +61,11 @@ struct machine_promise {
 struct machine {
     struct str id; /* never changes */
     enum machine_state state;
-    struct str host_provider, host_ref; /* both empty: no host */
+    struct str host_provider, host_ref; /* both are empty if there is no host */
     struct str cluster;                 /* bound or being bound to this cluster; empty if none */
     struct attributes attributes;
     enum capacity_type capacity_type;
-    struct resources resources;   /* of the hardware */
+    struct resources resources;   /* amounts of the hardware */
     struct resources allocatable; /* for workloads, if different from `resources`; else empty */
     double price_per_hour, interruption_probability;
     struct str last_error;

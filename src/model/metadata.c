@@ -64,7 +64,7 @@ static void step_up(struct decimal *d)
  * not read back, while the next larger decimal does. */
 static void shortest(double value, struct decimal *d)
 {
-    for (int count = 1;; count++) { /* 17 digits always read back the same */
+    for (int count = 1;; count++) { /* 17 digits always read back as the same value */
         assert(count <= REAL_DIGITS_MAX);
         nearest(value, count, d);
         if (decimal_value(d) == value) return;
@@ -83,13 +83,13 @@ static size_t real_text(double value, char text[VALUE_CAP])
     if (isinf(value)) return (size_t)snprintf(text, VALUE_CAP, "+Inf");
     if (value > 0) shortest(value, &d);
     exponent = d.point - 1;
-    if (exponent < -4 || exponent >= 6) /* 1.25e-07 */
+    if (exponent < -4 || exponent >= 6) /* for example 1.25e-07 */
         return (size_t)snprintf(text, VALUE_CAP, "%c%s%.*se%c%02d", d.digits[0],
                                 d.count > 1 ? "." : "", d.count - 1, d.digits + 1,
                                 exponent < 0 ? '-' : '+', abs(exponent));
-    if (d.point <= 0) /* 0.00012 */
+    if (d.point <= 0) /* for example 0.00012 */
         return (size_t)snprintf(text, VALUE_CAP, "0.%.*s%.*s", -d.point, "000", d.count, d.digits);
-    if (d.count <= d.point) /* 120 */
+    if (d.count <= d.point) /* for example 120 */
         return (size_t)snprintf(text, VALUE_CAP, "%.*s%.*s", d.count, d.digits, d.point - d.count,
                                 "00000");
     return (size_t)snprintf(text, VALUE_CAP, "%.*s.%.*s", d.point, d.digits, d.count - d.point,

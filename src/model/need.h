@@ -11,8 +11,8 @@
 struct need {
     struct str cluster;
     struct profile profile;
-    struct resource_sum aggregate; /* amount of the whole row */
-    struct resources min_unit;     /* every machine that counts must cover this */
+    struct resource_sum aggregate; /* amount that the whole row needs */
+    struct resources min_unit;     /* a machine that counts must have at least these resources */
     int64_t arrival_unix_ns;       /* 0: not known */
     struct str group;              /* compared for equality only; may contain a NUL; may be empty */
 };

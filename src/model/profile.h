@@ -24,7 +24,7 @@ enum spread_when {
     SPREAD_WHEN_COUNT = 3,
 };
 enum {
-    SPREADS_MAX = 16,          /* of one profile */
+    SPREADS_MAX = 16,          /* spreads of one profile */
     FINGERPRINT_MAX = 1 << 16, /* bytes; a longer fingerprint is rejected */
 };
 

@@ -7,7 +7,7 @@
 static const struct suffix {
     struct str text;
     enum quantity_format format;
-    int power; /* of ten or of two, depending on the format */
+    int power; /* exponent of 10 or of 2, depending on the format */
 } suffixes[] = {
     {{"n", 1}, QUANTITY_DECIMAL_SI, -9}, {{"u", 1}, QUANTITY_DECIMAL_SI, -6},
     {{"m", 1}, QUANTITY_DECIMAL_SI, -3}, {{"", 0}, QUANTITY_DECIMAL_SI, 0},

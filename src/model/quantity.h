@@ -15,9 +15,9 @@
 #include "base/str.h"
 
 enum quantity_format {
-    QUANTITY_DECIMAL_SI,       /* n u m "" k M G T P E */
-    QUANTITY_BINARY_SI,        /* Ki Mi Gi Ti Pi Ei */
-    QUANTITY_DECIMAL_EXPONENT, /* e3, e-6 */
+    QUANTITY_DECIMAL_SI,       /* suffixes n u m "" k M G T P E */
+    QUANTITY_BINARY_SI,        /* suffixes Ki Mi Gi Ti Pi Ei */
+    QUANTITY_DECIMAL_EXPONENT, /* suffixes such as e3 and e-6 */
 };
 struct quantity {
     int128 nano;
@@ -26,9 +26,9 @@ struct quantity {
 
 #define NANO_PER_UNIT      ((int128)1000000000)
 #define NANO_PER_MILLI     ((int128)1000000)
-#define QUANTITY_UNITS_MAX INT64_MAX /* absolute value */
+#define QUANTITY_UNITS_MAX INT64_MAX /* largest absolute value */
 enum {
-    QUANTITY_TEXT_MAX = 128, /* longer input is rejected */
+    QUANTITY_TEXT_MAX = 128, /* bytes; longer input is rejected */
     QUANTITY_TEXT_CAP = 48,  /* canonical text with its NUL; fits 128 bits of milli-units */
 };
 
@@ -39,7 +39,7 @@ enum err quantity_parse(struct str text, struct quantity *ret_quantity, struct n
  * a sum of more than 2^63 units: the number gets longer, the suffix stays at E or Ei. */
 size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP]);
 
-int quantity_compare(const struct quantity *a, const struct quantity *b); /* <0, 0, >0 */
+int quantity_compare(const struct quantity *a, const struct quantity *b); /* returns <0, 0 or >0 */
 /* Adds *b to *a, in the format of *a, or of *b if *a is 0. After ERR_TOO_LARGE *a is unchanged. */
 enum err quantity_add(struct quantity *a, const struct quantity *b);
 /* Returns thousandths, rounded away from zero like Kubernetes. */

@@ -21,7 +21,7 @@ enum requirement_operator {
     OPERATOR_COUNT = 6,
 };
 enum {
-    REQUIREMENTS_MAX = 64,         /* of one profile */
+    REQUIREMENTS_MAX = 64,         /* requirements of one profile */
     REQUIREMENT_VALUES_MAX = 1024, /* values of one requirement; enough for all types of a cloud */
 };
 #define LABEL_INSTANCE_TYPE STR("node.kubernetes.io/instance-type")
@@ -36,7 +36,7 @@ struct requirement {
 
 /* The attributes of a machine, for matching. `labels` are sorted by key. */
 struct attributes {
-    struct str instance_type, zone; /* if empty, the label with its well-known name counts */
+    struct str instance_type, zone; /* if empty, the well-known label counts instead */
     const struct label *labels;
     size_t label_count;
 };

@@ -403,7 +403,7 @@ int resource_sum_key_compare(const struct dimensions *d, const struct resource_s
         uint32_t x = next_named(d, a, &a_place), y = next_named(d, b, &b_place);
         char a_text[QUANTITY_TEXT_CAP], b_text[QUANTITY_TEXT_CAP];
         int order;
-        if (x == DIMENSIONS_MAX || y == DIMENSIONS_MAX) { /* the shorter one is smaller */
+        if (x == DIMENSIONS_MAX || y == DIMENSIONS_MAX) { /* one vector has ended: it is smaller */
             return (y == DIMENSIONS_MAX) - (x == DIMENSIONS_MAX);
         }
         if (x != y) return name_compare(d->names[x], d->names[y]);

@@ -26,16 +26,16 @@
 #include "model/quantity.h"
 
 enum {
-    DIMENSIONS_MAX = 64,          /* names in one shard; one bit each in a mask */
-    RESOURCES_MAX = 16,           /* names in one vector from outside */
-    RESOURCE_NAME_MAX = 317,      /* a qualified name of Kubernetes */
-    RESOURCES_TEXT_MAX = 1 << 16, /* enough for 64 names and their amounts */
+    DIMENSIONS_MAX = 64,          /* resource names in one shard; each has one bit in a mask */
+    RESOURCES_MAX = 16,           /* names in one received vector */
+    RESOURCE_NAME_MAX = 317,      /* bytes; a qualified name of Kubernetes */
+    RESOURCES_TEXT_MAX = 1 << 16, /* bytes; enough for 64 names and their amounts */
 };
 
 struct dimensions {
     struct arena arena; /* holds the names */
     struct str names[DIMENSIONS_MAX];
-    uint8_t by_name[DIMENSIONS_MAX]; /* indexes, sorted bytewise by name */
+    uint8_t by_name[DIMENSIONS_MAX]; /* indexes of `names`, sorted bytewise by name */
     uint32_t count;
 };
 void dimensions_init(struct dimensions *d); /* allocates nothing */
@@ -52,7 +52,7 @@ struct resource_formats {
 
 /* --- one machine, one unit --- */
 
-struct resources { /* zeroed: empty */
+struct resources { /* all zeros mean empty */
     uint64_t mask; /* named dimensions, including those with an amount of zero */
     struct resource_formats formats;
     int64_t milli[RESOURCES_MAX]; /* packed by ascending dimension; >= 0 */
@@ -109,7 +109,7 @@ enum err resources_parse(struct dimensions *d, const char *field, const struct l
 struct resource_sum { /* only dimensions in `mask` are valid; resource_sum_clear() empties it */
     uint64_t mask;
     struct resource_formats formats;
-    int128 milli[DIMENSIONS_MAX]; /* by dimension, not packed; >= 0 */
+    int128 milli[DIMENSIONS_MAX]; /* indexed by dimension, not packed; >= 0 */
 };
 
 static inline void resource_sum_clear(struct resource_sum *s)

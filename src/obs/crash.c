@@ -139,7 +139,7 @@ static void on_fatal(int number, siginfo_t *info, void *)
         /* Another thread prints the report and will end the process: wait for it. */
         for (int i = 0; i < WAIT_FOR_FIRST_MS; i++)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    } /* crashed while printing: leave the report as it is */
+    } /* else this thread crashed while printing: the report stays as it is */
     signal(number, SIG_DFL);
     /* A fault happens again after the return, now with the default action and the same registers. A
      * signal that was sent must be sent again; it is delivered after the return. */
@@ -159,7 +159,7 @@ static enum err stack_install(void)
         munmap(at, CRASH_STACK + gap);
         return ERR_UNAVAILABLE;
     }
-    return ERR_OK; /* kept until the process ends */
+    return ERR_OK; /* the stack is kept until the process ends */
 }
 
 enum err crash_install(const struct crash_options *options)
@@ -170,7 +170,7 @@ enum err crash_install(const struct crash_options *options)
     int len;
 
     if (err) return err;
-    (void)!backtrace(&frame, 1); /* loads the library, because the handler must not load it */
+    (void)!backtrace(&frame, 1); /* loads the library now, because the handler must not load it */
     crash_fd = options->fd ? options->fd : STDERR_FILENO;
     len = snprintf(build_line, sizeof build_line, "*** %s %s, commit %s\n",
                    options->program ? options->program : "?",

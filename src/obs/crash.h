@@ -14,7 +14,7 @@
 #include "base/err.h"
 
 struct crash_options {
-    const char *program;          /* "muster coordinator"; copied */
+    const char *program;          /* such as "muster coordinator"; copied */
     const char *version, *commit; /* copied */
     int fd;                       /* 0: standard error */
 };

@@ -243,7 +243,7 @@ enum err events_open(const struct events_options *options, struct events **ret_e
     if (!events) return ERR_NOMEM;
     pthread_mutex_init(&events->lock, NULL);
     events->queue_end = &events->queue;
-    events->kind = EVENTS_NONE; /* until its sink is open */
+    events->kind = EVENTS_NONE; /* becomes options->kind when the sink is open */
     events->queue_max = options->queue_max ? options->queue_max : EVENTS_QUEUE_MAX;
     events->log = options->log;
     events->name = options->name;

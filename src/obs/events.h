@@ -23,34 +23,34 @@ struct loop;
 
 enum events_kind { EVENTS_NONE, EVENTS_STDOUT, EVENTS_FILE };
 enum events_class {
-    EVENT_MAY_DROP, /* heartbeats, samples */
-    EVENT_KEEP,     /* transitions */
+    EVENT_MAY_DROP, /* for heartbeats and samples */
+    EVENT_KEEP,     /* for transitions */
 };
 enum {
-    EVENTS_LINE_MAX = 256 * 1024, /* including the line end */
+    EVENTS_LINE_MAX = 256 * 1024, /* bytes, including the line end */
     EVENTS_QUEUE_MAX = 100000,
     EVENTS_QUEUE_BYTES_MAX = 64 << 20,
     EVENTS_KEEP_MAX = 1000, /* upper limit for rotated files */
 };
 struct events_options {
     enum events_kind kind;
-    int fd;                /* EVENTS_STDOUT; borrowed; 0 means 1, standard output */
-    struct fs *fs;         /* EVENTS_FILE */
-    struct clock *clock;   /* EVENTS_FILE: checks once a second for a moved file */
+    int fd;                /* for EVENTS_STDOUT: borrowed; 0 means 1, standard output */
+    struct fs *fs;         /* for EVENTS_FILE */
+    struct clock *clock;   /* for EVENTS_FILE: times the check for a moved file, once a second */
     const char *path;      /* copied */
-    uint32_t mode;         /* 0: 0644 */
+    uint32_t mode;         /* file mode; 0 means 0644 */
     uint64_t rotate_bytes; /* a file that reaches this size becomes path.1; 0: never */
-    uint32_t keep;         /* rotated files, path.1 (newest) to path.<keep>; 0 means 5 */
+    uint32_t keep;         /* number of rotated files, path.1 (newest) to path.<keep>; 0 means 5 */
     /* The loop's worker syncs and closes rotated files, and all writes must come from the loop's
      * thread. NULL: the writer syncs and closes the files itself and waits. */
     struct loop *loop;
-    size_t queue_max;             /* lines; 0: EVENTS_QUEUE_MAX */
+    size_t queue_max;             /* limit of queued lines; 0: EVENTS_QUEUE_MAX */
     const struct log_source *log; /* NULL: no logging */
-    const char *name;             /* name of these lines in the log: "events"; static text */
+    const char *name;             /* name for log messages, such as "events"; static text */
 };
 struct events_stats {
     uint64_t written, lost, rotations, failed_rotations;
-    uint64_t refused; /* EVENT_KEEP lines refused for a full queue; the caller keeps them */
+    uint64_t refused; /* EVENT_KEEP lines that the full queue refused; the caller keeps them */
     size_t queued;
     bool in_trouble;
     bool refusing; /* an EVENT_KEEP line was refused and no line was written since */

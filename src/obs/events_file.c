@@ -38,7 +38,7 @@ struct retire_job {
     struct job job;
     struct fs *fs;
     struct fs_file *file;
-    const char *directory; /* directory to sync, if names in it changed; else NULL */
+    const char *directory; /* directory to sync after name changes, or NULL */
 };
 
 /* Failures are ignored, because a retry could not help. The renames may then become durable only at
@@ -61,8 +61,7 @@ static void retire_done(struct job *job, enum err err)
 {
     struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
     if (err)
-        fs_close(retire->fs, retire->file); /* the job could not be started: close the file
-                                                    without syncing it */
+        fs_close(retire->fs, retire->file); /* no job could start: close the file without a sync */
     free(retire);
 }
 

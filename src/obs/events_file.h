@@ -10,7 +10,7 @@
 struct events_file;
 enum err events_file_open(const struct events_options *options, struct events_file **ret_file,
                           struct note *note);
-void events_file_close(struct events_file *file); /* syncs; NULL is allowed */
+void events_file_close(struct events_file *file); /* syncs and closes the file; NULL is allowed */
 /* Writes `line` including its line end. After an error the file contains no part of the line. If
  * the partial line could not be truncated, the next write ends it with a line break. */
 enum err events_file_write(struct events_file *file, struct str line);

@@ -25,7 +25,7 @@ struct metrics;
 
 enum {
     HEALTH_CHECKS_MAX = 32,
-    HEALTH_REASON_MAX = 200, /* longer texts are truncated */
+    HEALTH_REASON_MAX = 200, /* bytes; longer reasons are truncated */
     HEALTH_SLOW_TURNS = 64,  /* number of slow turns kept for /debug/loop */
     HEALTH_TICK_MS = 1000,
     HEALTH_STALE_MS = 5000,
@@ -45,8 +45,7 @@ enum err health_open(const struct health_options *options, struct health **ret_h
 void health_close(struct health *health); /* NULL is allowed */
 /* Serves the pages. Call it once. Returns errors of http_route; then no page is served. */
 enum err health_serve(struct health *health, struct http_server *server, struct note *note);
-void health_unserve(struct health *health); /* call before the server closes; no effect if not
-                                               served */
+void health_unserve(struct health *health); /* call before the server closes; no-op if unserved */
 
 /* Adds a named readiness check. The check fails with `reason` until health_check_set makes it
  * ready. Any thread. `name` is static text. ERR_FULL, ERR_EXISTS. */

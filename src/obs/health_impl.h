@@ -34,7 +34,7 @@ struct health {
     struct timer timer;
     bool hooked;
     size_t page_count;            /* pages routed so far */
-    atomic_uint_fast64_t beat_ms; /* time of the loop's last copy, on its monotonic clock */
+    atomic_uint_fast64_t beat_ms; /* monotonic time at which the loop last copied its statistics */
 
     struct metric_fields *loop_fields, *http_fields, *log_fields, *events_fields;
 

@@ -17,7 +17,7 @@ enum { REPEATS_PER_SECOND = 10, CLOSING_MAX = 40 }; /* CLOSING_MAX: bytes at a l
 static_assert((int)LOG_LINE_MAX <= (int)LINE_OUT_ATOMIC, "a line reaches a pipe in one piece");
 
 struct logger {
-    uint64_t serial; /* from 1; distinguishes loggers at the same address */
+    uint64_t serial; /* starts at 1; distinguishes loggers at the same address */
     struct clock *clock;
     enum log_format format;
     atomic_int level;
@@ -26,7 +26,7 @@ struct logger {
     struct line_out out;
     uint32_t repeats_per_second;
     struct list sites;             /* sites with suppressed lines */
-    uint64_t lost[LOG_LOSS_COUNT]; /* dropped and not reported yet */
+    uint64_t lost[LOG_LOSS_COUNT]; /* indexed by cause: lines dropped and not reported yet */
     struct logger_stats stats;
 };
 
@@ -189,7 +189,7 @@ static void remember(const struct content *c)
     line_init(&line, room, sizeof room);
     line_add(&line, str_of(message.at, min_size(message.len, sizeof room)));
     add_fields(&line, LOG_FORMAT_LOGFMT, c->fields);
-    if (!line.cut) line_add(&line, c->bound); /* already rendered in the log's format */
+    if (!line.cut) line_add(&line, c->bound); /* the bound fields are rendered already */
     ring_put_text(levels[c->level].ring, line_peek(&line));
 }
 
@@ -253,7 +253,7 @@ static bool site_allows(struct logger *logger, struct log_site *site, uint64_t s
 
 static uint64_t second_of(struct logger *logger)
 {
-    return clock_mono(logger->clock).ms / MS_PER_SECOND + 1; /* 0: an unused site */
+    return clock_mono(logger->clock).ms / MS_PER_SECOND + 1; /* 0 would mean an unused site */
 }
 
 bool log_enabled(const struct log_source *source, enum log_level level)

@@ -88,7 +88,8 @@ static inline struct log_field log_bool(const char *key, bool value)
 {
     return (struct log_field){.key = key, .kind = LOG_KIND_BOOL, .u.yes = value};
 }
-static inline struct log_field log_err(const char *key, enum err value) /* "NOT_LEADER" */
+static inline struct log_field log_err(const char *key,
+                                       enum err value) /* a value such as "NOT_LEADER" */
 {
     return log_text(key, err_name(value));
 }
@@ -104,7 +105,7 @@ struct logger_options {
     int fd; /* borrowed; used if there is no sink */
     logger_sink_fn *sink;
     void *sink_context;
-    uint32_t repeats_per_second; /* 0: 10 */
+    uint32_t repeats_per_second; /* lines of one log site per second; 0 means 10 */
 };
 /* why fd did not accept a line */
 enum log_loss {

@@ -149,7 +149,7 @@ static union metric_value *value_of(struct metric_family *family, enum metric_ki
         series = family->other;
         atomic_fetch_add(&family->overflows, 1);
     }
-    if (series == family->other) family->other_used = true; /* also for a value "other" */
+    if (series == family->other) family->other_used = true; /* even if a value is "other" */
     series->touched = true;
     pthread_mutex_unlock(&family->metrics->lock);
     return &series->value;

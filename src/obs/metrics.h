@@ -24,7 +24,7 @@ enum {
     METRIC_FAMILIES_MAX = 1024,
     METRIC_LABELS_MAX = 4,
     METRIC_LABEL_MAX = 128,   /* bytes of a label value; longer values are truncated */
-    METRIC_SERIES_MAX = 4096, /* per family */
+    METRIC_SERIES_MAX = 4096, /* series of one family */
     METRIC_BUCKETS_MAX = 32,
 };
 struct metric_options { /* texts and buckets must outlive the registry */
@@ -34,7 +34,7 @@ struct metric_options { /* texts and buckets must outlive the registry */
     uint32_t series_max;                       /* 0 means 64; always 1 without labels */
     /* Raw units per shown unit. Counters hold whole numbers: per_unit 1e9 shows a counter of
      * nanoseconds in seconds. */
-    double per_unit;       /* 0: 1 */
+    double per_unit;       /* 0 means 1 */
     const double *buckets; /* histogram: upper bounds, ascending, without +Inf */
     size_t bucket_count;
 };
@@ -64,8 +64,8 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
 struct metric_field {
     const char *name, *help;
     enum metric_kind kind;
-    size_t at, size;           /* from METRIC_FIELD(): an unsigned number of 4 or 8 bytes */
-    double per_unit;           /* the number is divided by per_unit; 0 means 1 */
+    size_t at, size; /* place of an unsigned number of 4 or 8 bytes, from METRIC_FIELD() */
+    double per_unit; /* the number is divided by per_unit; 0 means 1 */
     const char *label, *value; /* NULL: no label */
 };
 #define METRIC_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)

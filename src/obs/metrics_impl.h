@@ -28,7 +28,7 @@ struct metric_family {
     struct metrics *metrics;
     struct metric_options options; /* with defaults filled in; series_max does not count "other" */
     size_t label_count;
-    struct map series; /* by key; guarded by the registry's lock */
+    struct map series; /* indexed by key; guarded by the registry's lock */
     struct metric_series
         *other; /* series for values beyond series_max; without labels, the only series */
     bool other_used;

@@ -23,7 +23,7 @@ struct slot {
     _Atomic uint64_t ns;
     _Atomic uint64_t thread_and_kind; /* thread << 16 | kind << 8 | text length */
     _Atomic(const char *) what;
-    _Atomic uint64_t words[TEXT_WORDS]; /* a and b, or text */
+    _Atomic uint64_t words[TEXT_WORDS]; /* the numbers `a` and `b`, or the text */
 };
 static struct slot slots[RING_SLOTS];
 static _Atomic uint64_t next_entry;

@@ -15,7 +15,7 @@
 
 enum {
     RING_SLOTS = 1024,
-    RING_TEXT_MAX = 88, /* longer texts are truncated */
+    RING_TEXT_MAX = 88, /* bytes; longer texts are truncated */
 };
 
 /* Sets the clock for later entries. NULL (the default): entries have no time. The simulator sets

@@ -31,18 +31,18 @@ struct sim;
 struct sim_host;
 typedef struct {
     uint64_t ns;
-} sim_time; /* time since the world was opened */
+} sim_time; /* nanoseconds since the world was opened */
 
 #define SIM_NEVER ((sim_time){UINT64_MAX})
 enum {
     SIM_HOSTS_MAX = 64,
-    SIM_NAME_CAP = 32, /* name of a host, including the closing NUL */
+    SIM_NAME_CAP = 32, /* bytes of a host's name, with the closing NUL */
 };
 
 /* -- the world -- */
 struct sim_options {
     uint64_t seed;
-    uint64_t events_max; /* maximum of events in the world; 0 means 200 million */
+    uint64_t events_max; /* limit of events run in the world; 0 means 200 million */
     uint64_t give_up_ms; /* a connection with unanswered bytes breaks after this time; 0: 20 s */
     /* Called with every traced event. Used to study one seed. */
     void (*trace)(void *context, sim_time now, const char *host, const char *text);
@@ -102,14 +102,14 @@ enum err sim_host_add(struct sim *sim, const struct sim_host_options *options,
                       struct sim_host **ret_host);
 /* Returns the host's io, valid for the host's life. A process's death replaces the io's objects. */
 struct io *sim_host_io(struct sim_host *host);
-struct sim_fs *sim_host_disk(struct sim_host *host); /* to set the disk's fault options */
+struct sim_fs *sim_host_disk(struct sim_host *host); /* for setting the disk's fault options */
 
 /* -- processes -- */
 struct sim_process_ops {
     /* Called in a turn of the host's loop. If it fails, it must close everything that it opened. */
     enum err (*start)(struct io *io, void *context, void **ret_state);
     void (*stop)(void *state);    /* asks the process to end; called in a turn; may be NULL */
-    void (*destroy)(void *state); /* frees the state; the top of this file has the rules */
+    void (*destroy)(void *state); /* frees the state; see the rules at the top of this file */
 };
 /* Called in start() of a process with threads (sim/threads), which must end by themselves. After
  * its death the timers fire one after another, without time passing, until none is left. */
@@ -132,11 +132,11 @@ void sim_host_die(struct sim_host *host, enum sim_death death);
  * cut the power between any two disk calls. */
 void sim_host_die_at_disk_call(struct sim_host *host, uint64_t nth, enum sim_death death);
 enum sim_pause {
-    SIM_PAUSE_PROCESS, /* SIGSTOP: no turns and no jobs; the kernel still acknowledges */
+    SIM_PAUSE_PROCESS, /* SIGSTOP: no turn or job runs; the kernel still acknowledges data */
     SIM_PAUSE_MACHINE, /* a frozen virtual machine: packets to the host are lost */
 };
 void sim_host_pause(struct sim_host *host, enum sim_pause pause);
-void sim_host_resume(struct sim_host *host);        /* time jumps; no effect on a running host */
+void sim_host_resume(struct sim_host *host);        /* the clock jumps; no effect if not paused */
 bool sim_host_running(const struct sim_host *host); /* has a process, maybe paused */
 bool sim_host_paused(const struct sim_host *host);
 

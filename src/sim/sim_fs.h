@@ -22,8 +22,8 @@ enum {
     SIM_FS_NODE_BYTES = 256,          /* cost of a file or directory in addition to its content */
     SIM_FS_DEPTH_MAX = 64,            /* components of a path */
     SIM_FS_HANDLES_MAX = 4096,        /* open files; further opens fail with ERR_FULL */
-    SIM_FS_NAMES_PENDING_MAX = 4096,  /* unsynced name changes; then the oldest is synced */
-    SIM_FS_WRITES_PENDING_MAX = 1024, /* unsynced writes per file; then the oldest is synced */
+    SIM_FS_NAMES_PENDING_MAX = 4096,  /* unsynced name changes; one more syncs the oldest */
+    SIM_FS_WRITES_PENDING_MAX = 1024, /* unsynced writes per file; one more syncs the oldest */
 };
 #define SIM_FS_CAPACITY_DEFAULT (1ull << 30)
 
@@ -55,7 +55,7 @@ struct sim_fs_options {
     sim_fs_cost_fn *cost;
     /* Called before each disk call, if set. If false, the call fails with ERR_IO without effect. */
     bool (*admits)(void *context);
-    void *context; /* for both callbacks */
+    void *context; /* passed to both callbacks */
     uint64_t call_ns, kib_ns, sync_ns_min, sync_ns_max;
     uint32_t stall_per_million;
     uint64_t stall_ns;
@@ -99,7 +99,7 @@ void sim_fs_fail_once(struct sim_fs *disk, enum sim_fs_call call, uint64_t nth, 
 
 struct sim_fs_stats {
     uint64_t calls, failures, crashes;
-    uint64_t writes_kept, writes_lost, writes_torn; /* at power cuts */
+    uint64_t writes_kept, writes_lost, writes_torn; /* counted at power cuts */
     uint64_t names_kept, names_lost;
     uint64_t writes_dropped, flips, misdirected, stalls;
 };

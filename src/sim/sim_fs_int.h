@@ -36,11 +36,11 @@ struct pending_write {
 };
 
 struct sim_node {
-    struct list link;    /* in disk->nodes, by age */
+    struct list link;    /* member of disk->nodes, which is ordered by age */
     struct list entries; /* entries of a directory */
     struct list writes;  /* pending writes of a file */
     struct content live, durable;
-    uint64_t number, charged; /* number: inode number; charged: bytes counted in disk->used */
+    uint64_t number, charged; /* the inode number, and the bytes counted in disk->used */
     int64_t modified_ns;
     uint32_t mode, refs, write_count;
     enum fs_kind kind;
@@ -59,7 +59,7 @@ struct name_op {
     struct list link;
     struct sim_node *from, *to; /* directories, with a reference to each; NULL if not involved */
     struct sim_entry *gone, *made, *replaced;
-    bool lost, wanted; /* temporary marks of a power cut and of a sync */
+    bool lost, wanted; /* set temporarily during a power cut and during a sync */
 };
 
 struct sim_file {
@@ -110,8 +110,8 @@ struct sim_path {
         *above[SIM_FS_DEPTH_MAX + 1];
     size_t above_count;
     struct str name;         /* empty for the root */
-    struct sim_entry *entry; /* NULL: does not exist */
-    struct sim_node *node;   /* NULL: does not exist */
+    struct sim_entry *entry; /* NULL: the entry does not exist */
+    struct sim_node *node;   /* NULL: the file or directory does not exist */
     bool as_dir;             /* the path ends with a slash */
 };
 /* Returns ERR_NOT_FOUND if a directory of the path is missing. The last name need not exist. */
@@ -119,7 +119,7 @@ enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_
 struct sim_node *place_dir(const struct sim_path *place);
 /* Follows a link one step; other nodes stay. Returns ERR_INVALID if the target is also a link. */
 enum err place_follow(struct sim_path *place);
-bool place_is_misnamed(const struct sim_path *place); /* names a file, but ends with a slash */
+bool place_is_misnamed(const struct sim_path *place); /* the path of a file ends with a slash */
 bool place_is_below(const struct sim_path *place, const struct sim_node *node);
 
 enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode,

@@ -11,7 +11,7 @@
 
 enum {
     AFTERLIFE_ROUNDS_MAX = 1000, /* more rounds mean that a close path never ends */
-    TURN_NS_MIN = 1000,          /* cost of a turn */
+    TURN_NS_MIN = 1000,          /* virtual time that a turn takes, in ns */
     TURN_NS_MAX = 20000,
     DRAIN_ROUNDS_MAX = 1000000, /* bound while draining, where each timer is a round */
 };
@@ -298,7 +298,7 @@ static void bury(struct sim_host *host, enum sim_death death)
     sim_event_cancel(&host->turn);
     sim_workers_death(host);
     sim_net_death(host, death);
-    host->turning = true; /* wakes are ignored */
+    host->turning = true; /* so that wakes are ignored */
     host->spent_ns = 0;
     io_of_turn = &host->io;
     if (!host->drains) stop_timers_and_hooks(host);

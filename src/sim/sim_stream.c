@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    READ_MAX = 64 * 1024, /* bytes per on_bytes */
+    READ_MAX = 64 * 1024, /* bytes passed to one on_bytes call */
     OUTPUT_MAX_DEFAULT = 1024 * 1024,
 };
 
@@ -82,8 +82,8 @@ static void finish(struct sim_stream *stream, enum err why, const struct note *n
 {
     static const struct note orderly = {"closed"};
 
-    stream->closing = true; /* refuses further calls from the callback */
-    if (stream->listener) stream->listener->base.stats.open--; /* on_closed may accept */
+    stream->closing = true; /* from here, calls made by the callback are refused */
+    if (stream->listener) stream->listener->base.stats.open--; /* on_closed may accept a stream */
     stream->listener = NULL;
     if (stream->started) stream->events.on_closed(stream->owner, why, note ? note : &orderly);
     sim_stream_free(stream);
@@ -113,7 +113,7 @@ static void feed(struct sim_stream *stream)
     sim_socket_push(socket);
     if (stream->ended && !stream->pending.len) sim_socket_end(socket);
     if (stream->drain_wanted && stream->pending.len <= stream->drain_at) {
-        sim_host_ready(stream->host, &stream->ready); /* for on_drained, in the next turn */
+        sim_host_ready(stream->host, &stream->ready); /* calls on_drained in the next turn */
     }
 }
 
@@ -250,7 +250,7 @@ static enum err stream_put(struct stream *base, const struct str *parts, size_t 
     }
     if (!len) return ERR_OK;
     if (len > max - min_size(stream->pending.len, max)) {
-        want_drain(stream, min_size(max / 2, max - len)); /* until this write would fit */
+        want_drain(stream, min_size(max / 2, max - len)); /* until the refused write would fit */
         return ERR_FULL;
     }
     for (size_t i = 0; i < count; i++) {

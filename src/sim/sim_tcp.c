@@ -124,7 +124,7 @@ static void emit(struct sim_socket *s, enum sim_packet_kind kind, uint64_t seque
     struct sim_packet *packet =
         sim_packet_new(s->host, s->peer, kind, kind == SIM_SYN ? str_from(s->key) : bytes);
 
-    if (!packet) return; /* no memory: as if lost; the timer resends the packet */
+    if (!packet) return; /* without memory the packet counts as lost, and the timer resends it */
     packet->connection = s->connection;
     packet->side = !s->side;
     packet->tls = s->tls;
@@ -199,7 +199,7 @@ static bool send_one(struct sim_socket *s)
 void sim_socket_push(struct sim_socket *s)
 {
     if (s->state != SIM_ESTABLISHED) return;
-    while (send_one(s)) continue; /* ends at the window or the end of the buffer */
+    while (send_one(s)) continue; /* sends up to the window or the end of the buffer */
     /* A running timer is not restarted: with a restart at every write it would never fire. */
     if (unanswered(s) && s->resend_at.ns == UINT64_MAX) set_resend(s);
     check(s);
@@ -212,7 +212,7 @@ size_t sim_socket_take(struct sim_socket *s, struct str bytes)
 
     assert(!s->fin_wanted);
     if (s->state == SIM_GONE || !len) return 0;
-    if (buf_append(&s->out, str_of(bytes.at, len))) return 0; /* no memory: like a full buffer */
+    if (buf_append(&s->out, str_of(bytes.at, len))) return 0; /* no memory acts as a full buffer */
     return len;
 }
 
@@ -290,7 +290,7 @@ static void send_reset(struct sim_host *from, struct sim_host *to, uint64_t conn
 
 static void answer_reset(const struct sim_packet *packet)
 {
-    if (packet->kind != SIM_RESET) /* never answered, else both sides would answer for ever */
+    if (packet->kind != SIM_RESET) /* a reset gets no answer, or both sides would answer for ever */
         send_reset(packet->to, packet->from, packet->connection, packet->side);
 }
 
@@ -300,7 +300,7 @@ static void receive_syn(struct sim_packet *packet)
     struct sim_listener *listener = sim_listener_find(host, str_of(packet->bytes, packet->len));
     struct sim_socket *s = sim_tcp_find(host, packet->connection, 1);
 
-    if (s) { /* a repeated packet: our answer was lost, or is under way */
+    if (s) { /* a repeated packet: our reply was lost, or is under way */
         if (s->state == SIM_SYN_RECEIVED) emit(s, SIM_SYN_ACK, 0, 0, false, false);
         return;
     }

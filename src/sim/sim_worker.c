@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { JOB_NS_MIN = 5000, JOB_NS_MAX = 50000 }; /* cost of a job without its disk calls */
+enum { JOB_NS_MIN = 5000, JOB_NS_MAX = 50000 }; /* virtual time of a job without its disk calls */
 
 struct sim_worker {
     struct loop_worker base;
@@ -155,7 +155,7 @@ void sim_workers_death(struct sim_host *host)
     {
         struct sim_worker *w = CONTAINER_OF(node, struct sim_worker, link);
         sim_event_cancel(&w->event);
-        list_remove(&w->ready.link); /* the worker's finished jobs end in worker_close, or never */
+        list_remove(&w->ready.link); /* finished jobs get their done() in worker_close or never */
     }
 }
 

@@ -16,11 +16,11 @@ enum {
     SIM_SEND_BUFFER = 64 * 1024,    /* bytes accepted by the kernel but not acknowledged yet */
     SIM_RECEIVE_BUFFER = 64 * 1024, /* bytes acknowledged but not read yet: the window */
     SIM_BACKLOG_MAX = 128,          /* connections of a listener that wait to be accepted */
-    SIM_SOCKETS_MAX = 65536,        /* per host; further connections are refused */
+    SIM_SOCKETS_MAX = 65536,        /* sockets of a host; further connections are refused */
     SIM_ADDRESS_CAP = 160,
-    SIM_KEY_CAP = 128, /* "7000", "lo:7000" or "unix:/path" */
+    SIM_KEY_CAP = 128, /* a key is "7000", "lo:7000" or "unix:/path" */
 };
-#define SIM_RESEND_NS            (200 * NS_PER_MS) /* the first timeout, which doubles */
+#define SIM_RESEND_NS            (200 * NS_PER_MS) /* first resend timeout; doubles each time */
 #define SIM_RESEND_DOUBLINGS_MAX 5
 #define SIM_SYN_RESEND_NS        (1000 * NS_PER_MS)
 #define SIM_LINGER_NS            (10000 * NS_PER_MS) /* how long a closed socket still lives */
@@ -40,10 +40,9 @@ struct sim_listener {
 };
 struct sim_stream {
     struct stream base;
-    struct list link, unsent; /* link: in host.streams; unsent: in host.unsent */
+    struct list link, unsent; /* members of host.streams and of host.unsent */
     struct sim_host *host;
-    struct sim_socket *socket;     /* NULL if no socket was made, or the process closed the
-                                      socket */
+    struct sim_socket *socket;     /* NULL: no socket was made, or the process closed it */
     struct sim_listener *listener; /* the listener that counts the stream as open */
     struct stream_events events;
     void *owner;
@@ -63,12 +62,12 @@ enum sim_socket_state {
     SIM_SYN_SENT,
     SIM_SYN_RECEIVED, /* the first packet was answered but not confirmed: half open */
     SIM_ESTABLISHED,
-    SIM_TIME_WAIT, /* both sides have ended; only repeats the last acknowledgement */
+    SIM_TIME_WAIT, /* both sides have ended; the socket only repeats its last acknowledgement */
     SIM_GONE,      /* unknown to the network; the stream reads the remaining data */
 };
 struct sim_socket {
-    struct list link;    /* in a bucket of its host */
-    struct list waiting; /* in the backlog of its listener */
+    struct list link;    /* member of a bucket in host->sockets */
+    struct list waiting; /* member of listener->backlog */
     struct sim_host *host, *peer;
     uint64_t connection;
     uint8_t side;
@@ -93,7 +92,7 @@ struct sim_socket {
     bool fin_received;
 
     bool was_open;
-    enum err why; /* the reason, if SIM_GONE */
+    enum err why; /* why the socket became SIM_GONE */
     const char *why_text;
 };
 
@@ -106,7 +105,7 @@ void sim_socket_free(struct sim_socket *s); /* sends nothing to the peer; accept
 size_t sim_socket_take(struct sim_socket *s, struct str bytes);
 void sim_socket_push(struct sim_socket *s);             /* sends packets as the window allows */
 void sim_socket_end(struct sim_socket *s);              /* ends the stream after all output */
-void sim_socket_read(struct sim_socket *s, size_t len); /* `len` bytes of `in` were delivered */
+void sim_socket_read(struct sim_socket *s, size_t len); /* removes `len` delivered bytes of `in` */
 /* Closes the process's handle. Accepted output is still sent. If received data was not read, a
  * reset is sent instead. */
 void sim_socket_abandon(struct sim_socket *s);
@@ -119,7 +118,7 @@ void sim_stream_attach(struct sim_stream *stream, struct sim_socket *socket);
 void sim_stream_free(struct sim_stream *stream); /* frees without calling back */
 
 /* -- sim_net.c and sim_stream.c: reports from the kernel -- */
-void sim_stream_progress(struct sim_stream *stream); /* the state changed: a turn is due */
+void sim_stream_progress(struct sim_stream *stream); /* socket state changed: schedules a turn */
 struct sim_listener *sim_listener_find(struct sim_host *host, struct str key);
 /* if false, the caller counts and refuses the connection */
 bool sim_listener_wants(struct sim_listener *listener, bool tls);

@@ -25,7 +25,7 @@ struct sim {
     struct heap queue;
     size_t events_made, events_room;
     uint64_t events_run, hash, next_connection;
-    struct prng net_prng, host_prng; /* separate: host randomness does not affect the network */
+    struct prng net_prng, host_prng; /* two, so that host randomness does not change the network */
     struct sim_link_faults new_link;
     struct sim_host *hosts[SIM_HOSTS_MAX];
     size_t host_count;
@@ -91,7 +91,7 @@ struct sim_host {
     struct list ready, posts;
     struct list streams, listeners, workers; /* objects that the process has open */
     struct list unsent;                      /* streams with output of this turn */
-    struct list sockets[SIM_BUCKETS];        /* sockets of the kernel, by connection */
+    struct list sockets[SIM_BUCKETS];        /* sockets of the kernel, hashed by connection */
     size_t socket_count;
     uint16_t next_port;
     struct sim_link links[SIM_HOSTS_MAX]; /* indexed by the target host */
@@ -148,13 +148,13 @@ void sim_disk_death(struct sim_host *host, enum sim_death death);
 enum sim_packet_kind { SIM_SYN, SIM_SYN_ACK, SIM_DATA, SIM_RESET };
 struct sim_packet {
     struct sim_event event; /* arrival of the packet */
-    struct list link;       /* in the list of a clog, or in a reassembly list */
+    struct list link;       /* member of sim_link.held or of sim_socket.early */
     struct sim_host *from, *to;
     enum sim_packet_kind kind;
     uint64_t connection;
-    uint8_t side;                   /* receiving side of the connection: 0 dialed, 1 accepted */
-    bool tls, fin, probe;           /* probe: requests an answer although it carries no data */
-    uint64_t sequence, ack, window; /* window: bytes beyond `ack` that the sender may send */
+    uint8_t side;                   /* side that receives the packet: 0 dialed, 1 accepted */
+    bool tls, fin, probe;           /* a probe has no data, but requires an answer */
+    uint64_t sequence, ack, window; /* the packet's receiver may send `window` bytes after `ack` */
     size_t len;
     char bytes[]; /* for SIM_SYN: the listener's key */
 };
@@ -164,7 +164,7 @@ struct sim_packet *sim_packet_new(struct sim_host *from, struct sim_host *to,
 void sim_packet_free(struct sim_packet *packet); /* accepts NULL */
 void sim_packet_send(struct sim_packet *own_packet);
 void sim_links_init(struct sim_host *host);
-void sim_links_drop(struct sim *sim); /* frees all packets in flight at the end of the world */
+void sim_links_drop(struct sim *sim); /* frees all packets in flight, when the world is closed */
 void sim_tcp_receive(struct sim_packet *own_packet);
 
 /* -- sim_net.c and sim_stream.c -- */

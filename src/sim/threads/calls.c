@@ -129,7 +129,7 @@ int __wrap_timerfd_settime(int number, int flags, const struct itimerspec *at,
     uint64_t ns = (uint64_t)at->it_value.tv_sec * 1000000000u + (uint64_t)at->it_value.tv_nsec;
 
     if (!d) return __real_timerfd_settime(number, flags, at, ret_old);
-    if (!(flags & TFD_TIMER_ABSTIME)) abort(); /* no caller uses another kind */
+    if (!(flags & TFD_TIMER_ABSTIME)) abort(); /* all callers use absolute times */
     d->count = 0;
     timer_stop(&d->rings);
     if (ns) timer_start(&d->rings, (mono_time){(ns + NS_PER_MS - 1) / NS_PER_MS});
@@ -254,7 +254,7 @@ void __real_real_io_turn(struct real_io *, bool);
 void __wrap_real_io_turn(struct real_io *real, bool wait)
 {
     if (threads_here())
-        threads_loop_passes(); /* the loop runs anyway */
+        threads_loop_passes(); /* the simulated loop runs on its own: wait for it */
     else
         __real_real_io_turn(real, wait);
 }

@@ -32,7 +32,8 @@
 enum { STACK_BYTES = 512 * 1024, STAND_BACK_ONE_IN = 16, STACKS_KEPT = 64 };
 
 struct thread {
-    struct list of_process, waiting; /* waiting: in process->ready or in `waiters` */
+    /* Members of process->threads, and of process->ready or `waiters`. */
+    struct list of_process, waiting;
     struct sim_threads *process;
     uint64_t number; /* the thread's pthread_t */
     ucontext_t context;
