@@ -49,7 +49,7 @@ enum {
     STORE_SLOTS_MAX = 1024,
     STORE_KEYS_PER_LEASE_MAX = 1024,
     STORE_WAITERS_MAX = 10000, /* for each group */
-    STORE_EXPIRE_MAX = 1024,   /* leases, and keys of leases, that are ended before one command */
+    STORE_EXPIRE_MAX = 1024,   /* leases, and keys of leases, that may end before one command */
     STORE_RESULTS_MAX = 256,   /* answers kept for each client */
     STORE_PRUNE_CHANGES = 1024,
     STORE_SWEEP_KEYS = 1024, /* keys deleted by one part of a DELETE_RANGE */
@@ -81,7 +81,7 @@ static inline bool store_id_none(const struct store_id *id)
 struct store;
 
 struct store_options {
-    uint64_t quota_bytes; /* the same on every replica; 0: 2 GiB */
+    uint64_t quota_bytes; /* must be the same on every replica; 0: 2 GiB */
 };
 
 /* -- commands -- */
@@ -126,7 +126,7 @@ struct store_command { /* points to the caller's data; the used fields depend on
      * arrives is refused as INVALID, because executing it would repeat its effect. */
     struct store_id client;
     uint64_t sequence, acked;
-    struct str key, value, owner; /* `key`: of an entry or a group, with its prefix */
+    struct str key, value, owner; /* `key`: key of an entry or name of a group, with its prefix */
     struct str range_end;
     uint64_t expected; /* CAS, DELETE, RESIZE: the expected revision; COMPACT: the revision */
     int64_t ttl_ms;
@@ -137,9 +137,9 @@ struct store_command { /* points to the caller's data; the used fields depend on
     uint64_t token;
     uint32_t slot_count, flags, prefer_slot;
     uint64_t cooldown_ms;
-    bool wait; /* ACQUIRE: queue when no slot is free */
+    bool wait; /* ACQUIRE: wait in the queue if no slot is free */
     const struct store_id *renew;
-    const uint64_t *renew_tokens; /* one token for each id, like `token`; NULL: none */
+    const uint64_t *renew_tokens; /* indexed like `renew`; see `token`; NULL: no tokens */
     size_t renew_count;
     struct txn *txn;       /* TXN: must have passed txn_check */
     struct txn_sink *sink; /* TXN: receives the results; may be NULL */
@@ -169,8 +169,8 @@ enum store_event_kind { STORE_GRANTED, STORE_WAIT_ENDED, STORE_LEASE_ENDED };
 struct store_event {
     enum store_event_kind kind;
     struct store_id lease;
-    struct store_result result; /* for GRANTED and WAIT_ENDED */
-    int reason;                 /* for LEASE_ENDED */
+    struct store_result result; /* set for GRANTED and WAIT_ENDED */
+    int reason;                 /* set for LEASE_ENDED */
 };
 
 enum { STORE_OK_SPACE = 0, STORE_NO_SPACE = 1 };
@@ -196,7 +196,7 @@ uint64_t store_work(const struct store *store);
 
 /* -- reading -- */
 const struct keys *store_keys(const struct store *store);
-uint64_t store_clock_ns(const struct store *store);        /* T of the last command */
+uint64_t store_clock_ns(const struct store *store);        /* lease clock T at the last command */
 struct store_id store_identity(const struct store *store); /* zero until a STORE_TICK has set it */
 struct store_claim {                                       /* the claim on a key */
     struct store_id lease;
