@@ -64,7 +64,7 @@ struct watch {
     struct call_stream stream;
     uint64_t incarnation;
     uint64_t round; /* checkpoint round that the worker must still answer; 0: none */
-    bool full;      /* the stream is full; the assignment is sent when it drains */
+    bool full;      /* the stream is full; the assignment is sent when there is room */
     size_t len;     /* length of the worker's id, which follows the struct (map_make) */
 };
 
