@@ -9,9 +9,9 @@
 enum finding { FINDING_OK, FINDING_WARN, FINDING_FAIL };
 struct doctor_page { /* one page of a replica; free it with buf_deinit(&page.text) */
     long status;
-    wall_time asked, answered; /* our clock before the request, after the answer */
+    wall_time asked, answered; /* this host's clock before the request and after the answer */
     wall_time date;            /* date: the server's clock in seconds; ms 0: unknown */
-    struct buf text;           /* the body */
+    struct buf text;           /* body of the page */
     enum err err;              /* err: UNAVAILABLE, TIMEOUT, FULL or NOMEM */
     struct note why;
 };

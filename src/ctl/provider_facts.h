@@ -69,7 +69,7 @@ struct fact_entry {
 };
 
 enum { SPARES_MAX = 2 };
-struct spare { /* a machine to work on */
+struct spare { /* a machine that the tests may change */
     char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP];
     double price;
     enum machine_state before;
@@ -88,7 +88,7 @@ struct provider_facts {
     /* Restrict the choice of spare machines; ids are used in their order. */
     const struct str *ids; /* only these */
     size_t id_count;
-    const char *type; /* only this; NULL: any */
+    const char *type; /* only machines of this type; NULL: any type */
     struct spare spares[SPARES_MAX];
     size_t spare_count;
 

@@ -24,8 +24,8 @@ static const char leave_screen[] = "\033[?25h\033[?1049l";
 /* -- fitting; pure -- */
 
 struct section {
-    struct str title;   /* with its mark; empty: none */
-    struct str heading; /* the second line; empty: none */
+    struct str title;   /* the title line with its mark; empty: no title */
+    struct str heading; /* the second line; empty: no heading */
     struct str body;
     size_t lines, shown; /* of the body */
 };
@@ -90,7 +90,7 @@ static void screen_share(struct section *sections, size_t count, size_t rows)
 
 struct fitting {
     struct buf *into;
-    size_t rows, columns; /* rows: that are left */
+    size_t rows, columns; /* rows: number of rows that are left */
     enum err err;         /* the first failure */
 };
 

@@ -17,13 +17,13 @@ struct witness {
     const char *address;
     struct remote *remote;
     const Muster__V1__StateHashResponse *said; /* NULL: it did not answer */
-    struct note why;                           /* then */
+    struct note why;                           /* why the replica did not answer */
 };
 struct inquiry {
     struct ctl *ctl;
     struct witness *list;
     size_t count, silent;
-    uint64_t index;      /* of the furthest */
+    uint64_t index;      /* largest index among the answers */
     bool together;       /* all answers are of `index` */
     const char *differs; /* differs: first state machine with different hashes; or NULL */
 };
