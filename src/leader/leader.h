@@ -85,7 +85,7 @@ struct leader_rules {
     size_t request_size; /* size of the service's request struct */
     /* Texts by refusal, for services whose clients expect certain texts. NULL: leader.c's texts. */
     const struct leader_text *words;
-    enum grpc_status full, doubt; /* for a full log; for a call that may have been applied */
+    enum grpc_status full, doubt; /* codes for a full log and for a call perhaps applied */
     bool (*admit)(struct leader_request *request); /* false: the request was refused and answered */
     void (*begin)(struct leader_request *request); /* called on a leader that is ready */
     void (*read)(struct leader_request *request);  /* answers the request as confirmed leader */

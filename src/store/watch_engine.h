@@ -44,8 +44,8 @@ struct watch_api {
      * NULL for an API that always splits messages. */
     void (*lost)(struct watch *watch);
     void (*too_large)(struct watch *watch);
-    void (*ends)(struct watch *watch);              /* after watch_end_soon(); NULL: never used */
-    void (*caught_up)(struct watch_stream *stream); /* after watch_stream_ask(); NULL: never used */
+    void (*ends)(struct watch *watch);              /* runs after watch_end_soon(), if not NULL */
+    void (*caught_up)(struct watch_stream *stream); /* runs after watch_stream_ask(), if not NULL */
     void (*broken)(struct watch_stream *stream, enum err); /* the callback may free the stream */
 };
 

@@ -98,7 +98,7 @@ enum store_kind {
     STORE_RENEW, /* renews a batch of leases */
     STORE_RESIZE,
     STORE_COMPACT,
-    STORE_PUT, /* for plain keys, without the rules of claims; `held`: a plain lease, or none */
+    STORE_PUT, /* writes a plain key without the rules of claims; `held`: a plain lease, or none */
     STORE_DELETE_RANGE,
     /* A lease of plain keys has no owner and no proof: any client that knows the number may use it.
      * Its id is store_plain_lease(number). */
@@ -128,9 +128,9 @@ struct store_command { /* points to the caller's data; the used fields depend on
     uint64_t sequence, acked;
     struct str key, value, owner; /* `key`: key of an entry or name of a group, with its prefix */
     struct str range_end;
-    uint64_t expected; /* CAS, DELETE, RESIZE: the expected revision; COMPACT: the revision */
+    uint64_t expected; /* expected revision of CAS, DELETE, RESIZE; revision of COMPACT */
     int64_t ttl_ms;
-    struct store_id lease; /* CREATE, CAS, ACQUIRE: the new lease; RELEASE: the lease to release */
+    struct store_id lease; /* the new lease of CREATE, CAS, ACQUIRE; or the lease to RELEASE */
     struct store_id held;  /* CAS, DELETE, CREATE: the lease that the caller claims to hold */
     /* CAS, DELETE, RELEASE: the token of the claim, or for a whole lease the token of any of its
      * claims. 0: the caller is of an older release and proves only the lease. */
@@ -151,7 +151,7 @@ struct store_result {
     uint64_t revision, token, create_revision;
     int64_t granted_ttl_ms, hint_ms;
     uint32_t slot, live, slot_count;
-    bool waiting;             /* ACQUIRE: queued; the answer follows as an event STORE_GRANTED */
+    bool waiting;             /* ACQUIRE was queued; the answer follows as an event STORE_GRANTED */
     enum txn_refusal refusal; /* for TXN */
     struct store_id lease;
     char owner[STORE_OWNER_MAX + 1];

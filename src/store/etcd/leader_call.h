@@ -19,7 +19,7 @@ struct leader_answer { /* valid only while leader_call_fn runs */
 };
 struct leader_call;
 typedef void leader_call_fn(struct leader_call *call, const struct leader_answer *answer);
-struct leader_call { /* in the owner's storage until `done` is called; must be zeroed at first */
+struct leader_call { /* the owner provides the memory until `done` is called; zero it first */
     struct list link;
     struct etcd_api *api;
     const char *path; /* "/etcdserverpb.KV/Txn" */

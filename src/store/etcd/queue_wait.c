@@ -48,7 +48,7 @@ struct queue_wait_kind {
 struct queue_wait {
     struct leader_call leader;
     struct list link;    /* in queue_waits.all */
-    struct list changed; /* in queue_waits.changed, after a watched key was deleted */
+    struct list changed; /* link in queue_waits.changed, after a watched key was deleted */
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: the client disconnected or was answered */
     const struct queue_wait_kind *kind;
