@@ -39,7 +39,7 @@ struct member_config {
         int heartbeat; /* enum member_events_heartbeat */
         uint64_t heartbeat_event_limit, queue;
         bool ids, rollout_only;
-        enum config_sink sink; /* for workers' events; events.sink is for the fleet's */
+        enum config_sink sink; /* sink of workers' events; events.sink is for fleet events */
         const char *file;
     } events;
 };

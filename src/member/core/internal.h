@@ -149,7 +149,7 @@ struct membership {
     struct order workers, items, pending; /* ordered by id, by id, and by place */
     struct map by_id; /* the same workers in a hash map, to find a heartbeat's worker */
     struct order_kind worker_kind, item_kind, pending_kind;
-    uint64_t order_bytes; /* memory of the trees; varies with their history, so not in the quota */
+    uint64_t order_bytes; /* bytes of trees, which depend on the past; the quota excludes them */
     struct partition *partitions; /* total_partitions elements, once configured */
     struct heap dues, ends;    /* partitions by deadline; workers by the end of their retention */
     struct event_row **events; /* events `emitted` + 1 to event_number, without a gap */

@@ -175,7 +175,7 @@ struct member_result {
     /* The worker's incarnation after the operation; 0: unknown. `admitted`: REGISTER created it. */
     uint64_t incarnation;
     bool admitted;
-    uint32_t items; /* PULL, STEAL: number of items; member_assigned() returns them */
+    uint32_t items; /* number of items of PULL and STEAL; member_assigned() returns them */
 };
 
 /* -- commands -- */
@@ -255,7 +255,7 @@ struct member_event {
     /* By topic. REGISTERED: "dead" when a dead worker is admitted again. FAILED: "evicted",
      * "identity_conflict" or "". ASSIGNMENT_CHANGED: cause. WORK_FAILED: reason. */
     struct str text;
-    int64_t due_ms; /* FAILED: due time; SUSPECTED, RECOVERED: lateness; CLOCK_SKEW: skew */
+    int64_t due_ms; /* due time of FAILED; lateness of SUSPECTED, RECOVERED; skew of CLOCK_SKEW */
     uint64_t epoch; /* epoch of the assignment, the grant or the coordinator */
     uint32_t partition;
     /* By topic. ASSIGNMENT_CHANGED: moved partitions. CHECKPOINT_*: round. MASS_FAILURE_HOLD:
@@ -302,7 +302,7 @@ enum member_partition_state { MEMBER_FREE, MEMBER_OWNED, MEMBER_REVOKING, MEMBER
 struct member_partition {
     uint32_t number;
     enum member_partition_state state;
-    struct str owner; /* FREE: empty; FENCING: the former owner */
+    struct str owner; /* empty if FREE; the former owner if FENCING */
     uint64_t owner_incarnation;
     uint64_t grant_epoch; /* the fencing token of the last grant */
     struct str target;    /* the next owner; empty: none */
