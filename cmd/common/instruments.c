@@ -128,7 +128,7 @@ void instruments_event(struct instruments *instruments, const char *what)
     ndjson_c_string(&line, STR("event"), what);
     ndjson_u64(&line, STR("pid"), (uint64_t)getpid());
     ndjson_c_string(&line, STR("version"), version_number());
-    if (!ndjson_end(&line)) { /* events_write logs its own failure */
+    if (!ndjson_end(&line)) { /* events_write itself logs a failure */
         (void)events_write(instruments->events, EVENT_KEEP, str_of(out.data, out.len - 1));
     }
     buf_deinit(&out);

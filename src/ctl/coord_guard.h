@@ -14,7 +14,7 @@
 
 struct coord_guard {
     struct coord_guard_shared *shared;
-    int life; /* life: our end of a pipe; the guard sees it close when we exit */
+    int life; /* life: our end of a pipe; the guard sees the pipe close when we exit */
     pid_t pid;
 };
 

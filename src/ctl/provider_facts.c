@@ -19,7 +19,7 @@ enum {
     UNKNOWN_STATE = 99,
     DRAIN_GRACE_SECONDS = 5,
     DOUBTS_MAX = 3,
-    EPOCHS_PER_ROUND = 4, /* a run uses epochs from one below its own to one above */
+    EPOCHS_PER_ROUND = 4, /* a run uses the epochs from one below its own epoch to one above */
 };
 /* STR cannot be used in a constant, because its expansion has no braces. */
 #define PAIR(key, value)                                                                           \

@@ -81,7 +81,7 @@ struct provider_facts {
     struct probe *probe; /* borrowed, as all texts are */
     struct arena *memory;
     const char *shard;
-    bool shard_given; /* shard_given: from the certificate; calls need a token */
+    bool shard_given; /* shard_given: `shard` is from the certificate, and calls need a token */
     const char *cluster;
     struct str blob;
     uint64_t wait_ms; /* maximum time of a transition */

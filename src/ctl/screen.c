@@ -354,7 +354,7 @@ static enum err screen_show(struct screen *s, const struct maker *maker, struct 
         if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
         if (polls[1].revents && !screen_take_frames(s, maker->frames))
             return note_fail(note, ERR_INTERNAL, "the process that asks the fleet has ended");
-        if (s->gone) { /* a lost terminal sends no SIGHUP if it is not the session's */
+        if (s->gone) { /* a terminal that is not the session's sends no SIGHUP when it is lost */
             note_set(note, "the terminal is gone: %s", strerror(s->gone));
             return ERR_INTERNAL; /* exit code 1, because a coordinator did answer */
         }

@@ -16,7 +16,7 @@ enum { ROUNDS_MAX = 20 };
 struct witness {
     const char *address;
     struct remote *remote;
-    const Muster__V1__StateHashResponse *said; /* NULL: it did not answer */
+    const Muster__V1__StateHashResponse *said; /* NULL: the replica did not answer */
     struct note why;                           /* why the replica did not answer */
 };
 struct inquiry {

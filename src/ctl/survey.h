@@ -36,7 +36,7 @@ struct survey_shard {
     const struct conf *conf;                     /* the survey's */
     struct remote *remote;                       /* kept between rounds */
     struct arena memory;                         /* memory of this shard's answer */
-    const Muster__V1__ShardStatusResponse *said; /* NULL: it did not answer */
+    const Muster__V1__ShardStatusResponse *said; /* NULL: the shard did not answer */
     enum err err;                                /* why the shard did not answer */
     struct note why;
 };
