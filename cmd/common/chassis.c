@@ -23,7 +23,7 @@ struct chassis {
     const struct command_call *call;
     char name[COMMAND_PATH_CAP]; /* "muster dev" */
     struct conf *conf_at_start;  /* conf_at_start lives until exit: parts may point to its texts */
-    struct conf *conf;           /* what is in force */
+    struct conf *conf;           /* the settings in force */
     struct real_io *real;
     struct fs_lock *lock;
     struct instruments *instruments;
@@ -340,7 +340,7 @@ static void chassis_on_signal(void *owner, int signal)
 
     if (signal != SIGHUP && c->stopping) {
         if (c->hooks->second_signal_ends) _exit(SIGNAL_EXIT + signal);
-        return; /* it is on its way */
+        return; /* the stop is under way */
     }
     if (signal != SIGHUP) {
         c->stopping = true;
@@ -453,7 +453,7 @@ static void chassis_run_role(struct chassis *c)
     timer_start_in(&c->live_timer, conf_number(c->conf, "http.live-every"));
     timer_start_in(&c->look_timer, LOOK_EVERY_MS);
     c->running = true;
-    if (c->stopping) chassis_begin_stop(c); /* asked while it was starting */
+    if (c->stopping) chassis_begin_stop(c); /* the stop was requested during the start */
     real_io_run(c->real);
     LOG_INFO(log, "stopped");
 }

@@ -33,7 +33,7 @@ struct role_base {
     struct io *io;
     const struct chassis_hooks *hooks;
     const struct conf *conf, *conf_now; /* conf is from the start, conf_now from a reload */
-    const struct status_server *status; /* its HTTP server and address */
+    const struct status_server *status; /* the role's HTTP server and its address */
     const char *warning; /* warning is set if HTTP is open to the network without TLS */
     struct instruments *instruments;
     struct metrics *metrics;
@@ -61,8 +61,8 @@ struct chassis_hooks {
      * chassis_drained once when it has ended, possibly before it returns. */
     chassis_drain_fn *const *drains;
     const char *ready_check, *ready_reason; /* of role_open_ready */
-    unsigned tls;                           /* of role_open_tls */
-    bool locks_data_dir;                    /* the role does it itself */
+    unsigned tls;                           /* bits for role_open_tls */
+    bool locks_data_dir;                    /* the role itself locks its data directory */
     bool knows_callers;                     /* HTTPS asks for client certificates */
     bool second_signal_ends; /* a second SIGTERM or SIGINT exits at once with 143 or 130 */
     /* Checks the contents of the files that the settings name, before a directory is made or a port
@@ -72,7 +72,7 @@ struct chassis_hooks {
     void (*say_first)(void *state, FILE *out);
     /* More lines on the terminal. */
     void (*say_started)(void *state, FILE *out);
-    bool (*owns_stdout)(const void *state); /* then the lines go to stderr */
+    bool (*owns_stdout)(const void *state); /* true: the lines go to stderr */
     /* Called at SIGHUP after the settings were read again, even if they were refused. */
     void (*reload)(void *state);
     void (*close)(void *state); /* close also runs after a failed step; the chassis frees state */

@@ -19,7 +19,7 @@
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
-enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: enough for a reload */
+enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20 are enough for a reload */
 
 /* -- the log file: the logger keeps one descriptor; a reopen puts another file behind it -- */
 
@@ -39,7 +39,7 @@ static enum err instruments_open_log_file(const char *path, int *ret_fd, struct 
         case EROFS:
         case ELOOP:
         case ENXIO:
-        case ENAMETOOLONG: return ERR_INVALID; /* another path would do */
+        case ENAMETOOLONG: return ERR_INVALID; /* another path would work */
         default: return ERR_IO;
         }
     }
@@ -128,7 +128,7 @@ void instruments_event(struct instruments *instruments, const char *what)
     ndjson_c_string(&line, STR("event"), what);
     ndjson_u64(&line, STR("pid"), (uint64_t)getpid());
     ndjson_c_string(&line, STR("version"), version_number());
-    if (!ndjson_end(&line)) { /* events_write logs its own failure */
+    if (!ndjson_end(&line)) { /* events_write itself logs a failure */
         (void)events_write(instruments->events, EVENT_KEEP, str_of(out.data, out.len - 1));
     }
     buf_deinit(&out);

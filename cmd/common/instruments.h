@@ -15,7 +15,7 @@
 struct instruments {
     struct clock *clock;
     char *log_file; /* NULL: stderr */
-    int log_fd;     /* ours when log_file is set */
+    int log_fd;     /* this struct owns log_fd when log_file is set */
     struct logger *logger;
     struct log_source log;
     struct metrics *metrics;
@@ -42,6 +42,6 @@ void instruments_set_tls(struct instruments *instruments, const struct tls_conte
 /* Adds /healthz, /readyz, /metrics and the /debug pages to a newly opened server. Call it once. */
 enum err instruments_serve(struct instruments *instruments, struct http_server *http,
                            struct note *note);
-void instruments_unserve(struct instruments *instruments); /* before that server is closed */
+void instruments_unserve(struct instruments *instruments); /* before the HTTP server closes */
 void instruments_set_ready(struct instruments *instruments, bool ready);
 #endif

@@ -225,7 +225,7 @@ static enum err settings_gather_worker(const struct conf *conf, struct buf *prob
 
 const struct role worker_role = {.name = "worker",
                                  .table = &worker_run_table,
-                                 .check = settings_check_dev, /* the HTTP listener's rules */
+                                 .check = settings_check_dev, /* checks the HTTP listener */
                                  .gather = settings_gather_worker};
 
 /* -- shard -- */

@@ -12,5 +12,5 @@ enum err version_print(const char *program, struct buf *into);
 /* Returns ERR_VERSION with a note unless libraft is the one release that the simulator runs
  * against. Nothing may start on another release, because it may lose acknowledged writes. */
 enum err version_check_engines(struct note *note);
-enum err version_check_raft(int loaded, struct note *note); /* checks a given number */
+enum err version_check_raft(int loaded, struct note *note); /* checks the version number `loaded` */
 #endif

@@ -5,7 +5,7 @@
 #include "base/str.h"
 
 enum { WORDS_MAX = 512, WORDS_TEXT_MAX = 64 * 1024 };
-struct words { /* large: static, and zeroed */
+struct words { /* large, so it must be static; zero it first */
     char *word[WORDS_MAX + 1];
     int count;
     bool too_many;

@@ -21,8 +21,8 @@ enum { ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1, JOIN_ADDRESSES_MAX = OPTION_LIST_M
 /* The etcd API, on the gRPC port and optionally on a listener of its own. */
 struct coordinator_etcd {
     struct etcd_api *api;
-    struct role_listener listener; /* none: the gRPC port alone */
-    struct tls_context *tls;       /* the listener's; NULL: plaintext */
+    struct role_listener listener; /* not open: etcd clients use the gRPC port */
+    struct tls_context *tls;       /* TLS of the listener; NULL: plaintext */
     struct etcd_rule rules[ETCD_RULES_MAX];
 };
 /* Worker membership: the third state machine of the log, and rollout's and muster's services on the
@@ -45,7 +45,7 @@ struct coordinator_workers {
 /* The dashboard. If the listener is open to the network without TLS, the dashboard has no token and
  * is read-only, because the token would be sent unencrypted. */
 struct coordinator_dash {
-    struct dash *dash; /* NULL: the settings want none */
+    struct dash *dash; /* NULL: the settings disable the dashboard */
     char token[DASH_TOKEN_MAX + 1];
     char token_path[PATH_MAX];
     bool closing, closed;
@@ -66,7 +66,7 @@ struct coordinator {
     bool join_ordered;       /* join_ordered: the other replicas named a cluster to join */
     bool bootstrapped_alone; /* this start bootstrapped a cluster without join addresses */
     struct task foreign;     /* foreign handles the last hello of another cluster */
-    mono_time foreign_at;    /* 0: none came */
+    mono_time foreign_at;    /* 0: no such hello came */
     uint64_t foreign_cluster, foreign_to;
     struct coordinator_etcd etcd;
     struct coordinator_workers workers;
@@ -98,5 +98,5 @@ void coordinator_workers_reload(void *state); /* applies settings and new certif
 void coordinator_workers_close(struct coordinator *c);
 
 chassis_step_fn coordinator_dash_open;
-void coordinator_dash_stop(struct coordinator *c); /* asks nothing any more */
+void coordinator_dash_stop(struct coordinator *c); /* the dashboard sends no further requests */
 #endif

@@ -10,7 +10,7 @@
 #include "muster/coordinator.h"
 
 enum {
-    ANSWER_WITHIN_MS = 1000 /* to answer the administrator */
+    ANSWER_WITHIN_MS = 1000 /* time to send the answer to the administrator */
 };
 
 struct waiting {
@@ -89,7 +89,7 @@ static enum err bootstrap_format(const struct waiting *w, const char *dir,
     snprintf(founders.at[0].address, sizeof founders.at[0].address, "%s",
              coordinator_raft_address(w->c));
     if (start == BOOTSTRAP_ALONE || w->verdict == BOOTSTRAP_NOW) made.founders = &founders;
-    if (w->verdict == BOOTSTRAP_NOW) { /* what the others promised to */
+    if (w->verdict == BOOTSTRAP_NOW) { /* the other replicas made promises to this identity */
         datadir = bootstrap_identity(w->bootstrap);
         made.replica_id = datadir.replica_id;
         made.cluster_id = datadir.cluster_id;

@@ -384,7 +384,7 @@ static void drain_dash(void *state)
 {
     struct coordinator *c = state;
 
-    coordinator_dash_stop(c); /* a client less to drain */
+    coordinator_dash_stop(c); /* so that one client fewer must be drained */
     chassis_drained(c->role.chassis);
 }
 

@@ -26,12 +26,12 @@ struct dev {
     char token[DASH_TOKEN_MAX + 1]; /* of the dashboards */
     size_t leader;                  /* SIZE_MAX: none */
     struct timer look, kill, end_report;
-    struct dev_sight sight; /* of the look under way */
-    size_t asked;           /* the question under way */
+    struct dev_sight sight; /* what the current look has seen */
+    size_t asked;           /* index of the question that is being asked */
     bool ready, stopping;
     bool announced;  /* the table was printed */
-    char last[64];   /* the last printed progress line, */
-    mono_time again; /* when to print it again */
+    char last[64];   /* the last printed progress line */
+    mono_time again; /* when to print `last` again */
     bool with_chaos;
     struct dev_chaos chaos;
     struct dev_demand demand;

@@ -30,11 +30,11 @@ enum dev_deed { DEV_KILL, DEV_PAUSE };
 struct dev_chaos {
     struct dev_chaos_options options;
     struct prng prng;
-    size_t turn;              /* of the table of misfortunes */
-    struct dev_child *victim; /* NULL: all is well */
+    size_t turn;              /* index into the table of misfortunes */
+    struct dev_child *victim; /* NULL: no process is struck */
     size_t replica;           /* replica: the victim's replica number, or SIZE_MAX */
     enum dev_deed deed;
-    int pid;              /* pid is the victim's process id when it was hit */
+    int pid;              /* pid: the victim's process id when the victim was hit */
     mono_time hit, since; /* since: when the victim's return began, or 0 */
     mono_time next;       /* next: time of the next strike, or of the victim's resume */
 };

@@ -15,13 +15,13 @@
 enum { AGAIN_MS = 1000, ENV_MAX = 1024, LINE_CAP = 256, HELD_MAX = 8 };
 
 struct dev_child {
-    struct dev_child_options options; /* name and argv: our own */
+    struct dev_child_options options; /* name and argv are copies */
     char name[32];
     char *argv[DEV_ARGS_MAX + 1];
     struct process *process; /* NULL: not running */
     struct timer again;
     bool stopping, paused, settled;
-    char said[LINE_CAP]; /* its last words on stderr */
+    char said[LINE_CAP]; /* the child's last line on stderr */
     /* Lines on stderr before the fleet is ready. They are logged later, because they would split
      * the banner. */
     char held[HELD_MAX][LINE_CAP];

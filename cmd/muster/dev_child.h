@@ -14,7 +14,7 @@ struct dev_child_options {
     struct loop *loop;
     const struct log_source *log;
     const char *name;        /* "node-0"; copied */
-    const char *const *argv; /* the program first; copied */
+    const char *const *argv; /* starts with the program; copied */
     /* The child cannot run: an invalid setting, or a port or directory that is taken. */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void (*on_ended)(void *owner); /* after dev_child_stop() */
@@ -30,7 +30,7 @@ bool dev_child_pause(struct dev_child *child);
 void dev_child_resume(struct dev_child *child);
 /* Marks a child that has run once: from now on it is restarted even if its port is taken. */
 void dev_child_settled(struct dev_child *child);
-int dev_child_pid(const struct dev_child *child); /* 0: not running now */
+int dev_child_pid(const struct dev_child *child); /* 0: the child is not running */
 const char *dev_child_name(const struct dev_child *child);
-void dev_child_close(struct dev_child *child); /* accepts NULL; must not run */
+void dev_child_close(struct dev_child *child); /* accepts NULL; the child must not run */
 #endif

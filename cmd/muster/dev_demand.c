@@ -26,7 +26,7 @@ static const struct wave {
     const char *name; /* the request whose count changes */
     const unsigned char *toml;
     const size_t *len;
-    unsigned counts[STEPS]; /* all of them differ */
+    unsigned counts[STEPS]; /* no two counts are equal */
 } waves[DEV_OPERATORS] = {
     {"web", demand_cluster_a, &demand_cluster_a_len, {12, 16, 20, 24, 22, 18, 14, 10}},
     {"batch", demand_cluster_b, &demand_cluster_b_len, {20, 26, 32, 28, 22, 16, 8, 12}},

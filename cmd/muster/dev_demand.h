@@ -14,21 +14,21 @@ struct dev_demand_options {
     struct io *io;
     const struct log_source *log;
     const char *dir;
-    uint64_t every_ms; /* 0: it does not move */
+    uint64_t every_ms; /* time between two changes of a count; 0: no changes */
     /* Reports a change of a count. `yours`: a user edited the file, so its count stays. */
     void (*say)(void *owner, const char *text, bool yours);
     void *owner;
 };
 struct dev_demand {
     struct dev_demand_options options;
-    bool yours[DEV_OPERATORS]; /* and it was said */
+    bool yours[DEV_OPERATORS]; /* indexed by operator: the user's edit was reported */
     size_t turn;
-    struct timer timer; /* the next move */
+    struct timer timer; /* expires at the next change */
     struct timer poll;  /* poll: the next check of the demand files for user edits */
 };
 /* Makes missing files (DIR/cluster-a.toml and others), and starts to change their counts. */
 enum err dev_demand_open(struct dev_demand *demand, const struct dev_demand_options *options,
                          struct note *note);
 void dev_demand_stop(struct dev_demand *demand);
-void dev_demand_close(struct dev_demand *demand); /* accepts one that never opened */
+void dev_demand_close(struct dev_demand *demand); /* accepts a demand that was never opened */
 #endif

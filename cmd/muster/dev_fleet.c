@@ -12,9 +12,9 @@
 #include "wire/pb/muster_v1_member.pb-c.h"
 
 enum {
-    END_WITHIN_MS = 10000, /* after SIGTERM; then SIGKILL */
-    LOOK_MS = 200,         /* while it forms */
-    LOOK_CALM_MS = 1000,   /* when all is well */
+    END_WITHIN_MS = 10000, /* time between SIGTERM and SIGKILL */
+    LOOK_MS = 200,         /* time between looks while the fleet forms */
+    LOOK_CALM_MS = 1000,   /* time between looks when all is well */
     END_REPORT_MS = 1000,  /* how often the number of remaining processes is printed */
     ANSWER_ARENA_MAX = 1 << 20,
 };

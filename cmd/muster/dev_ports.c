@@ -13,7 +13,7 @@ enum {
     APART = 10, /* APART: distance between the ports of two coordinators */
     DEV_PORTS_FILE_MAX = 4096,
     FIRST_DRAWN = 24000,
-    DRAWN = 8000, /* where the first may be */
+    DRAWN = 8000, /* number of ports from which the first one is drawn */
     TRIES = 512,
     COUNT = sizeof(struct dev_ports) / sizeof(uint16_t),
 };

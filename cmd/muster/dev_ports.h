@@ -8,14 +8,14 @@ enum { DEV_REPLICAS_MAX = 7, DEV_SHARDS_MAX = 2, DEV_OPERATORS = 3, DEV_WORKERS_
 /* Has only port numbers, in the order of the ports file. New members must be added at the end. */
 struct dev_ports {
     struct {
-        uint16_t grpc, raft, http; /* 7790, 7791, 8790, then 10 higher */
+        uint16_t grpc, raft, http; /* 7790, 7791, 8790; each further replica adds 10 */
     } replicas[DEV_REPLICAS_MAX];
     uint16_t provider_grpc, provider_http; /* 7770, 8771 */
     struct {
-        uint16_t grpc, http; /* 7780, 8780, each + 1 */
+        uint16_t grpc, http; /* 7780, 8780; each further shard adds 1 */
     } shards[DEV_SHARDS_MAX];
     uint16_t operator_http[DEV_OPERATORS]; /* 8770, 8772, 8773 */
-    uint16_t workers[DEV_REPLICAS_MAX];    /* 50051, then 10 higher each */
+    uint16_t workers[DEV_REPLICAS_MAX];    /* 50051; each further replica adds 10 */
 };
 void dev_ports_usual(struct dev_ports *ports);
 /* Chooses free ports once and keeps them in DIR/ports, because restarted processes with new

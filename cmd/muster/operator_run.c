@@ -20,7 +20,7 @@ enum { LOOK_EVERY_MS = 200 };
 
 struct operator_role_state {
     struct role_base role;        /* the role's log adds the cluster's id to every line */
-    struct demand_source *source; /* until the operator has it */
+    struct demand_source *source; /* owned until the operator takes the source */
     struct operator_host *host;
     struct timer look;
 };

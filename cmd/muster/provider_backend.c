@@ -61,7 +61,7 @@ static enum err backend_open_process(const struct conf *conf, struct io *io,
                                      struct note *note)
 {
     const char *given = conf_text(conf, "process.directory");
-    static struct label resources[OFFER_RESOURCES_MAX]; /* the backend keeps them */
+    static struct label resources[OFFER_RESOURCES_MAX]; /* static: the backend keeps the labels */
     char directory[FS_PATH_CAP];
     struct process_backend_options options = {
         .io = io,

@@ -18,7 +18,7 @@ enum {
 chassis_step_fn role_open_ready; /* adds `ready_check`, at first false */
 chassis_step_fn role_open_tls;   /* opens the sides in `tls` */
 chassis_step_fn role_open_client_metrics;
-chassis_drain_fn role_drain_ready; /* not ready any more: "stopping" */
+chassis_drain_fn role_drain_ready; /* makes the role not ready, with the reason "stopping" */
 chassis_drain_fn role_drain_server;
 
 void role_log(struct role_base *role, const char *name, const struct log_field *fields);
@@ -28,10 +28,10 @@ enum err role_open_server(struct role_base *role, const struct rpc_server_option
 /* Adds grpc.health and reflection. `service` begins with status `first`, the server as SERVING. */
 enum err role_open_health(struct role_base *role, const char *service, enum rpc_serving first,
                           struct note *note);
-enum err role_listen(struct role_base *role, struct note *note); /* at the option `listen` */
-void role_warn_of_listener(const struct role_base *role);        /* if open without TLS */
-void role_close_server(struct role_base *role);                  /* turns the loop; once only */
-void role_close(struct role_base *role); /* last; accepts half-built states */
+enum err role_listen(struct role_base *role, struct note *note); /* on the address of `listen` */
+void role_warn_of_listener(const struct role_base *role); /* warns if it is open without TLS */
+void role_close_server(struct role_base *role);           /* turns the loop; once only */
+void role_close(struct role_base *role);                  /* last; accepts half-built states */
 
 /* Opens the certificates of [transport]: of the workers' listener, or of one worker if `worker` is
  * set. Prints and logs warnings about the certificates. */

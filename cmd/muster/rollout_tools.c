@@ -71,7 +71,7 @@ struct mock {
     const char *run;
     uint64_t index, reported;
     uint64_t items, done, stolen;
-    struct member_result result; /* of the last operation */
+    struct member_result result; /* result of the last operation */
     size_t worker_count;
     char workers[WORKERS_MAX][ULID_TEXT_CAP];
     uint64_t incarnations[WORKERS_MAX];

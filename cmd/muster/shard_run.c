@@ -20,7 +20,7 @@
 enum {
     AUDIT_MODE = 0644,
     AUDIT_ROTATE_NEVER = 0,
-    CALLS_SPARE = 4096, /* beside those of actions: Get */
+    CALLS_SPARE = 4096, /* further calls besides those of actions, for Get */
     NUMBER_CAP = 24,
     REMEDY_CAP = 256,
     DRAIN_REPORTS_MAX = 64,
@@ -35,8 +35,8 @@ struct shard_role_state {
     struct provider *provider;
     struct shard *shard;
     struct coordclient *coordinator;
-    bool paused;                    /* said in the log */
-    char remark[HEALTH_REASON_MAX]; /* of /readyz; empty: nothing */
+    bool paused;                    /* the log has reported that the shard is paused */
+    char remark[HEALTH_REASON_MAX]; /* remark of /readyz; empty: no remark */
 };
 
 /* -- its files -- */

@@ -135,7 +135,7 @@ static void worker_run_on_fenced(void *owner)
     if (s->config.fence_action != WORKER_FENCE_EXIT) return;
     LOG_ERROR(&s->role.log,
               "stopping because the worker is fenced and worker.fence_action is exit");
-    _exit(EXIT_FENCED); /* plugins die with us */
+    _exit(EXIT_FENCED); /* the plugins end with this process */
 }
 
 static void on_drained(void *owner, bool in_time)

@@ -24,8 +24,8 @@ static const struct command bigfleetctl_program = {
 
 int bigfleetctl_main(int argc, char **argv)
 {
-    static struct words words; /* each option with two dashes */
-    bool value = false;        /* of the option before it */
+    static struct words words; /* the arguments, with two dashes before each option */
+    bool value = false;        /* true: the option before expects this word as its value */
 
     for (int i = 0; i < argc && !words.too_many; i++) {
         bool option = i > 0 && !value && argv[i][0] == '-' && argv[i][1] != '\0';

@@ -198,7 +198,7 @@ static enum err leaf_files_of(const struct conf *conf, enum cert_kind kind,
     char base[CERT_PATH_CAP];
     int len;
 
-    if (str_ends(stem, STR(".pem"))) stem.len -= 4; /* PATH.pem means the same */
+    if (str_ends(stem, STR(".pem"))) stem.len -= 4; /* PATH.pem means the same as PATH */
     if (out && (stem.len == 0 || str_ends(stem, STR("/")) || str_ends(stem, STR(".key"))))
         return note_fail(note, ERR_INVALID,
                          "--out %s: give PATH or PATH.pem for PATH.pem and PATH.key.pem", out);

@@ -59,7 +59,7 @@ static enum err exec_hold_and_run(struct run *run)
 
     if (argv == NULL) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
-        argv[i] = (char *)(uintptr_t)conf_argument(ctl->conf, i); /* exec does not write them */
+        argv[i] = (char *)(uintptr_t)conf_argument(ctl->conf, i); /* exec does not write argv */
     if (grace == 0) grace = ttl / 3;
     err = guarded_command_start(&run->command, argv, exec_safe_until_ns(run),
                                 grace * (int64_t)NS_PER_MS, &ctl->note);

@@ -141,7 +141,7 @@ static enum err store_ls_act(struct ctl *ctl)
         if (!request.revision) request.revision = page->revision;
         if (page->more && page->n_entries) {
             struct str last = ctl_view(page->entries[page->n_entries - 1]->key);
-            char *after = arena_dup(&ctl->memory, last); /* last key plus a NUL */
+            char *after = arena_dup(&ctl->memory, last); /* the next possible key */
             if (!after) return ERR_NOMEM;
             request.key = (ProtobufCBinaryData){last.len + 1, (uint8_t *)after};
         }

@@ -19,20 +19,20 @@ struct ctl {
     const struct command_call *call;
     const struct ctl_action *action;
     const struct conf *conf;
-    struct remote *remote; /* NULL: the command needs none */
+    struct remote *remote; /* NULL: the command needs no connection */
     struct arena memory;   /* memory holds the answers until the command ends */
     struct buf out;        /* out is printed when the command ends, even if it fails */
     enum err print_err;    /* print_err is the first failure to append to `out` */
     struct note note;
     int exit_code; /* exit_code of a command that succeeds but reports a problem */
     bool json;     /* json: the output is a document instead of a table */
-    bool yaml;     /* and that as YAML */
+    bool yaml;     /* yaml: the document is YAML */
     bool wide;     /* wide: tables get a column for each scalar field */
     uint32_t table_flags;
-    struct ndjson document;            /* that is being written */
-    size_t json_begin;                 /* of the document in `out` */
+    struct ndjson document;            /* the document being written */
+    size_t json_begin;                 /* where the document begins in `out` */
     bool (*confirm)(const char *what); /* asks a person; NULL: do not ask */
-    int (*print)(struct str text);     /* writes to stdout; an exit code */
+    int (*print)(struct str text);     /* writes to stdout; returns an exit code */
     void (*warn)(const struct command_call *call, struct str lines); /* to standard error */
 };
 typedef enum err ctl_fn(struct ctl *ctl);
@@ -62,7 +62,7 @@ void ctl_line(struct ctl *ctl, const char *format, ...) __attribute__((format(pr
 void ctl_print_table(struct ctl *ctl, const struct text_table *table);
 struct ndjson *ctl_json_begin(struct ctl *ctl); /* one document at a time */
 void ctl_json_end(struct ctl *ctl);
-void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer); /* the answer as it is */
+void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer); /* writes the answer unchanged */
 /* Writes `out` to standard output now. ERR_CANCELLED: the reader has closed the pipe. */
 enum err ctl_flush(struct ctl *ctl);
 
@@ -75,8 +75,8 @@ struct ctl_fill {
 enum ctl_cell {
     CTL_AS_IS,    /* AS_IS: text, number, fixed64 and bytes in hex, or "%.2f" */
     CTL_OR_DASH,  /* OR_DASH: as AS_IS, but U+2014 for an empty value */
-    CTL_OR_MINUS, /* the same with "-" */
-    CTL_TIME,     /* of x_unix_ns, x_ms */
+    CTL_OR_MINUS, /* OR_MINUS: as AS_IS, but "-" for an empty value */
+    CTL_TIME,     /* TIME: from a field x_unix_ns or x_ms */
     CTL_COUNT,    /* COUNT: the number of elements of a repeated field */
 };
 /* A column of a list. "a.b" is the field b of the message a, empty if a is not set. */
@@ -84,7 +84,7 @@ struct ctl_column {
     const char *title, *field;
     enum ctl_cell cell;
     const char *const *words; /* words: names of a number's values, then NULL; others: "?" */
-    void (*put)(struct text_table *table, const ProtobufCMessage *row); /* instead of `field` */
+    void (*put)(struct text_table *table, const ProtobufCMessage *row); /* replaces `field` */
 };
 /* A command that is one call. A list sets `columns`, a change sets `done`. */
 struct ctl_rpc {
@@ -161,7 +161,7 @@ void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMe
 struct ctl_action {
     ctl_fn *act;
     struct ctl_rpc rpc;
-    bool offline; /* it opens its connections itself */
+    bool offline; /* the command opens its connections itself */
 };
 enum err ctl_do(struct ctl *ctl);
 /* From now on Ctrl-C and SIGTERM exit at once with code 0, for commands without another end. */

@@ -9,9 +9,9 @@
 enum finding { FINDING_OK, FINDING_WARN, FINDING_FAIL };
 struct doctor_page { /* one page of a replica; free it with buf_deinit(&page.text) */
     long status;
-    wall_time asked, answered; /* our clock before the request, after the answer */
+    wall_time asked, answered; /* this host's clock before the request and after the answer */
     wall_time date;            /* date: the server's clock in seconds; ms 0: unknown */
-    struct buf text;           /* the body */
+    struct buf text;           /* body of the page */
     enum err err;              /* err: UNAVAILABLE, TIMEOUT, FULL or NOMEM */
     struct note why;
 };
@@ -31,7 +31,7 @@ struct doctor {
     size_t clocks, clocks_ahead, clocks_behind;
 };
 
-ctl_fn doctor_act; /* doctor_act judges the fleet; exit code: the worst finding's */
+ctl_fn doctor_act; /* doctor_act judges the fleet; the exit code is that of the worst finding */
 
 /* Parts of doctor_act for an answered survey, called in this order. */
 void doctor_begin(struct doctor *doctor, struct ctl *ctl);

@@ -21,9 +21,9 @@ enum {
 struct need_search {
     struct ctl *ctl;
     char cluster[CLUSTER_CAP];
-    const char *which; /* NULL: all of the cluster */
+    const char *which; /* the Need to explain; NULL: all Needs of the cluster */
     struct explain_cycle cycle;
-    size_t found;          /* that were explained */
+    size_t found;          /* number of Needs that were explained */
     char known[KNOWN_CAP]; /* known: the cluster's priorities and groups, for an error text */
     struct nearest_names clusters;
 };

@@ -14,7 +14,7 @@ struct guarded_command {
     int signals; /* signals: a signalfd for SIGCHLD and signals that end a program */
     int exit_code;
     pid_t pid;
-    _Atomic int group; /* group: process group to signal; 0: it gets no signal */
+    _Atomic int group; /* group: process group to signal; 0: no signal is sent */
 };
 /* Starts the guard and blocks the signals, so that later threads inherit the blocked signals. */
 enum err guarded_command_open(struct guarded_command *command, struct note *note);

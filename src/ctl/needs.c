@@ -19,7 +19,7 @@ struct needs_view {
     struct ndjson *json;
     const char *shard; /* shard: the shard being asked; NULL if there is only one */
     Bigfleet__V1alpha1__InspectNeedsHeader *header; /* one per shard, printed last */
-    bool headed;                                    /* it came */
+    bool headed;                                    /* the header was received */
 };
 
 /* -- cells; each is a copy, because the messages are freed before the table is printed -- */
@@ -185,7 +185,7 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
         else
             needs_add_row(l, frame->need);
         return ERR_OK;
-    default: return ERR_OK; /* of a newer shard */
+    default: return ERR_OK; /* a message kind of a newer shard */
     }
     return note_fail(note, ERR_PARSE, "the shard's answer has no header, or more than one");
 }

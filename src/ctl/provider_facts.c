@@ -19,7 +19,7 @@ enum {
     UNKNOWN_STATE = 99,
     DRAIN_GRACE_SECONDS = 5,
     DOUBTS_MAX = 3,
-    EPOCHS_PER_ROUND = 4, /* a run uses epochs from one below its own to one above */
+    EPOCHS_PER_ROUND = 4, /* a run uses the epochs from one below its own epoch to one above */
 };
 /* STR cannot be used in a constant, because its expansion has no braces. */
 #define PAIR(key, value)                                                                           \
@@ -41,7 +41,7 @@ static const struct label first_metadata[] = {
 static const struct label second_metadata[] = {PAIR("x-conformance/second", "2")};
 static const char unknown_machine[] = "muster-verify-no-such-machine";
 
-struct binding { /* what a Configure said */
+struct binding { /* arguments of a Configure call */
     const struct label *metadata;
     size_t count;
 };
@@ -152,7 +152,7 @@ static void facts_get(struct provider_facts *f, const char *id, struct probe_ans
 
 struct change {
     enum provider_verb verb;
-    const struct binding *binding; /* CONFIGURE; NULL: the first one */
+    const struct binding *binding; /* for CONFIGURE; NULL: the first binding */
     uint64_t grace_seconds;
 };
 
@@ -875,7 +875,7 @@ static bool facts_step_back(struct provider_facts *f, struct spare *spare,
 
     if (machine->state == MACHINE_IDLE && spare->before == MACHINE_SPECULATIVE && !f->no_delete)
         change.verb = PROVIDER_DELETE;
-    else if (machine->state != MACHINE_CONFIGURED) /* on its way: wait */
+    else if (machine->state != MACHINE_CONFIGURED) /* a transition is running: wait */
         return !machine_state_stable(machine->state) && machine->state != MACHINE_FAILED;
     facts_touch(f, spare, change, ret_answer);
     return ret_answer->end == PROVIDER_DONE ||
@@ -925,7 +925,7 @@ void facts_put_back(struct provider_facts *f)
     size_t taken = 0;
 
     probe_forget_interrupt(f->probe);
-    f->epoch += EPOCHS_PER_ROUND; /* newer than anything tried */
+    f->epoch += EPOCHS_PER_ROUND; /* newer than every epoch that was tried */
     for (size_t i = 0; i < f->spare_count; i++) {
         if (!f->spares[i].taken || f->spares[i].lost) continue;
         taken++;

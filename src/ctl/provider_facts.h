@@ -69,7 +69,7 @@ struct fact_entry {
 };
 
 enum { SPARES_MAX = 2 };
-struct spare { /* a machine to work on */
+struct spare { /* a machine that the tests may change */
     char id[SEEN_TEXT_CAP], type[SEEN_TEXT_CAP];
     double price;
     enum machine_state before;
@@ -81,14 +81,14 @@ struct provider_facts {
     struct probe *probe; /* borrowed, as all texts are */
     struct arena *memory;
     const char *shard;
-    bool shard_given; /* shard_given: from the certificate; calls need a token */
+    bool shard_given; /* shard_given: `shard` is from the certificate, and calls need a token */
     const char *cluster;
     struct str blob;
     uint64_t wait_ms; /* maximum time of a transition */
     /* Restrict the choice of spare machines; ids are used in their order. */
     const struct str *ids; /* only these */
     size_t id_count;
-    const char *type; /* only this; NULL: any */
+    const char *type; /* only machines of this type; NULL: any type */
     struct spare spares[SPARES_MAX];
     size_t spare_count;
 

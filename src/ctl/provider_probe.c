@@ -56,7 +56,7 @@ static enum err probe_open_parts(struct probe *probe, const struct probe_options
         .io = io,
         .address = options->address,
         .shard_id = options->shard,
-        .epoch = 1, /* every call brings its own */
+        .epoch = 1, /* unused: every call has its own epoch */
         .tls = options->tls,
         .connections_max = 1,
         .timeout_ms = options->timeout_ms,

@@ -13,11 +13,11 @@
 #include "model/machine.h"
 #include "provider/client.h"
 
-struct probe; /* one thread; owns its loop */
+struct probe; /* used by one thread; owns its loop */
 struct probe_options {
     const char *address, *shard;
     struct tls_context *tls; /* NULL: plaintext; held by reference */
-    uint64_t timeout_ms;     /* of a call */
+    uint64_t timeout_ms;     /* timeout of a call */
     uint64_t dial_timeout_ms;
 };
 /* ERR_INVALID with a note (the address), ERR_NOMEM, ERR_IO. */
@@ -48,7 +48,7 @@ struct probe_answer {
     enum grpc_status status;
     struct note text;              /* text: the provider's error text, or our own */
     char operation[SEEN_TEXT_CAP]; /* set when a call that changes something is DONE */
-    struct machine_seen machine;   /* DONE */
+    struct machine_seen machine;   /* set when the call is DONE */
 };
 void probe_call(struct probe *probe, const struct provider_request *request,
                 struct probe_answer *ret_answer);
@@ -68,7 +68,7 @@ struct probe_listing {
     uint64_t faults, repeated;
     struct note fault; /* the first */
     uint32_t pages;
-    bool tombstones, more;          /* from here on: facts of the last page only */
+    bool tombstones, more;          /* this and the next fields are of the last page only */
     struct str revision, next_page; /* in `memory` */
 };
 void probe_listing_init(struct probe_listing *listing);

@@ -22,7 +22,7 @@ enum {
     PING_AFTER_MS = 10000, /* pings detect a dead peer, as streams have no deadline */
     PING_TIMEOUT_MS = 10000,
     REQUEST_MAX = 16 * 1024 * 1024,
-    MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* for a decoded stream message */
+    MESSAGE_MEMORY_MAX = 64 * 1024 * 1024, /* bytes of memory for a decoded stream message */
     WHERE_CAP = 160,
     WHERE_NAMED = 3,
     TRIED_MAX = 5, /* addresses whose failures are named */
@@ -46,10 +46,10 @@ struct remote {
     struct rpc_channel *channel;
     struct timer timer;
     char request_id[REMOTE_REQUEST_ID_CAP];
-    char where[WHERE_CAP]; /* the addresses, for messages */
+    char where[WHERE_CAP]; /* the addresses, for error messages */
     struct {
         char address[RPC_ADDRESS_CAP], why[TRIED_CAP];
-    } tried[TRIED_MAX]; /* whose last dial failed */
+    } tried[TRIED_MAX]; /* addresses whose last dial failed */
     size_t tried_count, address_count;
     uint64_t timeout_ms;
     bool reach_only; /* reach_only: no --timeout, so only dialing is limited */
@@ -175,7 +175,7 @@ static enum err remote_open_channel(struct remote *remote, const struct str *add
 {
     const char *list[OPTION_LIST_MAX + 1] = {NULL};
 
-    for (size_t i = 0; i < count; i++) list[i] = addresses[i].at; /* each with its NUL */
+    for (size_t i = 0; i < count; i++) list[i] = addresses[i].at; /* each address ends with a NUL */
     const struct rpc_channel_options options = {
         .io = real_io_io(remote->real),
         .addresses = list,
@@ -469,7 +469,7 @@ static void remote_ask_once(struct answer *a, struct str request, uint64_t left_
     struct remote *remote = a->remote;
     const struct rpc_call_options options = {
         .path = a->method->path,
-        .timeout_ms = a->each ? 0 : left_ms, /* a stream has none */
+        .timeout_ms = a->each ? 0 : left_ms, /* a stream has no time-out */
         .request_id = a->method->kind == REMOTE_WRITE ? str_from(remote->request_id) : STR_EMPTY,
         .dedups_by_request_id = a->method->kind == REMOTE_WRITE,
         .idempotent = a->method->kind == REMOTE_READ,

@@ -16,7 +16,7 @@
 #include "wire/message.h"
 
 enum { REMOTE_BACKOFF_FIRST_MS = 50, REMOTE_BACKOFF_MAX_MS = 400 }; /* a person waits */
-struct remote;                                                      /* one thread; owns its loop */
+struct remote; /* used by one thread; owns its loop */
 
 enum {
     REMOTE_RESPONSE_MAX = 256 * 1024 * 1024, /* the servers' limit for one message, too */
@@ -78,5 +78,5 @@ enum err remote_stream(struct remote *remote, const struct remote_method *method
                        const ProtobufCMessage *request, remote_message_fn *each, void *owner,
                        struct note *note);
 
-const char *remote_request_id(const struct remote *remote); /* random, or as given */
+const char *remote_request_id(const struct remote *remote); /* a random id, or the given one */
 #endif

@@ -18,7 +18,7 @@ enum { RPC_PAGES_MAX = 10000, HEX_CAP = 2 * 32 + 1, NAME_CAP = 64 };
 struct rpc_value {
     const ProtobufCFieldDescriptor *field;
     char *at;
-    size_t count; /* of a repeated one */
+    size_t count; /* number of elements of a repeated field */
 };
 
 static const ProtobufCFieldDescriptor *rpc_field(const ProtobufCMessageDescriptor *type,

@@ -24,8 +24,8 @@ static const char leave_screen[] = "\033[?25h\033[?1049l";
 /* -- fitting; pure -- */
 
 struct section {
-    struct str title;   /* with its mark; empty: none */
-    struct str heading; /* the second line; empty: none */
+    struct str title;   /* the title line with its mark; empty: no title */
+    struct str heading; /* the second line; empty: no heading */
     struct str body;
     size_t lines, shown; /* of the body */
 };
@@ -90,7 +90,7 @@ static void screen_share(struct section *sections, size_t count, size_t rows)
 
 struct fitting {
     struct buf *into;
-    size_t rows, columns; /* rows: that are left */
+    size_t rows, columns; /* rows: number of rows that are left */
     enum err err;         /* the first failure */
 };
 
@@ -354,7 +354,7 @@ static enum err screen_show(struct screen *s, const struct maker *maker, struct 
         if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
         if (polls[1].revents && !screen_take_frames(s, maker->frames))
             return note_fail(note, ERR_INTERNAL, "the process that asks the fleet has ended");
-        if (s->gone) { /* a lost terminal sends no SIGHUP if it is not the session's */
+        if (s->gone) { /* a terminal that is not the session's sends no SIGHUP when it is lost */
             note_set(note, "the terminal is gone: %s", strerror(s->gone));
             return ERR_INTERNAL; /* exit code 1, because a coordinator did answer */
         }

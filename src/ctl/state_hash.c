@@ -16,14 +16,14 @@ enum { ROUNDS_MAX = 20 };
 struct witness {
     const char *address;
     struct remote *remote;
-    const Muster__V1__StateHashResponse *said; /* NULL: it did not answer */
-    struct note why;                           /* then */
+    const Muster__V1__StateHashResponse *said; /* NULL: the replica did not answer */
+    struct note why;                           /* why the replica did not answer */
 };
 struct inquiry {
     struct ctl *ctl;
     struct witness *list;
     size_t count, silent;
-    uint64_t index;      /* of the furthest */
+    uint64_t index;      /* largest index among the answers */
     bool together;       /* all answers are of `index` */
     const char *differs; /* differs: first state machine with different hashes; or NULL */
 };

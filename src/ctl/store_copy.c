@@ -30,7 +30,7 @@ struct copy {
     size_t count, contended;
     struct arena bytes;
     size_t batch_bytes;
-    struct tally source_tally, target_tally; /* of the last pass */
+    struct tally source_tally, target_tally; /* counts of the last pass */
     mono_time reported;
     uint64_t read, written, removed, same, skipped, extra; /* of the last copying pass */
 };

@@ -179,7 +179,7 @@ enum err store_prefix_end(struct ctl *ctl, struct str prefix, ProtobufCBinaryDat
     if (len > 0)
         end[len - 1]++;
     else
-        end[len++] = '\0'; /* every key there is */
+        end[len++] = '\0'; /* the range has no upper end */
     *ret_end = (ProtobufCBinaryData){len, end};
     return ERR_OK;
 }
@@ -190,7 +190,7 @@ void store_walk_open(struct store_walk *walk, struct store_side *side, struct st
     *walk = (struct store_walk){.side = side, .end = end};
     buf_init(&walk->from, ETCD_REQUEST_MAX);
     arena_init(&walk->page, 1);
-    (void)buf_append(&walk->from, from); /* missing memory fails the first page */
+    (void)buf_append(&walk->from, from); /* without memory, the first page fails */
 }
 
 void store_walk_close(struct store_walk *walk)

@@ -39,7 +39,7 @@ enum err store_walk_next(struct store_walk *walk, const Mvccpb__KeyValue **ret_r
 
 enum { STORE_CHANGES_MAX = 100, STORE_CHANGES_BYTES = 512 * 1024 };
 struct store_change {
-    struct str key, value; /* borrowed until it is sent */
+    struct str key, value; /* borrowed until the change is sent */
     int64_t seen;          /* seen: the key's current revision; 0: no such key */
     bool removes;
 };

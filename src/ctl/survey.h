@@ -36,17 +36,17 @@ struct survey_shard {
     const struct conf *conf;                     /* the survey's */
     struct remote *remote;                       /* kept between rounds */
     struct arena memory;                         /* memory of this shard's answer */
-    const Muster__V1__ShardStatusResponse *said; /* NULL: it did not answer */
-    enum err err;                                /* then */
+    const Muster__V1__ShardStatusResponse *said; /* NULL: the shard did not answer */
+    enum err err;                                /* why the shard did not answer */
     struct note why;
 };
 struct ctl_survey {
     const struct conf *conf;
     struct remote *remote; /* remote: the coordinators' channel; NULL if not open */
     struct arena memory;   /* memory holds the answers until the next round */
-    union {                /* NULL: it was not answered */
+    union {                /* an element is NULL if its request was not answered */
         const ProtobufCMessage *said[SURVEY_PARTS];
-        struct { /* the same by their types */
+        struct { /* the same messages with their types */
             const Muster__V1__ListReplicasResponse *replicas;
             const Bigfleet__V1alpha1__ListShardsResponse *listed;
             const Muster__V1__ClusterStatusResponse *members;
@@ -56,7 +56,7 @@ struct ctl_survey {
             const Muster__V1__ListOwnershipIssuesResponse *ownership;
         };
     };
-    struct note why[SURVEY_PARTS]; /* then */
+    struct note why[SURVEY_PARTS]; /* indexed like `said`: why the request was not answered */
     struct survey_shard shards[SURVEY_SHARDS_MAX];
     size_t shard_count, shards_left_out;
 };

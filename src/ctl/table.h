@@ -15,7 +15,7 @@ enum table_flags {
 };
 struct table_cell;
 struct text_table {
-    struct arena *memory; /* of the cells; borrowed */
+    struct arena *memory; /* memory of the cells; borrowed */
     const char *const *columns;
     size_t column_count, width[TABLE_COLUMNS_MAX];
     struct table_cell *first, *last;

@@ -19,7 +19,7 @@ enum {
     LINE_CAP = 1024,
     TIME_OF_DAY = 11,
     TIME_OF_DAY_LEN = 8,
-    ROOM_QUARTERS = 3, /* one part may use 3/4 of the free space, later parts the rest */
+    ROOM_QUARTERS = 3, /* one part may use 3/4 of the free space, later parts use the rest */
 };
 
 /* -- lines -- */

@@ -27,7 +27,7 @@ void ctl_end_when_interrupted(void)
 struct watching {
     struct ctl *ctl;
     struct buf shown; /* what was printed last */
-    uint64_t left;    /* 0: for ever */
+    uint64_t left;    /* number of rounds left; 0: no limit */
     bool printed, away, over;
 };
 

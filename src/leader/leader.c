@@ -81,7 +81,7 @@ static void request_refuse_with(struct leader_request *request, enum leader_refu
                                 uint64_t number)
 {
     static const struct {
-        const char *text, *behind; /* text after the number; NULL: the text has no number */
+        const char *text, *behind; /* behind: text after the number; NULL if there is no number */
     } own[LEADER_REFUSALS] = {
         [LEADER_TOO_MANY] = {"", " calls are under way; try again"},
         [LEADER_NOT_READY] = {"the leader is not ready yet", NULL},

@@ -23,7 +23,7 @@ struct leader_method {       /* must be the first field of the service's own str
     const char *path, *name; /* name: used in error texts */
     const ProtobufCMessageDescriptor *input, *output;
     size_t request_max, response_max; /* 0: the server's limits */
-    enum rpc_kind kind;               /* RPC_UNARY; RPC_SERVER_STREAM: the service keeps requests */
+    enum rpc_kind kind; /* RPC_UNARY, or RPC_SERVER_STREAM for requests that the service keeps */
 };
 /* Initializes the `base` field, the first field of a row in a service's method table. `input_` and
  * `output_` are message names as in protobuf-c. */
@@ -85,10 +85,10 @@ struct leader_rules {
     size_t request_size; /* size of the service's request struct */
     /* Texts by refusal, for services whose clients expect certain texts. NULL: leader.c's texts. */
     const struct leader_text *words;
-    enum grpc_status full, doubt; /* for a full log; for a call that may have been applied */
+    enum grpc_status full, doubt; /* codes for a full log and for a call perhaps applied */
     bool (*admit)(struct leader_request *request); /* false: the request was refused and answered */
     void (*begin)(struct leader_request *request); /* called on a leader that is ready */
-    void (*read)(struct leader_request *request);  /* answers; leadership is confirmed */
+    void (*read)(struct leader_request *request);  /* answers the request as confirmed leader */
     /* Receives the reply of the state machine, or the log's error. Answers the request, or frees a
      * request without a call. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);
@@ -143,7 +143,7 @@ enum err leader_ask(struct leader *leader, const struct leader_method *method,
 
 /* -- changes of the replica's status, called in this order; each returns true once per change -- */
 bool leader_term_ended(struct leader *leader,
-                       const struct replica_status *status); /* this replica led the ended term */
+                       const struct replica_status *status); /* true: this replica led the term */
 bool leader_term_began(struct leader *leader, const struct replica_status *status);
 bool leader_ready(struct leader *leader, const struct replica_status *status);
 void leader_resume(struct leader *leader); /* begins or redirects the waiting requests */
@@ -181,5 +181,5 @@ static inline bool request_is_awaited(const struct leader_request *request)
 {
     return request->call || request->caller;
 }
-void request_free(struct leader_request *request); /* the call must be answered already, or NULL */
+void request_free(struct leader_request *request); /* request->call must be answered, or NULL */
 #endif

@@ -11,12 +11,12 @@
 
 enum {
     GATHER_MS = 10,
-    OP_BYTES = 512,                     /* maximum size of an operation without its texts */
+    OP_BYTES = 512,                     /* maximal bytes of an operation without its texts */
     ROOM = REPLICA_COMMAND_MAX / 4 * 3, /* one quarter is reserved for operations of the core */
 };
 
 struct batch {
-    struct list link; /* in service.batches after the batch was proposed */
+    struct list link; /* link in service.batches after the batch was proposed */
     struct member_service *service;
     struct proposal proposal;
     struct buf bytes;
@@ -83,10 +83,10 @@ void batch_flush(struct member_service *service)
 
     timer_stop(&service->batch_due);
     if (!batch || batch->broken || batch->ops == batch->context) {
-        drop(service, ERR_NOMEM); /* no memory or no operation */
+        drop(service, ERR_NOMEM); /* out of memory, or the batch is empty */
         return;
     }
-    assert(member_batch_ops(buf_peek(&batch->bytes)) == batch->ops); /* as many answers will come */
+    assert(member_batch_ops(buf_peek(&batch->bytes)) == batch->ops); /* each op gets one result */
     service->batch = NULL;
     service->batches_running++;
     list_append(&service->batches, &batch->link);

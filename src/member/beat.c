@@ -154,7 +154,7 @@ enum err beat_answer_write(bool has_drift, int64_t drift_ms, bool has_control, s
 {
     struct pack pack = {into, ERR_OK};
 
-    if (has_drift) { /* Duration: seconds and nanoseconds have the same sign */
+    if (has_drift) { /* in a Duration, seconds and nanoseconds have the same sign */
         char bytes[4 * PACK_VARINT_MAX];
         struct buf duration = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
         struct pack inner = {&duration, ERR_OK};

@@ -24,7 +24,7 @@ enum {
     ANSWER_MAX = 4 << 20,
 };
 
-struct beat_batch { /* received from a follower */
+struct beat_batch { /* a batch of heartbeats from a follower */
     struct beats *beats;
     struct rpc_call *call; /* NULL: the call was cancelled */
     uint32_t count, left;
@@ -32,9 +32,9 @@ struct beat_batch { /* received from a follower */
     struct buf rows; /* BeatAnswers, in the order of their completion */
     struct {
         uint32_t at, len;
-    } answers[]; /* slices of `rows`, by the index of the heartbeat */
+    } answers[]; /* slices of `rows`, indexed by heartbeat of the batch */
 };
-struct pass { /* sent to the leader */
+struct pass { /* heartbeats that are sent to the leader in one call */
     struct beats *beats;
     struct list members;
     uint32_t count;
@@ -193,7 +193,7 @@ static void answer(struct beats *beats, struct beat_call *beat, enum grpc_status
     struct rpc_call *call = beat->call;
     struct beat_batch *batch = beat->batch;
 
-    if (!call && !batch) return; /* answered as overdue, or cancelled */
+    if (!call && !batch) return; /* the heartbeat was answered as overdue, or cancelled */
     if (ack)
         beats->stats.acknowledged++;
     else

@@ -9,7 +9,7 @@
 #include "section/section.h"
 
 enum {
-    ARENA_MAX = 256 << 20, /* memory for reading the largest command */
+    ARENA_MAX = 256 << 20, /* bytes: maximal memory for reading one command */
     HEAD = 4,
     ROW = 16,
     DIGEST = sizeof(struct member_digest),

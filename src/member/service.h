@@ -33,8 +33,8 @@ struct member_events;
 struct member_ledger;
 struct member_service_options {
     struct io *io;
-    const struct log_source *log; /* may be NULL; copied */
-    struct metrics *metrics;      /* may be NULL; one service per registry */
+    const struct log_source *log; /* may be NULL; the service copies the struct */
+    struct metrics *metrics;      /* may be NULL; a registry can have only one service */
     /* The leader's gRPC address, "" if unknown; valid during the call. */
     const char *(*leader_address)(void *owner);
     void *owner;
@@ -50,7 +50,7 @@ struct member_service_options {
     struct member_local_options local;
     uint32_t max_keys_per_partition;
     uint64_t reply_max_ms;        /* limit in ms for answering a heartbeat; 0: 200 */
-    bool at_most_once;            /* events: never write an event twice, but possibly lose some */
+    bool at_most_once;            /* never write an event twice, but possibly lose events */
     struct member_events *events; /* may be NULL */
     struct member_ledger *ledger; /* may be NULL */
 };

@@ -40,7 +40,7 @@ struct beats_stats {
 /* The part of an acknowledgement that is the same for all heartbeats. Texts are copied. */
 struct beats_facts {
     uint64_t coord_epoch, assignment_epoch;
-    uint64_t next_beat_ms; /* advised interval; 0: omitted, the configured interval applies */
+    uint64_t next_beat_ms; /* advised interval; 0: not sent, the configured interval applies */
     /* The leader's worker_self_fence_timeout. A worker that registered under a different timeout
      * registers again. 0: unknown (an older leader), and the field is omitted. */
     uint64_t self_fence_ms;
@@ -82,8 +82,8 @@ struct beats {
 struct beat_call {    /* owned by beats.c; the service may keep it until the answer */
     struct list link; /* in a list of beats.c, or of the service if BEATS_KEPT */
     struct list age;
-    struct rpc_call *call;    /* NULL if answered, cancelled, or part of a batch */
-    struct beat_batch *batch; /* a follower's batch; NULL if none, or answered */
+    struct rpc_call *call;    /* NULL: the heartbeat was answered, cancelled, or is in a batch */
+    struct beat_batch *batch; /* the follower's batch with the heartbeat; NULL: none, or answered */
     uint32_t place;           /* index in the batch */
     mono_time since;
     wall_time at;
@@ -156,7 +156,7 @@ void batch_drop(struct member_service *service); /* drops operations that were n
 struct member_method {
     struct leader_method base;
     void (*read)(struct leader_request *request);  /* for reads: runs after a leadership round */
-    void (*begin)(struct leader_request *request); /* otherwise: runs on the leader, at once */
+    void (*begin)(struct leader_request *request); /* other methods: runs on the leader, at once */
     /* Answers the request when its operations are in the log. `reply` has their `count` results
      * from index `first` on. */
     void (*answer)(struct leader_request *request, const struct member_reply *reply, uint32_t first,
@@ -186,7 +186,7 @@ struct member_request {
     mono_time until;
     bool pulls; /* in service.pullers */
     size_t worker_len;
-    char worker[MEMBER_ID_MAX]; /* canonical id, in calls of a worker */
+    char worker[MEMBER_ID_MAX]; /* in calls of a worker: the worker's canonical id */
 };
 
 struct member_metrics { /* all NULL without a metrics registry */
@@ -207,7 +207,7 @@ struct member_service {
     bool serving;               /* this leadership's first entry is applied */
     bool leading;               /* this leadership's first entry is proposed */
     struct beats beats;
-    struct map control; /* control streams and pending directives by worker: control.c */
+    struct map control; /* from worker to its control stream and waiting directives: control.c */
     size_t control_streams;
     struct rpc_forwarder *forwarder;
     struct rpc_forward_gate gates[MEMBER_METHODS_MAX];
@@ -224,7 +224,7 @@ struct member_service {
     struct timer scan;
     struct task after; /* runs after an entry was applied */
     mono_time scanned_at;
-    uint64_t clock_ns; /* T when last read */
+    uint64_t clock_ns; /* clock T when it was last read */
     mono_time clock_at;
     /* last event: written, written by an earlier leader, proposed as EMITTED */
     uint64_t events_written, events_before, events_noted;
@@ -234,7 +234,7 @@ struct member_service {
     /* waiting calls: */
     struct list kept;    /* requests that wait for their batch */
     struct list pullers; /* Pull requests that wait for work, oldest first */
-    struct map watches;  /* assignment watches, by worker */
+    struct map watches;  /* assignment watches, found by worker */
     struct list lookers; /* watchers of changes */
     struct list streams; /* all call streams */
     struct timer second;
@@ -339,7 +339,7 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
 #define CALL_STREAM_REPLACED "another stream of this worker took its place"
-struct call_stream { /* first member of each stream's struct; the struct is its call's data */
+struct call_stream { /* first member of the struct of each stream; the call's data is that struct */
     struct list link;
     struct member_service *service;
     struct rpc_call *call;                    /* NULL: the call is over */

@@ -189,7 +189,7 @@ static void lead_follow_event(struct member_service *service, const struct membe
 struct noted {
     struct operation_wait wait;
     struct member_service *service;
-    struct list events; /* copies, because the state drops emitted events */
+    struct list events; /* copies of events, because the state drops emitted events */
     uint64_t last;
 };
 struct noted_event {

@@ -96,7 +96,7 @@ const struct rpc_handler member_control_handler = {
 struct working {
     struct call_stream stream;
     struct operation_wait wait;
-    bool waits, ended; /* waits: an operation is proposed; ended: the peer has closed its side */
+    bool waits, ended; /* an operation is proposed (waits); the peer has closed its side (ended) */
     size_t len;
     char worker[MEMBER_ID_MAX]; /* the worker of the stream; empty until it is known */
 };

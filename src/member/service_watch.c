@@ -64,7 +64,7 @@ struct watch {
     struct call_stream stream;
     uint64_t incarnation;
     uint64_t round; /* checkpoint round that the worker must still answer; 0: none */
-    bool full;      /* the stream is full; the assignment is sent when it drains */
+    bool full;      /* the stream is full; the assignment is sent when there is room */
     size_t len;     /* length of the worker's id, which follows the struct (map_make) */
 };
 
@@ -165,7 +165,7 @@ static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage 
 
 static void on_watch_writable(void *, struct rpc_call *call)
 {
-    struct watch *watch = rpc_call_data(call); /* the stream is its first member */
+    struct watch *watch = rpc_call_data(call); /* the stream is the struct's first member */
 
     if (watch && watch->full) watch_send(watch);
 }
@@ -243,7 +243,7 @@ static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *
 
 static void on_look_writable(void *, struct rpc_call *call)
 {
-    struct looker *looker = rpc_call_data(call); /* the stream is its first member */
+    struct looker *looker = rpc_call_data(call); /* the stream is the struct's first member */
 
     if (!looker) return;
     looker->full = false;

@@ -22,7 +22,7 @@
 
 enum {
     SECTION_KINDS_MAX = 4,        /* kinds of rows */
-    SECTION_RECORD_MAX = 4 << 20, /* maximal content of one record */
+    SECTION_RECORD_MAX = 4 << 20, /* maximal bytes of a record's content */
     SECTION_RECORD_HEAD = 5,
 };
 
@@ -96,7 +96,7 @@ struct section_reader {
     void *owner;
     struct buf rest; /* the beginning of a record that is incomplete */
     uint64_t at;     /* bytes read so far */
-    uint64_t hash;   /* content of the last record */
+    uint64_t hash;   /* the hash that the last record contains */
     char kind;
     bool ended;
 };
@@ -105,7 +105,7 @@ void section_read_begin(struct section_reader *reader, const char *name, const c
 void section_read_close(struct section_reader *reader);
 /* Reads a portion. ERR_CORRUPT, ERR_NOMEM or an error of `record`; the note names the offset. */
 enum err section_read(struct section_reader *reader, struct str bytes, struct note *note);
-bool section_read_any(const struct section_reader *reader); /* at least one byte was read */
+bool section_read_any(const struct section_reader *reader); /* true if at least one byte was read */
 /* Call after the last byte. ERR_CORRUPT: the hash record is missing or incomplete. */
 enum err section_read_end(const struct section_reader *reader);
 /* Adds the position in the section to the note, and returns `err`. */

@@ -191,7 +191,7 @@ enum err store_check_command(const struct store_command *command, struct note *n
     enum txn_refusal refusal = command->kind == STORE_TXN ? txn_check(command->txn) : TXN_TAKEN;
     const char *fault = refusal ? "a transaction past its limits" : command_fault(command);
 
-    if (refusal == TXN_NO_MEMORY) return ERR_NOMEM; /* no verdict about the command */
+    if (refusal == TXN_NO_MEMORY) return ERR_NOMEM; /* not checked: the command may be valid */
     if (!fault) return ERR_OK;
     return note_fail(note, ERR_INVALID, "%s", fault);
 }

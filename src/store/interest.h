@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "store/core/store.h"
 
-struct looker { /* in the caller's storage */
+struct looker { /* the caller provides the memory */
     struct list in_scope, all;
     struct interest_scope *scope; /* NULL: the looker watches nothing */
     /* Called when a key changed that the looker may be interested in. `change` is NULL if many keys
@@ -19,18 +19,18 @@ struct looker { /* in the caller's storage */
 };
 struct interest_scope { /* all lookers that watch the same range */
     struct list lookers;
-    bool name; /* true: `text` is one key or one bucket; false: a prefix */
+    bool name; /* true: `text` is a key or a bucket; false: `text` is a prefix of keys */
     size_t len;
     char text[];
 };
 struct interest {
-    struct map names, prefixes;          /* from text to scope */
+    struct map names, prefixes;          /* map from the text of a scope to the scope */
     struct list all;                     /* all lookers */
-    uint32_t lengths[STORE_KEY_MAX + 1]; /* number of prefixes of each length */
+    uint32_t lengths[STORE_KEY_MAX + 1]; /* indexed by length: number of scopes in `prefixes` */
 };
 
 void interest_init(struct interest *interest, uint64_t seed);
-void interest_deinit(struct interest *interest); /* no looker may be left */
+void interest_deinit(struct interest *interest); /* call after every looker has left */
 
 /* Adds a looker. A changed claim matches its key and its bucket, a name that ends in a slash. */
 enum err interest_join(struct interest *interest, struct key_range range, struct looker *looker);

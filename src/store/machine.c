@@ -15,7 +15,7 @@
 #include "wire/pack.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
-enum { ARENA_MAX = 256 << 20 }; /* memory to decode the largest command */
+enum { ARENA_MAX = 256 << 20 }; /* bytes: maximal memory for decoding one command */
 
 struct store_machine {
     struct store_machine_options options;
@@ -24,11 +24,11 @@ struct store_machine {
     struct store_command command;
     bool unread; /* the command could not be decoded, so a tick is applied instead */
     struct store_renewal renewals[STORE_RENEW_MAX];
-    struct txn_writer writer; /* for the transaction being applied */
+    struct txn_writer writer; /* writes the results of the transaction that is being applied */
     struct store_restore *restore;
     uint64_t index;
     struct {               /* the entry being applied */
-        bool on;           /* the command takes more turns */
+        bool on;           /* true while the command needs further turns */
         uint64_t reported; /* number of the first change that is not reported yet */
         uint64_t hash;     /* the state hash before the entry */
     } part;
@@ -359,7 +359,7 @@ static enum err machine_read_command(struct store_machine *machine, struct str b
 
     arena_reset(&machine->arena);
     err = store_command_read(bytes, &machine->arena, &machine->command, note);
-    if (err == ERR_NOMEM) abort(); /* otherwise the state would differ from other replicas */
+    if (err == ERR_NOMEM) abort(); /* continuing would make this replica's state differ */
     machine->unread = err != ERR_OK;
     if (err) machine->command = (struct store_command){.kind = STORE_TICK};
     return err == ERR_VERSION ? err : ERR_OK;

@@ -16,11 +16,11 @@
  * replica of an older release would stop at the command. */
 enum {
     STORE_MACHINE_ID = 4,
-    STORE_FIRST_VERSION = 2,   /* the first cluster level with a store */
-    STORE_MACHINE_VERSION = 4, /* the first cluster level that checks tokens */
+    STORE_FIRST_VERSION = 2,   /* the lowest cluster level that has a store */
+    STORE_MACHINE_VERSION = 4, /* the lowest cluster level that checks tokens */
     STORE_RENEW_MAX = 1024
 };
-uint32_t store_kind_version(enum store_kind kind); /* for commands without tokens */
+uint32_t store_kind_version(enum store_kind kind); /* version of a command without tokens */
 uint32_t store_command_version(const struct store_command *command);
 
 /* -- encoding of commands -- */
@@ -70,7 +70,7 @@ struct store_machine_options {
      * leases and reports their changes at once, because reads can already see these changes. */
     void (*event)(void *owner, const struct store_event *event);
     void (*applied)(void *owner, struct key_changes changes);
-    void (*restored)(void *owner); /* a snapshot replaced the state */
+    void (*restored)(void *owner); /* called after a snapshot replaced the state */
     void *owner;
 };
 enum err store_machine_open(const struct store_machine_options *options,

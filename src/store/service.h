@@ -26,20 +26,20 @@
 #include "store/machine.h"
 
 struct store_service;
-struct store_service_limits {   /* 0 selects the default in the comment of each field */
+struct store_service_limits {   /* a field of 0 selects the default in its comment */
     uint64_t quota_bytes;       /* 2 GiB; must be the same on every replica */
     uint64_t wait_ms;           /* 5,000: how long a write or a read waits for a majority */
     uint32_t requests_max;      /* 65,536 calls at once; further calls get RESOURCE_EXHAUSTED */
     uint32_t watchers_max;      /* 65,536 */
-    uint32_t watch_events_max;  /* 16,384 events queued per watch; beyond that RESYNC */
+    uint32_t watch_events_max;  /* 16,384 events queued per watch; then the watch gets RESYNC */
     uint64_t watch_bytes_max;   /* 64 MiB of keys and values queued for one watch */
-    uint64_t history_ms;        /* 300,000; compacts older changes; UINT64_MAX: no age limit */
-    uint64_t history_revisions; /* most revisions that history keeps; 0: no limit */
+    uint64_t history_ms;        /* 300,000: older changes are compacted; UINT64_MAX: no age limit */
+    uint64_t history_revisions; /* maximal number of revisions in the history; 0: no limit */
 };
 struct store_service_options {
     struct io *io;
-    const struct log_source *log; /* may be NULL; copied */
-    struct metrics *metrics;      /* may be NULL; one service per registry */
+    const struct log_source *log; /* may be NULL; the service copies the struct */
+    struct metrics *metrics;      /* may be NULL; a registry can have only one service */
     /* The leader's gRPC address, "" without a leader; valid during the call. May be NULL. */
     const char *(*leader_address)(void *owner);
     void *owner;

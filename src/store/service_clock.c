@@ -100,7 +100,7 @@ void clock_tick(struct timer *timer)
     struct store_id id = store_identity(service_store(service));
 
     if (!service->leader.ready || service->tick_running) return;
-    if (next_tick_ms(service) > LEFT_OVER_MS) { /* a client's entry came first */
+    if (next_tick_ms(service) > LEFT_OVER_MS) { /* a client's entry has advanced the clock */
         clock_set(service);
         return;
     }

@@ -11,7 +11,7 @@
  * A call that waits for a slot leaves the queue when its client disconnects. */
 #ifndef STORE_SERVICE_INTERNAL_H
 #define STORE_SERVICE_INTERNAL_H
-#include <muster/coord.h> /* codes and reasons only */
+#include <muster/coord.h> /* only for the codes and the reasons */
 
 #include "base/map.h"
 #include "leader/leader.h"
@@ -37,7 +37,7 @@ struct store_method {
     void (*begin)(struct leader_request *request); /* neither read nor write; runs on the leader */
 };
 extern const struct store_method store_write_methods[], store_read_methods[];
-bool store_always(const ProtobufCMessage *message); /* for methods that any replica may answer */
+bool store_always(const ProtobufCMessage *message); /* returns true: any replica may answer */
 /* Returns 0, or the reason of COORD_INVALID with a note. */
 int store_check_request(const ProtobufCMessage *message, struct note *note);
 enum err store_write_command(const struct store_method *method, const ProtobufCMessage *message,
@@ -47,9 +47,9 @@ enum err store_write_command(const struct store_method *method, const ProtobufCM
 enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 };
 enum store_kept {
     KEPT_NOT,
-    KEPT_RENEWS, /* its lease ids are in a batch */
-    KEPT_QUEUES, /* waits for a slot */
-    KEPT_LEAVES, /* leaves the queue because its wait time is over */
+    KEPT_RENEWS, /* the request's lease ids are in a batch */
+    KEPT_QUEUES, /* the request waits for a slot */
+    KEPT_LEAVES, /* the request leaves the queue because its wait time is over */
     KEPT_WATCHES,
 };
 /* A caller that waits for the renewal of its lease ids. `done` is called once, after renew_add()
@@ -57,7 +57,7 @@ enum store_kept {
  * have been applied. With any other error, nothing was applied. */
 struct renew_asker {
     struct list link;
-    uint32_t at; /* index of the caller's first id in the batch */
+    uint32_t at; /* index of the asker's first lease id in the batch */
     void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewals);
 };
 struct store_request {
@@ -71,9 +71,9 @@ struct store_request {
     int64_t ttl_ms;
     struct store_id wait_client; /* client id of the request */
     uint64_t wait_sequence;
-    uint8_t wait_id[24];        /* client and sequence: the request's key in service.attempts */
+    uint8_t wait_id[24];        /* the request's key in service.attempts: client id and sequence */
     struct str wait_group;      /* name of the group with its prefix, in the call's arena */
-    bool has_early, lost_early; /* granted, or removed from the queue, before the reply arrived */
+    bool has_early, lost_early; /* the grant or the removal from the queue came before the reply */
     struct store_result early;
     struct renew_asker asker; /* for Renew */
     struct watcher *watcher;  /* for Watch; NULL until the watch begins */
@@ -106,10 +106,10 @@ struct store_service {
     struct list kept;              /* kept requests; see enum store_kept */
     struct list watchers;          /* watches of muster.v1 */
     uint32_t watcher_count, watch_seconds;
-    struct map waits;    /* waiting requests, by their lease */
+    struct map waits;    /* waiting requests, found by their lease */
     struct map attempts; /* newest attempt of each Acquire that may wait, by client and sequence */
     struct timer second;
-    struct buf answer, row, command; /* scratch of one call */
+    struct buf answer, row, command; /* scratch buffers of one call */
     /* renewals */
     struct renew_batch *batch; /* the batch that collects ids, or NULL */
     uint32_t batches_running;
@@ -120,7 +120,7 @@ struct store_service {
     bool tick_running, compact_running;
     uint32_t own_running; /* entries proposed by the service itself that are not applied yet */
     mono_time applied_at; /* when the lease clock T last changed */
-    mono_time tick_at;    /* when the timer expires */
+    mono_time tick_at;    /* when the timer of the next tick expires */
     struct {
         mono_time at;
         uint64_t revision;
@@ -169,10 +169,10 @@ void wait_propose(struct store_request *wait, const struct store_command *comman
 void wait_begin(struct store_request *wait,
                 const struct store_id *lease); /* `lease`: the lease of the reply */
 void wait_event(struct store_service *service, const struct store_event *event);
-void wait_gone(struct store_request *wait); /* the call has ended */
+void wait_gone(struct store_request *wait); /* call it when the client's call has ended */
 void wait_forget(struct store_request *wait);
 void wait_attempt_over(struct store_request *wait); /* call before the request is freed */
-void waits_end(struct store_service *service);      /* leadership was lost */
+void waits_end(struct store_service *service);      /* call it when leadership was lost */
 
 /* -- service_renew.c -- */
 void renew_begin(struct leader_request *request);
@@ -180,7 +180,7 @@ void renew_begin(struct leader_request *request);
  * runs out, and then never calls `done`. */
 bool renew_add(struct store_service *service, const struct store_id *ids, size_t count,
                struct renew_asker *asker);
-void renew_drop(struct renew_batch *own_batch); /* never proposed; NULL is fine */
+void renew_drop(struct renew_batch *own_batch); /* the batch was never proposed, or is NULL */
 void renew_overdue(struct timer *timer);
 void renew_now(struct task *task);
 
@@ -189,7 +189,7 @@ void clock_applied(struct store_service *service);
 void clock_tick(struct timer *timer);
 void clock_set(struct store_service *service);    /* sets the timer for the next tick */
 void clock_second(struct store_service *service); /* called once a second on the leader */
-void clock_forget(struct store_service *service); /* the leader's term is over */
+void clock_forget(struct store_service *service); /* call it when the leader's term is over */
 /* Proposes a command of the service itself. Returns false if memory runs out. */
 bool own_propose(struct store_service *service, const struct store_command *command);
 

@@ -8,8 +8,8 @@
 enum {
     RANGE_LIMIT = 1000,
     RANGE_LIMIT_MAX = 10000,
-    RANGE_BYTES = 1 << 20, /* size at which a response ends; its last value may exceed this size */
-    PAST_ROWS_MAX = 65536, /* most keys that a read of the past visits, including missing keys */
+    RANGE_BYTES = 1 << 20, /* bytes after which a response ends; its last value may exceed them */
+    PAST_ROWS_MAX = 65536, /* maximal keys that a read of the past visits, missing keys included */
 };
 
 /* Writes "muster/" and the name to `key`. */
@@ -60,7 +60,7 @@ static void get(struct leader_request *request)
         bool leased = store_claim_of(store, name, store_clock_ns(store), &claim);
 
         if (leased) age(service, &claim);
-        if (leased || !value.lease) { /* expired claims are missing */
+        if (leased || !value.lease) { /* an expired claim counts as missing */
             store_entry_pack(&row, &value, sizeof STORE_CLAIMS - 1, leased ? &claim : NULL,
                              STORE_ENTRY_WHOLE);
             pack_u64(&answer, 1, 1);

@@ -16,7 +16,7 @@ struct renew_batch {
     uint32_t count;
     bool has_tokens;
     struct store_id ids[STORE_RENEW_MAX];
-    uint64_t tokens[STORE_RENEW_MAX]; /* 0: no token was given */
+    uint64_t tokens[STORE_RENEW_MAX]; /* indexed like `ids`; 0: the client gave no token */
 };
 
 /* Passes each caller its results and frees the batch. `renewals` is NULL if `err` is set. */

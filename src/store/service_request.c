@@ -159,7 +159,7 @@ static void store_gone(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
-    if (mine->kept == KEPT_RENEWS || mine->kept == KEPT_LEAVES) return; /* these end on their own */
+    if (mine->kept == KEPT_RENEWS || mine->kept == KEPT_LEAVES) return; /* both end without help */
     if (mine->kept == KEPT_QUEUES) wait_gone(mine);
     request_free(request);
 }

@@ -17,9 +17,9 @@
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
 enum {
-    CHANGES_BYTES = 64 << 10,   /* most bytes of a message, unless it has a single event */
-    SNAPSHOT_BYTES = 256 << 10, /* size at which a message ends; its last entry may exceed it */
-    SNAPSHOT_WALK = 4096,       /* most keys read for one message */
+    CHANGES_BYTES = 64 << 10,   /* maximal bytes of a message that has several events */
+    SNAPSHOT_BYTES = 256 << 10, /* bytes at which a message ends; its last entry may exceed them */
+    SNAPSHOT_WALK = 4096,       /* maximal number of keys read for one message */
     PROGRESS_SECONDS = 10,
 };
 enum phase { PHASE_SNAPSHOT, PHASE_CHANGES };
@@ -396,7 +396,7 @@ int watch_check(const ProtobufCMessage *message, struct note *note)
         note_set(note, "a prefix of %zu bytes: at most %d", scope.len, STORE_KEY_MAX);
         return scope.len <= STORE_KEY_MAX ? 0 : COORD_R_KEY;
     }
-    if (m->bucket && scope.len == 0) return 0; /* keys outside a bucket */
+    if (m->bucket && scope.len == 0) return 0; /* "" selects the keys outside of buckets */
     return m->bucket ? store_check_group(scope, note) : store_check_claim_key(scope, note);
 }
 

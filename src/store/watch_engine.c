@@ -7,23 +7,23 @@
 #include <stdlib.h>
 
 enum {
-    MESSAGE_BYTES = 256 << 10,         /* size at which a message ends, between two revisions */
-    MESSAGE_REVISIONS = 1000,          /* C4, rule 7 */
-    MESSAGE_KEPT = 4 << 20,            /* the scratch buffer keeps at most this capacity */
-    HEAD_ROOM = 128,                   /* bytes of a message for the fields other than events */
-    LARGE_BYTES = 1 << 20,             /* a larger revision is collected over several turns */
-    LARGE_STEP = 4096,                 /* changes read per turn of a large revision */
-    LARGE_MAX = (1 << 30) - (1 << 20), /* largest revision that fits a message */
+    MESSAGE_BYTES = 256 << 10, /* bytes after which a message ends, at the next revision */
+    MESSAGE_REVISIONS = 1000,  /* C4, rule 7 */
+    MESSAGE_KEPT = 4 << 20,    /* maximal capacity in bytes that the scratch buffer keeps */
+    HEAD_ROOM = 128,           /* bytes of a message for the fields other than events */
+    LARGE_BYTES = 1 << 20,     /* a revision with more bytes is collected over several turns */
+    LARGE_STEP = 4096,         /* changes read per turn of a large revision */
+    LARGE_MAX = (1 << 30) - (1 << 20), /* bytes of the largest revision that fits into a message */
     WALK_MAX = 4096,                   /* changes read for one message */
     TURN_BYTES = 1 << 20,
     TURN_WALK = 4 * WALK_MAX,
-    TURN_MESSAGES = 512, /* watches handled in a turn, even if nothing is sent */
+    TURN_MESSAGES = 512, /* watches handled in a turn, including those that send nothing */
     CACHE_BYTES_MAX = 16 << 10,
 };
 
 enum walk_end {
-    WALK_DONE,    /* the end of history */
-    WALK_BETWEEN, /* the message ends here, between two revisions */
+    WALK_DONE,    /* the walk reached the end of the history */
+    WALK_BETWEEN, /* the message ends after a whole revision */
     WALK_WITHIN,  /* the revision has more changes than a turn reads */
     WALK_SPLIT,   /* the revision continues in the next message */
     WALK_FAILED,

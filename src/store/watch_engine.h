@@ -44,9 +44,9 @@ struct watch_api {
      * NULL for an API that always splits messages. */
     void (*lost)(struct watch *watch);
     void (*too_large)(struct watch *watch);
-    void (*ends)(struct watch *watch);              /* after watch_end_soon(); NULL: never used */
-    void (*caught_up)(struct watch_stream *stream); /* after watch_stream_ask(); NULL: never used */
-    void (*broken)(struct watch_stream *stream, enum err); /* may free the stream */
+    void (*ends)(struct watch *watch);              /* runs after watch_end_soon(), if not NULL */
+    void (*caught_up)(struct watch_stream *stream); /* runs after watch_stream_ask(), if not NULL */
+    void (*broken)(struct watch_stream *stream, enum err); /* the callback may free the stream */
 };
 
 struct watch_engine_options {
@@ -69,11 +69,11 @@ struct watch_walk {
 enum { WATCH_CACHE_SLOTS = 128 };
 struct watch_engine {
     struct watch_engine_options options;
-    struct interest interest;  /* lookers may be other objects; called during apply */
+    struct interest interest;  /* also has lookers other than watches; calls lookers during apply */
     struct claim_fact *claims; /* see facts_note_claim */
     struct list ready, asking;
     uint64_t revision;  /* every change up to this revision was offered to the watches */
-    uint64_t forwarded; /* highest revision that a client was sent on the leader's behalf */
+    uint64_t forwarded; /* highest revision in the leader's responses that this replica forwarded */
     bool renumbered;    /* a snapshot replaced the state, so changes have new numbers */
     uint64_t walked;    /* changes read in this turn, by the engine and the APIs */
     struct task pump;
@@ -103,7 +103,7 @@ const struct store *watch_engine_store(const struct watch_engine *engine);
  * leader's behalf. Responses never name a lower revision. */
 uint64_t watch_engine_visible(const struct watch_engine *engine);
 
-struct watch_stream { /* in the caller's storage */
+struct watch_stream { /* the caller provides the memory */
     struct watch_engine *engine;
     const struct watch_api *api;
     struct list waiting; /* watches that were woken while the stream has no room */
@@ -123,14 +123,14 @@ void watch_stream_ask(struct watch_stream *stream);
 struct pack watch_message(struct watch_engine *engine);
 enum err watch_send(struct watch_stream *stream, const struct pack *message);
 
-#define WATCH_SENT_ALL UINT64_MAX /* a position: nothing waits */
+#define WATCH_SENT_ALL UINT64_MAX /* a position: the watch has no unsent change */
 #define WATCH_NOTHING  UINT64_MAX /* a start revision: the watch follows nothing */
-struct watch {                    /* in the caller's storage; the caller sets the first fields */
+struct watch {                    /* the caller provides the memory and sets the first fields */
     struct watch_stream *stream;
     struct key_range range; /* the range's bytes must be valid as long as the watch */
     struct str bucket;      /* "", or a muster.v1 bucket, of which only direct keys match */
     enum watch_form form;
-    size_t split; /* most bytes of a message; 0: one revision is one message */
+    size_t split; /* maximal bytes of a message; 0: one revision is one message */
     bool no_put, no_delete, bounded;
     /* -- managed by the engine -- */
     struct looker looker;
@@ -141,13 +141,13 @@ struct watch {                    /* in the caller's storage; the caller sets th
     bool ends;
     uint64_t from_revision; /* earlier revisions are not sent */
     uint64_t sent_revision; /* revision of the last message with events */
-    uint64_t next;          /* the position, or WATCH_SENT_ALL */
-    uint64_t next_revision; /* revision and index of the next change; survive renumbering */
-    uint32_t next_sub;      /* not 0: a part of next_revision was sent */
-    uint32_t waiting;       /* unsent events, counted after the watch caught up */
+    uint64_t next;          /* position in the history, or WATCH_SENT_ALL */
+    uint64_t next_revision; /* revision of the next change; remains correct after renumbering */
+    uint32_t next_sub;      /* index of the next change; not 0: a part of next_revision was sent */
+    uint32_t waiting;       /* number of unsent events, counted since the watch has caught up */
     uint64_t waiting_bytes;
 };
-enum err watch_join(struct watch *watch); /* ERR_NOMEM. The watch does not follow anything yet. */
+enum err watch_join(struct watch *watch); /* may return ERR_NOMEM; the watch follows nothing yet */
 void watch_leave(struct watch *watch);
 /* Sends the changes from this revision on, or none if it is WATCH_NOTHING. */
 void watch_follow(struct watch *watch, uint64_t from_revision);

@@ -19,7 +19,7 @@ struct member_transport {
     const char *listen_addr, *tls_dir;
     uint64_t heartbeat_interval_ms, worker_self_fence_timeout_ms, coordinator_failure_timeout_ms;
     uint64_t clock_skew_budget_ms, max_connections;
-    const char *ca_file, *cert_file, *key_file; /* NULL: the development CA */
+    const char *ca_file, *cert_file, *key_file; /* NULL: the files of the development CA */
     bool strict_permissions;
 };
 
@@ -39,7 +39,7 @@ struct member_config {
         int heartbeat; /* enum member_events_heartbeat */
         uint64_t heartbeat_event_limit, queue;
         bool ids, rollout_only;
-        enum config_sink sink; /* for workers' events; events.sink is for the fleet's */
+        enum config_sink sink; /* sink of workers' events; events.sink is for fleet events */
         const char *file;
     } events;
 };
@@ -54,7 +54,7 @@ struct worker_config {
     size_t coordinator_count;
     const char *coordinator_domain; /* the name that the coordinator's certificate must have */
     const char *storage_path;
-    struct member_transport transport; /* listen_addr is not used */
+    struct member_transport transport; /* the field listen_addr is not used */
     enum worker_fence_action fence_action;
     uint64_t drain_deadline_ms;
     const char *checkpoint_store; /* file:///dir or s3://bucket/prefix; NULL: none */

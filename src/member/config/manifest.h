@@ -19,10 +19,10 @@ struct manifest_facts {       /* the keys that a worker uses; other keys are onl
     struct str name, version; /* all texts are owned by the manifest and end with NUL */
     enum manifest_mode mode;
     struct str library, symbol;      /* rust-cdylib */
-    const char *const *command;      /* sidecar; ends with NULL */
+    const char *const *command;      /* arguments of a sidecar; the last element is NULL */
     size_t command_count;            /* at least 1 */
     enum manifest_protocol protocol; /* sidecar */
-    struct str socket_template;      /* sidecar; empty: the default */
+    struct str socket_template;      /* for a sidecar; empty: the default template */
 };
 
 /* Reads a manifest. Returns ERR_PARSE for text that is not TOML, and for a missing key or a key of

@@ -18,9 +18,9 @@ struct detect {
     double phi_sigmas; /* distance of the threshold from the mean, in standard deviations */
     uint64_t scanned_ns;
     uint64_t granted_ns;
-    struct heap dues; /* all watched workers, by the time of their next check */
+    struct heap dues; /* all watched workers, ordered by the time of their next check */
     /* the mass-failure brake */
-    uint64_t window_ns, hold_ns; /* start of the window; end of the hold of failures, 0: none */
+    uint64_t window_ns, hold_ns; /* start of the window; end of the hold of failures, or 0 */
     size_t window_count, window_failed;
     bool hold_reported;
 };

@@ -25,7 +25,7 @@ enum detect_kind { DETECT_DEADLINE, DETECT_SILENCE };
 enum detect_source {
     DETECT_AUTO,    /* the worker's due time, unless the clock is off by more than the budget */
     DETECT_WORKER,  /* always the worker's due time */
-    DETECT_ARRIVAL, /* arrival plus lease */
+    DETECT_ARRIVAL, /* time of arrival plus the lease */
 };
 struct detect_options { /* detect_defaults() sets all fields; times are in nanoseconds */
     enum detect_kind kind;
@@ -53,7 +53,7 @@ enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* ga
 struct watched {
     struct heap_node look; /* keyed by a time at or before the worker's next threshold */
     void *owner;
-    uint64_t lease_ns, due_ns, last_ns; /* both times exclude the lateness granted by then */
+    uint64_t lease_ns, due_ns, last_ns; /* due_ns, last_ns exclude the lateness granted by then */
     uint64_t skew_reported_ns;
     double gap_mean, gap_variance; /* mean and variance of the times between heartbeats */
     uint32_t confirmed, gaps;
@@ -85,7 +85,7 @@ struct beat {
 };
 struct beat_heard {
     bool recovered; /* the worker was suspected */
-    bool skewed;    /* the worker's clock is off; reported once an hour */
+    bool skewed;    /* the worker's clock deviates; reported once an hour */
     int64_t skew_ms;
     uint64_t late_ns; /* lateness of the worker at this heartbeat, as in a verdict */
 };

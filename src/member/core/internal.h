@@ -35,7 +35,7 @@ enum member_record {
     RECORD_HASH = 'Z', /* hash of the whole state */
 };
 struct member_row {
-    struct section_row section; /* place in a snapshot; its kind is an enum row_kind */
+    struct section_row section; /* place in a snapshot; section.kind is an enum row_kind */
     struct list edited;         /* in membership.edited while a command is applied */
     bool is_edited;
 };
@@ -49,9 +49,9 @@ struct worker {
     bool capable, ready, draining, drain_said, on_ring, failed_reported;
     uint64_t incarnation;
     struct member_instance instance;
-    uint32_t lease_ms, weight, ring_weight; /* ring_weight 0: not on the ring */
+    uint32_t lease_ms, weight, ring_weight; /* ring_weight 0: the worker is not on the ring */
     int64_t registered_ms, ended_ms;
-    uint64_t ended_ns; /* T of the end */
+    uint64_t ended_ns; /* clock T when the worker became dead or removed */
     uint32_t flips;    /* restarts since flips_ns */
     uint64_t flips_ns;
     char *labels; /* NULL: none */
@@ -59,8 +59,8 @@ struct worker {
     /* The fields below are derived from other rows. */
     struct heap_node due;   /* when the retention of a dead worker or tombstone ends */
     struct list partitions; /* OWNED and REVOKING partitions of this incarnation */
-    uint32_t partition_count, fencing_count; /* fencing: partitions of earlier incarnations */
-    struct order running;                    /* RUNNING items, by id */
+    uint32_t partition_count, fencing_count; /* fencing_count: partitions of earlier incarnations */
+    struct order running;                    /* RUNNING items, ordered by id */
     struct list busy, ring_changed;
     uint64_t suspected_at; /* number of the command that marked the worker as suspected */
     /* Only on the leader. */
@@ -74,7 +74,7 @@ struct partition {
     struct member_row row;
     uint32_t number;
     enum member_partition_state state;
-    uint32_t timeouts; /* REVOKING: deadlines that have passed */
+    uint32_t timeouts; /* REVOKING: number of deadlines that have passed */
     struct worker *owner;
     uint64_t owner_incarnation, grant_epoch;
     uint64_t since_ns, deadline_ns; /* times of T */
@@ -105,7 +105,7 @@ struct item {
 
 struct event_row {
     struct member_row row;
-    struct member_event event; /* its texts are in `text` */
+    struct member_event event; /* the event's texts are in `text` */
     char text[];
 };
 
@@ -149,10 +149,10 @@ struct membership {
     struct order workers, items, pending; /* ordered by id, by id, and by place */
     struct map by_id; /* the same workers in a hash map, to find a heartbeat's worker */
     struct order_kind worker_kind, item_kind, pending_kind;
-    uint64_t order_bytes; /* memory of the trees; varies with their history, so not in the quota */
+    uint64_t order_bytes; /* bytes of trees, which depend on the past; the quota excludes them */
     struct partition *partitions; /* total_partitions elements, once configured */
-    struct heap dues, ends;       /* deadlines of partitions; retention ends of workers */
-    struct event_row **events;    /* events `emitted` + 1 to event_number, without a gap */
+    struct heap dues, ends;    /* partitions by deadline; workers by the end of their retention */
+    struct event_row **events; /* events `emitted` + 1 to event_number, without a gap */
     size_t events_first, events_cap;
     struct list busy, ring_changed;
     struct ring *ring;

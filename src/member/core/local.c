@@ -13,7 +13,7 @@
 enum {
     BATCH_OPS = 4096,    /* operations per scan */
     SUSPECTS_MAX = 2048, /* suspects named in a batch; if there are more, no partition moves */
-    VERDICTS = 256,      /* taken from the detector in one call */
+    VERDICTS = 256,      /* verdicts taken from the detector in one call */
     LOAD_SECONDS = 60,   /* period in which the mean load is computed */
     EVENTS_MAX = 100000, /* unread leader-only events; above this the oldest are dropped */
 };
@@ -215,7 +215,7 @@ static void look_at(struct member_local *local, struct worker *worker, uint64_t 
     if (local->m->head.rules.evict_on_revoke_timeout && !l->sentence && owes(worker) &&
         had_its_time(local, now_ns)) {
         sentence(local, l, SENTENCE_EVICT, now_ns);
-        l->sentence_ns = 0; /* proposed again by the next scan */
+        l->sentence_ns = 0; /* the next scan proposes the sentence again */
     }
 }
 

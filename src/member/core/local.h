@@ -21,7 +21,7 @@
 
 enum member_phase { MEMBER_INIT = 1, MEMBER_READY, MEMBER_RUNNING, MEMBER_DRAINING };
 enum member_unknown { MEMBER_UNKNOWN_REGISTER, MEMBER_UNKNOWN_IGNORE, MEMBER_UNKNOWN_REJECT };
-struct member_local_options { /* member_local_defaults() fills all of it */
+struct member_local_options { /* member_local_defaults() sets all fields */
     struct detect_options detect;
     uint64_t self_fence_ns; /* how long a worker continues without an acknowledgement */
     uint32_t beat_budget;   /* heartbeats per second, for the advised interval */
@@ -53,7 +53,7 @@ struct member_beat {
     struct str worker; /* canonical id */
     enum member_phase phase;
     struct beat due;
-    struct member_instance instance; /* zero: not sent */
+    struct member_instance instance; /* all zero: the worker did not send it */
     uint64_t incarnation; /* the worker's incarnation as the worker knows it; 0: not sent */
     bool has_load;
     double load; /* ignored and counted if not in 0..1 */
@@ -62,7 +62,7 @@ enum member_beat_verdict {
     MEMBER_BEAT_ACK,     /* acknowledge the heartbeat after a leadership round that begins now */
     MEMBER_BEAT_PROPOSE, /* apply *ret_op first; its result decides the response */
     MEMBER_BEAT_WAIT,    /* a verdict on the worker is proposed: answer UNAVAILABLE now */
-    MEMBER_BEAT_RESET,   /* instance or incarnation is over: answer OK with the reset directive */
+    MEMBER_BEAT_RESET,   /* the instance or incarnation ended: answer OK with the reset directive */
     MEMBER_BEAT_IGNORE,  /* answer OK; nothing was stored */
     MEMBER_BEAT_UNKNOWN, /* answer NOT_FOUND */
     MEMBER_BEAT_IN_USE,  /* answer ALREADY_EXISTS: another process has this id, see `in_use` */
@@ -150,7 +150,7 @@ struct member_heartbeat {
     bool suspected, held; /* held: the mass-failure brake delays the failure */
     enum member_phase phase;
     bool has_load;
-    double load, load_mean;      /* load_mean: over the last 60 s */
+    double load, load_mean;      /* load_mean: mean of the last 60 s */
     int64_t received_ms, due_ms; /* wall time of the last heartbeat; 0: none since the takeover */
 };
 /* Describes a worker's last heartbeat. Returns false if the worker is dead, gone or unknown. */

@@ -11,7 +11,7 @@ struct local_worker {
     struct watched watched;
     struct member_local *local;
     struct worker *worker;
-    uint64_t incarnation; /* the incarnation that this state is about */
+    uint64_t incarnation; /* the worker's incarnation that this struct describes */
     uint64_t version;     /* index of the log entry that last changed the worker's grants */
     enum member_phase phase;
     bool has_load, heard;
@@ -19,7 +19,7 @@ struct local_worker {
     double load, load_mean;
     uint64_t load_ns, heard_ns; /* heard_ns: time of the last heartbeat that may be acknowledged */
     int64_t received_ms, due_ms;
-    struct list suspected, changed, ready; /* ready: has an operation to propose */
+    struct list suspected, changed, ready; /* ready: the worker has an operation to propose */
     /* The end of the incarnation is proposed but not applied yet. Until it is applied, no heartbeat
      * of the worker is acknowledged. */
     struct list sentenced;
@@ -28,8 +28,8 @@ struct local_worker {
     int64_t sentence_due_ms;
     struct member_instance next_instance; /* the new instance, with SENTENCE_RESTART */
     /* checkpoints: */
-    struct list ask;          /* in the list of requests to send */
-    uint64_t asked, answered; /* newest rounds asked and answered */
+    struct list ask;          /* link in the list of checkpoint requests to send */
+    uint64_t asked, answered; /* number of the newest round that was asked, and that was answered */
     uint64_t asked_ns, answered_ns;
     uint32_t misses;
     bool timeout_reported;
@@ -56,7 +56,7 @@ struct member_local {
     struct member_local_options options;
     struct detect *detect;
     uint64_t scanned_ns, proposed_ns;
-    uint64_t fair_ns; /* since when the leader's own scans have not been late */
+    uint64_t fair_ns; /* time since which the leader's own scans were not late */
     struct list suspected, changed, ready, sentenced, asks;
     struct list fresh;
     struct fresh **fresh_of; /* index: partition number */

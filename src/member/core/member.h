@@ -36,25 +36,25 @@
 #include "base/note.h"
 
 enum {
-    MEMBER_ID_MAX = 128, /* bytes 0x21 to 0x7E; ULIDs are in upper case */
+    MEMBER_ID_MAX = 128, /* an id has bytes 0x21 to 0x7E; ULIDs are in upper case */
     MEMBER_LABELS_MAX = 4096,
-    MEMBER_REFERENCE_MAX = 512, /* opaque reference of a checkpoint */
+    MEMBER_REFERENCE_MAX = 512, /* bytes of the opaque reference to a checkpoint */
     MEMBER_REASON_MAX = 256,
     MEMBER_PAYLOAD_MAX = 1 << 20,
     MEMBER_WORK_RESULT_MAX = 64 << 10,
     MEMBER_OPS_MAX = 8192,      /* operations per command */
     MEMBER_EVENTS_MAX = 100000, /* events not emitted yet; at this number no worker is admitted */
-    MEMBER_FLIPS_MAX = 3,       /* restarts in MEMBER_FLIPS_NS; more: two processes share an id */
-    MEMBER_PULL_MAX = 1024,     /* items per PULL or STEAL */
+    MEMBER_FLIPS_MAX = 3, /* more restarts in MEMBER_FLIPS_NS show that two processes share an id */
+    MEMBER_PULL_MAX = 1024, /* items per PULL or STEAL */
     MEMBER_WEIGHT_MAX = 1000000,
 };
 #define MEMBER_FLIPS_NS (10ull * 1000 * 1000 * 1000)
 
 struct membership;
 struct member_options {
-    uint64_t quota_bytes; /* the same on every replica; 0: 512 MiB */
+    uint64_t quota_bytes; /* must be the same on every replica; 0: 512 MiB */
 };
-struct member_instance { /* random, chosen by a worker process when it starts; zero: none */
+struct member_instance { /* random, chosen by a worker process at its start; all zero: none */
     uint8_t b[16];
 };
 struct member_digest { /* hash of a work item's content */
@@ -63,7 +63,7 @@ struct member_digest { /* hash of a work item's content */
 
 /* -- rules, equal on all replicas, because an operation sets them (MEMBER_OP_CONFIGURE) -- */
 enum member_placement { MEMBER_RING, MEMBER_RING_BOUNDED, MEMBER_RENDEZVOUS };
-struct member_rules { /* member_rules_defaults() fills all of it */
+struct member_rules { /* member_rules_defaults() sets all fields */
     uint32_t total_partitions, virtual_nodes;
     enum member_placement placement;
     uint32_t epsilon_ppm;    /* RING_BOUNDED: allowed excess over the mean load, in millionths */
@@ -82,7 +82,7 @@ void member_rules_defaults(struct member_rules *ret_rules);
 /* -- operations -- */
 /* The numbers are part of the log's format. */
 enum member_kind {
-    MEMBER_OP_TICK = 1, /* applies only what is due at T */
+    MEMBER_OP_TICK = 1, /* applies only changes that are due at clock T */
     /* The first operation of a new leader: `worker` is the leader's id, `number` its term. The
      * coordinator epoch rises by one, once for each term. */
     MEMBER_OP_LEAD,
@@ -98,7 +98,7 @@ enum member_kind {
      * call sets lease, labels, weight and capable. */
     MEMBER_OP_REGISTER,
     MEMBER_OP_READY, /* the worker reported READY and may own partitions */
-    MEMBER_OP_DRAIN, /* drain on or off (`flag`) */
+    MEMBER_OP_DRAIN, /* starts to drain the worker, or stops (`flag`) */
     /* Declares a worker dead: `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns`. `fence_ns`
      * is 0 if the deadline proves that the worker has fenced itself. */
     MEMBER_OP_DEAD,
@@ -175,7 +175,7 @@ struct member_result {
     /* The worker's incarnation after the operation; 0: unknown. `admitted`: REGISTER created it. */
     uint64_t incarnation;
     bool admitted;
-    uint32_t items; /* PULL, STEAL: number of items; member_assigned() returns them */
+    uint32_t items; /* number of items of PULL and STEAL; member_assigned() returns them */
 };
 
 /* -- commands -- */
@@ -217,7 +217,7 @@ uint64_t member_next_due(const struct membership *membership);
 uint64_t member_clock_ns(const struct membership *membership);
 uint64_t member_hash(const struct membership *membership);
 uint64_t member_work(const struct membership *membership);  /* cost of all commands so far */
-uint64_t member_bytes(const struct membership *membership); /* part of the quota in use */
+uint64_t member_bytes(const struct membership *membership); /* bytes of the quota in use */
 
 /* -- events, in order, kept until MEMBER_OP_EMITTED -- */
 enum member_topic {
@@ -246,7 +246,7 @@ enum member_topic {
 };
 struct member_event {
     enum member_topic topic;
-    uint64_t number; /* consecutive; 0: the event exists only on the leader */
+    uint64_t number; /* numbers are consecutive; 0: the event exists only on the leader */
     uint64_t index;  /* index of the log entry; the event's id is "<index>.<n>" */
     uint32_t n;
     int64_t wall_ms;   /* time of the command that caused the event */
@@ -255,7 +255,7 @@ struct member_event {
     /* By topic. REGISTERED: "dead" when a dead worker is admitted again. FAILED: "evicted",
      * "identity_conflict" or "". ASSIGNMENT_CHANGED: cause. WORK_FAILED: reason. */
     struct str text;
-    int64_t due_ms; /* FAILED: due time; SUSPECTED, RECOVERED: lateness; CLOCK_SKEW: skew */
+    int64_t due_ms; /* due time of FAILED; lateness of SUSPECTED, RECOVERED; skew of CLOCK_SKEW */
     uint64_t epoch; /* epoch of the assignment, the grant or the coordinator */
     uint32_t partition;
     /* By topic. ASSIGNMENT_CHANGED: moved partitions. CHECKPOINT_*: round. MASS_FAILURE_HOLD:
@@ -302,13 +302,13 @@ enum member_partition_state { MEMBER_FREE, MEMBER_OWNED, MEMBER_REVOKING, MEMBER
 struct member_partition {
     uint32_t number;
     enum member_partition_state state;
-    struct str owner; /* FREE: empty; FENCING: the former owner */
+    struct str owner; /* empty if FREE; the former owner if FENCING */
     uint64_t owner_incarnation;
     uint64_t grant_epoch; /* the fencing token of the last grant */
     struct str target;    /* the next owner; empty: none */
     uint64_t deadline_ns; /* clock T: deadline of REVOKING and FENCING, or start of FREE */
     struct str checkpoint;
-    uint64_t checkpoint_epoch; /* grant under which the checkpoint was written */
+    uint64_t checkpoint_epoch; /* epoch of the grant under which the checkpoint was written */
     int64_t checkpoint_ms;
 };
 bool member_find_partition(const struct membership *membership, uint32_t number,
@@ -347,7 +347,7 @@ struct member_status_counts {
     struct str leader;   /* holder of the lease row */
     uint64_t advised_ms; /* heartbeat interval sent to workers; 0: none */
     uint32_t active, draining, dead, tombstones;
-    uint32_t total_partitions, of_state[4]; /* of_state: index is enum member_partition_state */
+    uint32_t total_partitions, of_state[4]; /* of_state: indexed by enum member_partition_state */
     uint64_t oldest_free_ns; /* T when the oldest free partition became free; UINT64_MAX: none */
     uint64_t pending, running, done, failed; /* numbers of items */
     uint64_t bytes, quota, events;

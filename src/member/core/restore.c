@@ -13,7 +13,7 @@ struct member_restore {
     struct membership *m;
     struct section_reader reader;
     uint32_t partitions;
-    bool *seen; /* partitions that were read */
+    bool *seen; /* indexed by partition: true if it was read */
 };
 
 static enum err header(struct member_restore *restore, struct decoder *in)

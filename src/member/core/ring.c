@@ -16,7 +16,7 @@ struct seat { /* a worker */
     struct seat *next_gone;
     uint64_t hash; /* hash of the id */
     uint32_t number, weight;
-    bool placed, gone; /* placed: its points are in `spots` */
+    bool placed, gone; /* placed: the worker's points are in `spots` */
     char id[];
 };
 struct spot {
@@ -27,10 +27,10 @@ struct ring {
     struct ring_options options;
     struct seat **seats; /* sorted bytewise by id; a worker's number is its index */
     size_t count, room;
-    struct seat *gone;  /* removed workers whose points are dropped by the next build() */
+    struct seat *gone;  /* removed workers; the next build() drops their points */
     struct spot *spots; /* points, sorted at the last build() */
     size_t spot_count;
-    uint64_t *partitions; /* hashes of the partitions */
+    uint64_t *partitions; /* indexed by partition: the partition's hash */
     uint32_t partition_count;
     bool stale;
 };

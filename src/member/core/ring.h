@@ -31,7 +31,7 @@ struct ring;
 struct ring_options {
     uint32_t virtual_nodes; /* 1..RING_VIRTUAL_NODES_MAX */
     bool bounded, rendezvous;
-    double epsilon; /* `bounded`: how much more than the mean a worker may have; 0 or more */
+    double epsilon; /* if `bounded`: excess over the mean that a worker may have; 0 or more */
 };
 /* Opens an empty ring. ERR_INVALID: options out of bounds. ERR_NOMEM. */
 enum err ring_open(const struct ring_options *options, struct ring **ret_ring);

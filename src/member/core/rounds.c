@@ -172,7 +172,7 @@ static uint64_t ask_all(struct member_local *local, uint64_t round, uint64_t now
         if (!l || !is_asked(l) ||
             (l->answered && now_ns - l->answered_ns < local->options.checkpoint_min_pause_ns))
             continue;
-        if (waits(l)) { /* still busy with the previous round, so not asked in this round */
+        if (waits(l)) { /* busy with the previous round, so this round does not ask the worker */
             miss(local, l, batch);
             continue;
         }

@@ -47,7 +47,7 @@ const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
 struct sampler {
     struct prng prng;
     uint64_t second, seen, written;
-    uint64_t one_in; /* one in how many heartbeats is written, by the count of the last second */
+    uint64_t one_in; /* N: one in N heartbeats is written; follows the count of the last second */
 };
 struct member_events {
     pthread_mutex_t lock; /* protects all fields below that change after open */

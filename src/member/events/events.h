@@ -24,7 +24,7 @@ enum event_topic {
     TOPIC_WORKER_REGISTERED,
     TOPIC_WORKER_HEARTBEAT,
     TOPIC_WORKER_DEREGISTERED,
-    TOPIC_WORKER_FAILED,      /* due_at_ms; also one warn line in the log */
+    TOPIC_WORKER_FAILED,      /* attribute due_at_ms; also one warn line in the log */
     TOPIC_COORDINATOR_FENCED, /* observed_epoch, stale_epoch; has a message */
     TOPIC_WORK_DISPATCHED,    /* work_id */
     TOPIC_WORK_COMPLETED,     /* work_id */
@@ -62,8 +62,8 @@ struct event_line {
     enum event_topic topic;
     wall_time at;         /* 0: the present time */
     struct str run_id;    /* empty: the service's own run; for a failure the run of the heartbeat */
-    struct str worker_id; /* empty: null */
-    struct str message;   /* empty: null */
+    struct str worker_id; /* empty: written as null */
+    struct str message;   /* empty: written as null */
     /* The attributes of the topic, in any order, each key once: at most EVENT_FIELDS_MAX, ended by
      * LOG_END. May be NULL. A line has its attributes in ascending byte order. */
     const struct log_field *fields;
@@ -75,7 +75,7 @@ struct event_line {
 };
 
 enum member_events_heartbeat {
-    HEARTBEAT_EVENTS_ALL,     /* all up to heartbeat_limit per second, then one in N */
+    HEARTBEAT_EVENTS_ALL,     /* all heartbeats up to heartbeat_limit per second, then one in N */
     HEARTBEAT_EVENTS_SAMPLED, /* one in HEARTBEAT_EVENTS_ONE_IN, also limited by heartbeat_limit */
     HEARTBEAT_EVENTS_NONE
 };
@@ -93,7 +93,7 @@ struct member_events_options {
     uint64_t seed;            /* seed of the random choice of sampled heartbeats */
 };
 struct member_events_stats {
-    uint64_t written[TOPIC_COUNT]; /* accepted by the sink */
+    uint64_t written[TOPIC_COUNT]; /* indexed by topic: events that the sink accepted */
     uint64_t suppressed;           /* heartbeats not written because of sampling or the setting */
     uint64_t dropped;              /* heartbeats for which the sink had no room */
     uint64_t refused; /* other events for which the sink had no room; the caller keeps them */

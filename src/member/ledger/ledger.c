@@ -16,7 +16,7 @@ static const char *const spaces[] = {"workers/", "heartbeats/"};
 enum space { WORKERS, HEARTBEATS };
 
 struct row {          /* made by map_make */
-    struct buf value; /* empty: removed */
+    struct buf value; /* empty: the row was removed */
     bool changed;     /* the row changed since the content was last built */
 };
 struct member_ledger {

@@ -88,7 +88,7 @@ static uint64_t take_varint(struct rest *r, uint64_t max)
         if (i == VARINT_MAX - 1 && byte > 1) break; /* more than 64 bits */
         value |= (uint64_t)(byte & 0x7F) << (7 * i);
         if (byte & 0x80) continue;
-        r->bad = (i > 0 && byte == 0) || value > max; /* refused unless in the shortest form */
+        r->bad = (i > 0 && byte == 0) || value > max; /* only the shortest form is accepted */
         r->bytes = str_tail(r->bytes, i + 1);
         return r->bad ? 0 : value;
     }

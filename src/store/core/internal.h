@@ -2,7 +2,7 @@
 /* Records of the store other than keys. Private to store/core. */
 #ifndef STORE_CORE_INTERNAL_H
 #define STORE_CORE_INTERNAL_H
-#include <muster/coord.h> /* codes and reasons only */
+#include <muster/coord.h> /* only for the codes and the reasons */
 
 #include "base/bytes.h"
 #include "base/list.h"
@@ -19,11 +19,11 @@ enum store_row { ROW_LEASE, ROW_GROUP, ROW_WAITER, ROW_CLIENT };
 /* Records of a snapshot, by their first byte. view.c defines their order. */
 enum store_record {
     RECORD_HEAD = 'H',    /* version, clock, identity, marks, uses */
-    RECORD_VERSION = 'V', /* one version of a key: in key order, from old to new */
-    RECORD_LEASE = 'L',   /* includes its claims */
-    RECORD_GROUP = 'G',   /* includes its slots */
-    RECORD_WAITER = 'W',  /* includes its place in the queue */
-    RECORD_CLIENT = 'C',  /* includes its answers */
+    RECORD_VERSION = 'V', /* one version of a key; sorted by key, then from old to new */
+    RECORD_LEASE = 'L',   /* a lease with its claims */
+    RECORD_GROUP = 'G',   /* a group with its slots */
+    RECORD_WAITER = 'W',  /* a waiter with its place in the queue */
+    RECORD_CLIENT = 'C',  /* a client with its stored answers */
     RECORD_HASH = 'E',    /* hash of the state; a restore must produce the same hash */
 };
 enum slot_state {
@@ -51,14 +51,14 @@ struct claim {
 };
 struct lease {
     uint8_t due[8];     /* the deadline in big endian, so that byte order is time order */
-    struct store_id id; /* proof of ownership */
-    uint64_t number;    /* the number that keys refer to */
+    struct store_id id; /* clients present the id to prove that they own the lease */
+    uint64_t number;    /* keys refer to their lease by this number */
     uint64_t deadline_ns, ttl_ns;
     struct claim *claims;
     uint32_t claim_count, claim_cap;
     struct slot_waiter *waiter; /* the lease's place in a queue, or NULL */
     struct section_row row;
-    int lost_reason; /* superseded or revoked: renewals fail */
+    int lost_reason; /* if not 0, the lease was superseded or revoked, and renewals fail */
     uint64_t lost_token;
     uint32_t owner_len;
     char owner[];
@@ -70,24 +70,24 @@ struct slot_waiter {
     struct group *group;
     struct lease *lease;
     struct store_id client;
-    uint64_t sequence, place; /* place: later waiters have larger numbers */
+    uint64_t sequence, place; /* `place` in the queue: a later waiter has a larger number */
     struct section_row row;
     uint32_t prefer_slot, value_len;
     char value[];
 };
 struct group_slot {
-    struct lease *lease; /* NULL: free, or in cool-down */
+    struct lease *lease; /* NULL: the slot is free or in cool-down */
     uint64_t rest_until_ns;
 };
 struct group {
     uint64_t cooldown_ns, revision;
-    uint32_t slot_count, slot_cap, live; /* slot_cap: with held slots above a reduced count */
+    uint32_t slot_count, slot_cap, live; /* slot_cap: also held slots above a reduced count */
     uint32_t waiter_count;
     struct group_slot *slots;
     struct list waiters; /* in order of arrival */
     uint32_t rests;      /* number of slots in cool-down */
     struct section_row row;
-    uint8_t due[8]; /* end of the first cool-down; valid while rests > 0 */
+    uint8_t due[8]; /* time when the first cool-down ends; valid while rests > 0 */
     uint32_t key_len;
     char key[]; /* "muster/jobs/indexer" */
 };
@@ -99,19 +99,19 @@ struct answer {
 struct store_client {
     struct list by_use;
     struct store_id id;
-    uint64_t seen_ns, use; /* use: increases along by_use, also in a snapshot */
+    uint64_t seen_ns, use; /* `use` increases along clients_by_use, also in a snapshot */
     uint64_t floor;        /* smaller sequences are refused, because they arrive too late */
     uint32_t count;
     struct section_row row;
-    struct answer *answers; /* STORE_RESULTS_MAX at most, in the order of the decisions */
+    struct answer *answers; /* at most STORE_RESULTS_MAX, in the order in which they were decided */
 };
 struct store {
     struct store_options options;
     struct keys *keys;
     struct store_id identity;
-    uint32_t level; /* cluster level at this entry */
+    uint32_t level; /* cluster level at the current log entry */
     uint64_t clock_ns;
-    uint64_t bytes;                     /* bytes of all records except keys */
+    uint64_t bytes;                     /* bytes of all records except those of keys */
     struct map leases, groups, clients; /* leases are found by number */
     struct order due, rests;
     struct order_kind due_kind, rest_kind;
@@ -125,7 +125,7 @@ struct store {
         uint32_t found;
     } sweep;
     struct {                 /* a plain lease with many keys that is ended in parts */
-        struct lease *lease; /* NULL: no such lease */
+        struct lease *lease; /* NULL: no lease is being ended */
         int reason;
         size_t deleted; /* number of keys deleted so far */
     } ending;

@@ -27,15 +27,15 @@ struct version {
     struct version *older, *newer;
     uint64_t create, mod, version, lease; /* version 0: a deletion */
     uint32_t value_len, sub;
-    uint32_t counted_out; /* if compacted but kept for a view: `stamp` at that time; else 0 */
+    uint32_t counted_out; /* `stamp` when the version was compacted but kept for a view; else 0 */
     bool expired;         /* local to this process, not a part of the state */
     char value[];
 };
 struct key_row {
     struct version *newest;
     uint32_t key_len;
-    bool waits;       /* in `waiting`, until no view is open and the row is pruned */
-    bool counted_out; /* compacted, and kept only for a view */
+    bool waits;       /* the row is in `waiting`, until no view is open and the row is pruned */
+    bool counted_out; /* the row was compacted, and is kept only for a view */
     char key[];
 };
 struct change {
@@ -64,7 +64,7 @@ struct keys {
     uint64_t work;
     uint32_t pruned_sub; /* in the step `pruned`, changes before this index are freed */
     struct order_kind kind, leased_kind;
-    struct keys_view *view;   /* the open one, or NULL */
+    struct keys_view *view;   /* the open view, or NULL */
     struct key_row **waiting; /* rows that compaction could not prune because of a view */
     size_t waiting_count, waiting_cap;
     uint32_t stamp;      /* one more than the number of views ever opened */

@@ -25,8 +25,8 @@ struct keys;
 /* Strings are valid until the key space changes, or for a past revision until its compaction. */
 struct key_value {
     struct str key, value;
-    uint64_t create, mod, version; /* version 0: deleted at `mod` */
-    uint64_t lease;                /* 0: none */
+    uint64_t create, mod, version; /* version 0: the key was deleted at `mod` */
+    uint64_t lease;                /* 0: no lease */
     uint32_t sub;                  /* index among the changes of its step */
     bool expired; /* deleted because its lease expired; lost when a snapshot is restored */
 };
@@ -124,7 +124,7 @@ struct keys_marks { /* the counters that belong to the versions */
     uint64_t revision, compacted, pruned;
     uint32_t pruned_sub; /* changes of the step `pruned` before this index are freed, too */
 };
-struct keys_view *keys_view_open(struct keys *keys); /* only one at a time; NULL without memory */
+struct keys_view *keys_view_open(struct keys *keys); /* one view at a time; NULL without memory */
 void keys_view_close(struct keys_view *view);        /* NULL is fine */
 struct keys_marks keys_view_marks(const struct keys_view *view);
 /* Emits the versions at the view's revision, key by key in key order, from old to new, until about

@@ -229,7 +229,7 @@ void lease_end(struct store *store, struct lease *lease, int reason)
 
     section_row_keep(&store->section, &lease->row);
     if (lease->waiter) group_waiter_drop(store, lease->waiter);
-    if (lease->claim_count > 1) /* free slots in key order, too */
+    if (lease->claim_count > 1) /* the slots become free in key order, too */
         qsort(lease->claims, lease->claim_count, sizeof *lease->claims, claims_by_key);
     keys_begin(store->keys);
     keys = keys_delete_of_lease(store->keys, lease->number, reason == COORD_R_DEADLINE, SIZE_MAX);

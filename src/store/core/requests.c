@@ -59,7 +59,7 @@ static void answers_drop(struct store *store, struct store_client *client, uint3
 {
     struct answer *at = client->answers + first;
 
-    if (count == 0) return; /* `at` may be NULL */
+    if (count == 0) return; /* without elements, `at` may be NULL */
     section_row_keep(&store->section, &client->row);
     for (uint32_t i = 0; i < count; i++) answer_toggle(store, client, &at[i]);
     memmove(at, at + count, (client->count - first - count) * sizeof *at);
@@ -139,7 +139,7 @@ static void drop_acked(struct store *store, struct store_client *client, uint64_
     while (count < client->count && client->answers[count].sequence < acked) count++;
     answers_drop(store, client, 0, count);
     if (store->level < STORE_TOKENS_LEVEL) return;
-    for (uint32_t i = 0; i < client->count;) /* answers that were decided out of order */
+    for (uint32_t i = 0; i < client->count;) /* drops answers that were decided out of order */
         if (client->answers[i].sequence < acked)
             answers_drop(store, client, i, 1);
         else

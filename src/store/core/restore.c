@@ -219,7 +219,7 @@ static enum err take_record(void *owner, char kind, struct decoder *in)
     case RECORD_GROUP: return read_group(restore, in);
     case RECORD_WAITER: return read_waiter(restore, in);
     case RECORD_CLIENT: return read_client(restore, in);
-    case RECORD_HASH: break; /* handled by the reader */
+    case RECORD_HASH: break; /* the section reader checks the hash */
     }
     return ERR_CORRUPT;
 }

@@ -514,7 +514,7 @@ static struct store_result apply_delete_range(struct store *store,
     keys_begin(store->keys);
     if (!sweep_part(store, command)) return sweep_result(store, command);
     keys_pause(store->keys, true);
-    return store_answer(COORD_OK, COORD_R_NONE); /* a placeholder; the step continues */
+    return store_answer(COORD_OK, COORD_R_NONE); /* not the final answer: the step continues */
 }
 
 static struct store_result apply_compact(struct store *store, const struct store_command *command)

@@ -49,7 +49,7 @@ enum {
     STORE_SLOTS_MAX = 1024,
     STORE_KEYS_PER_LEASE_MAX = 1024,
     STORE_WAITERS_MAX = 10000, /* for each group */
-    STORE_EXPIRE_MAX = 1024,   /* leases, and keys of leases, that are ended before one command */
+    STORE_EXPIRE_MAX = 1024,   /* leases, and keys of leases, that may end before one command */
     STORE_RESULTS_MAX = 256,   /* answers kept for each client */
     STORE_PRUNE_CHANGES = 1024,
     STORE_SWEEP_KEYS = 1024, /* keys deleted by one part of a DELETE_RANGE */
@@ -81,7 +81,7 @@ static inline bool store_id_none(const struct store_id *id)
 struct store;
 
 struct store_options {
-    uint64_t quota_bytes; /* the same on every replica; 0: 2 GiB */
+    uint64_t quota_bytes; /* must be the same on every replica; 0: 2 GiB */
 };
 
 /* -- commands -- */
@@ -98,7 +98,7 @@ enum store_kind {
     STORE_RENEW, /* renews a batch of leases */
     STORE_RESIZE,
     STORE_COMPACT,
-    STORE_PUT, /* for plain keys, without the rules of claims; `held`: a plain lease, or none */
+    STORE_PUT, /* writes a plain key without the rules of claims; `held`: a plain lease, or none */
     STORE_DELETE_RANGE,
     /* A lease of plain keys has no owner and no proof: any client that knows the number may use it.
      * Its id is store_plain_lease(number). */
@@ -126,20 +126,20 @@ struct store_command { /* points to the caller's data; the used fields depend on
      * arrives is refused as INVALID, because executing it would repeat its effect. */
     struct store_id client;
     uint64_t sequence, acked;
-    struct str key, value, owner; /* `key`: of an entry or a group, with its prefix */
+    struct str key, value, owner; /* `key`: key of an entry or name of a group, with its prefix */
     struct str range_end;
-    uint64_t expected; /* CAS, DELETE, RESIZE: the expected revision; COMPACT: the revision */
+    uint64_t expected; /* expected revision of CAS, DELETE, RESIZE; revision of COMPACT */
     int64_t ttl_ms;
-    struct store_id lease; /* CREATE, CAS, ACQUIRE: the new lease; RELEASE: the lease to release */
+    struct store_id lease; /* the new lease of CREATE, CAS, ACQUIRE; or the lease to RELEASE */
     struct store_id held;  /* CAS, DELETE, CREATE: the lease that the caller claims to hold */
     /* CAS, DELETE, RELEASE: the token of the claim, or for a whole lease the token of any of its
      * claims. 0: the caller is of an older release and proves only the lease. */
     uint64_t token;
     uint32_t slot_count, flags, prefer_slot;
     uint64_t cooldown_ms;
-    bool wait; /* ACQUIRE: queue when no slot is free */
+    bool wait; /* ACQUIRE: wait in the queue if no slot is free */
     const struct store_id *renew;
-    const uint64_t *renew_tokens; /* one token for each id, like `token`; NULL: none */
+    const uint64_t *renew_tokens; /* indexed like `renew`; see `token`; NULL: no tokens */
     size_t renew_count;
     struct txn *txn;       /* TXN: must have passed txn_check */
     struct txn_sink *sink; /* TXN: receives the results; may be NULL */
@@ -151,7 +151,7 @@ struct store_result {
     uint64_t revision, token, create_revision;
     int64_t granted_ttl_ms, hint_ms;
     uint32_t slot, live, slot_count;
-    bool waiting;             /* ACQUIRE: queued; the answer follows as an event STORE_GRANTED */
+    bool waiting;             /* ACQUIRE was queued; the answer follows as an event STORE_GRANTED */
     enum txn_refusal refusal; /* for TXN */
     struct store_id lease;
     char owner[STORE_OWNER_MAX + 1];
@@ -169,8 +169,8 @@ enum store_event_kind { STORE_GRANTED, STORE_WAIT_ENDED, STORE_LEASE_ENDED };
 struct store_event {
     enum store_event_kind kind;
     struct store_id lease;
-    struct store_result result; /* for GRANTED and WAIT_ENDED */
-    int reason;                 /* for LEASE_ENDED */
+    struct store_result result; /* set for GRANTED and WAIT_ENDED */
+    int reason;                 /* set for LEASE_ENDED */
 };
 
 enum { STORE_OK_SPACE = 0, STORE_NO_SPACE = 1 };
@@ -196,7 +196,7 @@ uint64_t store_work(const struct store *store);
 
 /* -- reading -- */
 const struct keys *store_keys(const struct store *store);
-uint64_t store_clock_ns(const struct store *store);        /* T of the last command */
+uint64_t store_clock_ns(const struct store *store);        /* lease clock T at the last command */
 struct store_id store_identity(const struct store *store); /* zero until a STORE_TICK has set it */
 struct store_claim {                                       /* the claim on a key */
     struct store_id lease;

@@ -32,13 +32,13 @@ enum txn_refusal {
     TXN_VALUE_PROVIDED,
     TXN_LEASE_PROVIDED,
     TXN_STATE,
-    TXN_KEY_MISSING = TXN_STATE, /* with ignore_value or ignore_lease */
+    TXN_KEY_MISSING = TXN_STATE, /* ignore_value or ignore_lease was set for a missing key */
     TXN_NO_LEASE,
     TXN_COMPACTED,
     TXN_FUTURE,
     TXN_CLAIM, /* the transaction would write a claim */
     TXN_NO_SPACE,
-    TXN_TOO_LARGE, /* more than TXN_KEYS_MAX keys */
+    TXN_TOO_LARGE, /* the transaction reads more than TXN_KEYS_MAX keys */
     TXN_NO_MEMORY, /* no memory to check or read; applying aborts the process instead */
 };
 
@@ -54,12 +54,12 @@ struct query {
     int64_t min_mod, max_mod, min_create, max_create; /* 0: no bound */
 };
 struct query_end {
-    uint64_t count; /* keys of the range at the requested revision, before filters and limit */
+    uint64_t count; /* keys in the range at the requested revision, before filters and limit */
     bool more;      /* the limit cut the result */
     bool no_memory; /* no memory to sort the pairs; no pair was emitted */
 };
 typedef void pair_fn(void *owner, const struct key_value *pair);
-bool query_is_sorted(const struct query *query); /* in another order than that of the key space */
+bool query_is_sorted(const struct query *query); /* true if the pairs are not in key order */
 bool query_is_filtered(const struct query *query);
 /* Returns how many keys the query reads now. For a past revision the number is an estimate. */
 uint64_t query_cost(const struct keys *keys, const struct query *query);
@@ -76,7 +76,7 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
 
 /* Keeps the first pairs of a sorted range, for a query that reads its range in several turns. All
  * pairs must be of one revision, which must not be compacted before query_best_give(). */
-enum { QUERY_BEST_MAX = 256 }; /* highest limit of such a query; the query must have a limit */
+enum { QUERY_BEST_MAX = 256 }; /* a query for query_best must have a limit, at most this */
 struct query_best;
 /* Copies the query. Returns NULL if memory runs out. */
 struct query_best *query_best_open(const struct query *query);

@@ -81,7 +81,7 @@ static enum txn_refusal check_txn(const struct txn *txn, size_t left, size_t dep
  * operations of one branch must not overlap in a key that one of them puts. The two branches of a
  * transaction may overlap, because only one of them runs. */
 struct write {
-    struct key_range range; /* a put has only `from` */
+    struct key_range range; /* for a put, only `from` is set */
     size_t owner;           /* index of the operation in its branch */
     size_t next_owner;      /* for sorted puts: index of the next put with another owner */
 };

@@ -22,12 +22,12 @@ struct etcd_api;
 struct etcd_member {
     uint64_t id;
     const char *name, *peer, *client; /* addresses; valid during the call */
-    const char *join;                 /* where a new member asks to join; valid during the call */
+    const char *join; /* address at which a new member asks to join; valid during the call */
     bool learner;
 };
 struct etcd_options {
     struct io *io;
-    const struct log_source *log; /* may be NULL; copied */
+    const struct log_source *log; /* may be NULL; the API copies the struct */
     struct store_service *store;
     struct replica *replica;
     /* The leader's gRPC address, "" without a leader; valid during the call. */
@@ -38,7 +38,7 @@ struct etcd_options {
     size_t rule_count;
     /* A watch with progress_notify is sent the revision after this idle time; 0: 600,000 ms. */
     uint64_t progress_ms;
-    uint32_t election_ms; /* election timeout of the replica; 0: 250 */
+    uint32_t election_ms; /* election timeout of the replica in milliseconds; 0: 250 */
     /* Fills in the members with their client addresses. If NULL, member lists are empty. */
     size_t (*members)(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX]);
     const char *version; /* static text: version of etcd that clients see; NULL: ETCD_VERSION */

@@ -10,7 +10,7 @@
 enum {
     FRAGMENT_MAX = (3 << 19) + (512 << 10),
     PROGRESS_MS = 600000,
-    FREE_COST = 16, /* cost of freeing a watch, counted as changes read */
+    FREE_COST = 16, /* freeing a watch counts as reading this number of changes */
     FEW = 8,        /* a stream with at most this many watches is freed at once */
 };
 
@@ -23,7 +23,7 @@ static const char duplicate_id[] = "mvcc: duplicate watch ID provided on the Wat
 
 struct etcd_watch {
     struct watch base;
-    struct list notified; /* in feed.notified, if progress_notify is set */
+    struct list notified; /* link in feed.notified, if progress_notify is set */
     int64_t id;
     uint64_t start_revision; /* as requested; 0: the current revision */
     uint64_t quiet_at;       /* sent_revision at the last run of the progress timer */
@@ -227,7 +227,7 @@ static void watch_idle(struct watch *base)
 
     if (watch->progress_due && has_begun(stream->feed, watch->start_revision))
         err = feed_progress_send(stream, watch->id);
-    watch->progress_due = false; /* a stream without room is not idle, so progress may wait */
+    watch->progress_due = false; /* a stream without room is not idle: the message may wait */
     if (err && err != ERR_FULL) stream_break(&stream->base, err);
 }
 

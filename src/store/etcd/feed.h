@@ -16,7 +16,7 @@ struct feed_stream;
 struct feed_options {
     struct io *io;
     struct watch_engine *engine;
-    uint32_t watches_max; /* most watches of all streams; further watches are refused */
+    uint32_t watches_max; /* maximal watches of all streams; further watches are refused */
     uint64_t progress_ms; /* idle time before progress_notify sends the revision; 0: 600,000 */
     /* Sends a message. After ERR_FULL, call watch_stream_writable() when there is room. ERR_FULL is
      * not allowed with `must`. After any other error `broken` is called. */
@@ -31,10 +31,10 @@ enum err feed_open(const struct feed_options *options, struct feed **ret_feed);
 void feed_close(struct feed *feed);         /* call after all streams are closed; NULL is fine */
 size_t feed_count(const struct feed *feed); /* number of watches */
 
-struct feed_stream { /* in the caller's storage */
+struct feed_stream { /* the caller provides the memory */
     struct watch_stream base;
     struct feed *feed;
-    struct map watches; /* watches by id */
+    struct map watches; /* finds the stream's watches by id */
     uint64_t starts_at; /* the largest start revision that a watch of the stream has asked for */
     bool starts_stale;  /* the watch with `starts_at` is gone */
     int64_t next_id;

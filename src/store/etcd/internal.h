@@ -33,7 +33,7 @@ struct etcd_request {
     enum store_kind kind;         /* kind of the proposed command */
     struct txn *txn;              /* the decoded transaction of a Txn, in the call's arena */
     struct etcd_listing *listing; /* a Range of very many keys in progress; or NULL */
-    bool acts; /* `change` or `transfer` is in use, even if the client disconnects */
+    bool acts; /* `change` or `transfer` is in use, and stays so if the client disconnects */
     union {
         struct member_change change;
         struct transfer transfer;
@@ -83,8 +83,8 @@ struct etcd_raw { /* a stream, or a unary method with its own handler */
             .handler = &(handler_)}
 
 struct etcd_part {                     /* all fields may be NULL */
-    const struct etcd_method *methods; /* ends with a NULL path */
-    const struct etcd_raw *raws;       /* ends with a NULL path */
+    const struct etcd_method *methods; /* array; its last element has a NULL path */
+    const struct etcd_raw *raws;       /* array; its last element has a NULL path */
     enum err (*open)(struct etcd_api *api);
     void (*close)(struct etcd_api *api); /* also closes a part that failed to open completely */
     void (*applied)(struct etcd_api *api);
@@ -197,10 +197,10 @@ enum grpc_status etcd_inner_status(enum grpc_status status);
 bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
               enum etcd_act act);
 bool etcd_may_any(const struct etcd_api *api,
-                  const struct rpc_call *call); /* a rule names the client */
+                  const struct rpc_call *call); /* true if a rule names the client */
 /* True if the client is an administrator, as required for members and history. */
 bool etcd_may_manage(const struct etcd_request *request);
-bool etcd_may_look(const struct etcd_request *request); /* a rule names the client */
+bool etcd_may_look(const struct etcd_request *request); /* true if a rule names the client */
 /* True for a fleet administrator, or without TLS. Required for requests about more than keys. */
 bool etcd_may_administer(const struct etcd_request *request);
 

@@ -59,7 +59,7 @@ static void range_read(struct etcd_request *request)
         listing_begin(request, &query);
         return;
     }
-    if (query_cost(keys, &query) > TXN_KEYS_MAX) { /* sorted, with a limit above QUERY_BEST_MAX */
+    if (query_cost(keys, &query) > TXN_KEYS_MAX) { /* a sort with a limit above QUERY_BEST_MAX */
         etcd_refuse(request, ETCD_TOO_LARGE);
         return;
     }

@@ -13,7 +13,7 @@ enum {
     AGAIN_MS = 100,
     CLIENT_MAX = 16 * 1024,
     LEADER_CALL_ARENA_MAX = 16 << 20,
-    RESPONSE_MAX = 64 * 1024, /* two keys without values, and the fields around them */
+    RESPONSE_MAX = 64 * 1024, /* bytes of two keys without values, and of the fields around them */
 };
 
 /* -- ends -- */

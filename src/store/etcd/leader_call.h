@@ -11,7 +11,7 @@
 #define STORE_ETCD_LEADER_CALL_H
 #include "store/etcd/internal.h"
 
-struct leader_answer { /* valid during the call */
+struct leader_answer { /* valid only while leader_call_fn runs */
     enum grpc_status status;
     struct str text;
     uint64_t revision;   /* with GRPC_OK: the response's revision, or the awaited revision */
@@ -19,11 +19,11 @@ struct leader_answer { /* valid during the call */
 };
 struct leader_call;
 typedef void leader_call_fn(struct leader_call *call, const struct leader_answer *answer);
-struct leader_call { /* in the owner's storage until `done` is called; must be zeroed at first */
+struct leader_call { /* the owner provides the memory until `done` is called; zero it first */
     struct list link;
     struct etcd_api *api;
     const char *path; /* "/etcdserverpb.KV/Txn" */
-    bool busy;        /* from leader_call_begin() until `done` */
+    bool busy;        /* true from leader_call_begin() until `done` is called */
     bool catches_up;
     struct buf request, client; /* `client`: name of the client that caused the call */
     char actor[REPLICA_ACTOR_MAX];

@@ -48,7 +48,7 @@ static enum err grant_write(struct etcd_request *request, struct buf *into,
     struct store_command command;
     int64_t drawn = 0;
 
-    while (drawn == 0) /* terminates, because zero is one value of 2^63 */
+    while (drawn == 0) /* ends: zero is only one of 2^63 possible numbers */
         drawn = (int64_t)(entropy_u64(api_of(request)->options.io->entropy) & INT64_MAX);
     (void)etcd_grant_command(etcd_message(request), drawn, &command);
     *ret_kind = command.kind;

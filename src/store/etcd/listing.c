@@ -13,13 +13,13 @@
 enum { SLICE_KEYS = 4096, SLICE_BYTES = 256 << 10 };
 struct etcd_listing {
     struct query query;
-    struct query_best *best; /* first pairs of a sorted range; or NULL */
-    bool hashes;             /* HashKV; otherwise a Range */
+    struct query_best *best; /* the first pairs, if the range is sorted; otherwise NULL */
+    bool hashes;             /* true: the request is a HashKV; false: it is a Range */
     uint64_t hash;           /* hash of the keys read so far; not zero for no keys */
     bool pinned;             /* the client asked for the current revision, which is now fixed */
     bool sending;
     struct str next;           /* next key to read, stored in `at` */
-    uint64_t left, shown, sum; /* left: pairs until the limit; sum: bytes of the pairs */
+    uint64_t left, shown, sum; /* left: pairs within the limit; sum: bytes of the pairs */
     uint64_t count;            /* keys of the range */
     uint64_t revision;         /* revision at the start, for the header */
     bool more;

@@ -7,7 +7,7 @@
 #define STORE_ETCD_LISTING_H
 #include "store/etcd/internal.h"
 
-enum { LISTING_KEYS_MIN = 2048 }; /* smaller ranges are sent in one turn */
+enum { LISTING_KEYS_MIN = 2048 }; /* a range with fewer keys is sent in one turn */
 /* True if the query must be sent in slices. Must follow query_check(). */
 bool listing_suits(const struct keys *keys, const struct query *query);
 /* Answers the request, possibly in a later turn. `query` refers to the request's message. */

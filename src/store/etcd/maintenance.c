@@ -101,7 +101,7 @@ static void auth_status(struct etcd_request *request)
     struct etcd_api *api = api_of(request);
     struct pack pack = etcd_answer(api);
 
-    pack_u64(&pack, 3, 1); /* `enabled` is left out: false */
+    pack_u64(&pack, 3, 1); /* `enabled` is left out, which means false */
     etcd_reply(request, &pack);
 }
 

@@ -15,13 +15,13 @@
 struct observer {
     struct leader_call leader;
     struct list link, changed;
-    struct looker looker; /* not joined before the start, and while the stream has no room */
+    struct looker looker; /* joins at the start, and leaves while the stream has no room */
     struct etcd_api *api;
     struct rpc_call *call;  /* NULL: the call has ended */
     struct key_range range; /* keys of the election */
     uint64_t create, mod;   /* revisions of the value sent last */
     bool follows, needs_leader;
-    char room[]; /* storage of the range */
+    char room[]; /* memory of `range` */
 };
 
 static void observer_unwatch(struct observer *observer)

@@ -57,7 +57,7 @@ void queue_resign(struct queue_txn *t, struct str key, int64_t create);
 /* `lease` 0 keeps the key's lease. */
 void queue_set_value(struct queue_txn *t, struct str key, int64_t create, struct str value,
                      int64_t lease);
-void queue_delete(struct queue_txn *t, struct str key); /* whichever call created the key */
+void queue_delete(struct queue_txn *t, struct str key); /* even if another call created the key */
 
 /* Decodes queue_enter()'s response of `revision`. Returns false if the response is malformed. */
 bool queue_entered(const Etcdserverpb__TxnResponse *answer, uint64_t revision,

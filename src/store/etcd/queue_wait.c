@@ -26,7 +26,7 @@
 
 enum {
     LEASE_S = 60,         /* TTL of a lease granted by the call, as in etcd */
-    CHECKS_PER_PASS = 32, /* each check may read the whole queue */
+    CHECKS_PER_PASS = 32, /* few, because each check may read the whole queue */
     LEAVE_WAIT_MS = 5000, /* after this time the key stays until its lease ends */
     QUEUE_WAIT_ARENA_MAX = 1 << 20,
 };
@@ -48,15 +48,15 @@ struct queue_wait_kind {
 struct queue_wait {
     struct leader_call leader;
     struct list link;    /* in queue_waits.all */
-    struct list changed; /* in queue_waits.changed, after a watched key was deleted */
+    struct list changed; /* link in queue_waits.changed, after a watched key was deleted */
     struct etcd_api *api;
-    struct rpc_call *call; /* NULL: disconnected or answered */
+    struct rpc_call *call; /* NULL: the client disconnected or was answered */
     const struct queue_wait_kind *kind;
     struct queue_place place;
-    struct queue_entry entry; /* zero: not entered yet */
+    struct queue_entry entry; /* all zero until the call has entered the queue */
     struct str value;
     struct key_range range;    /* keys of the queue */
-    struct looker own, before; /* for the call's own key and the key before */
+    struct looker own, before; /* watch the call's own key and the key before it */
     bool stays;                /* the key is kept when the wait ends */
     bool named;                /* the client knows the lease and can use another replica */
     char room[];               /* storage of the key and the range */
@@ -323,7 +323,7 @@ static struct queue_wait *wait_new(struct etcd_api *api, struct rpc_call *call,
     wait->call = call;
     wait->kind = kind;
     wait->named = lease != 0;
-    while (lease == 0) /* terminates, because zero is one value of 2^63 */
+    while (lease == 0) /* ends: zero is only one of 2^63 possible numbers */
         lease = (int64_t)(entropy_u64(api->options.io->entropy) & INT64_MAX);
     wait->place = (struct queue_place){
         .name = name, .lease = lease, .key = queue_key(name, lease, wait->room)};

@@ -14,7 +14,7 @@
 #include "wire/message.h"
 
 enum {
-    ASK_FIRST_MS = 2000, /* time without a leader; longer than most elections */
+    ASK_FIRST_MS = 2000, /* milliseconds without a leader; longer than most elections */
     ASK_AGAIN_MS = 5000,
     ASK_CALL_MS = 5000,
     ANSWER_ARENA_MAX = 1 << 20,
@@ -48,7 +48,7 @@ static void removal_on_closed(void *owner)
     api->removal.channel = NULL;
     api->removal.channel_closing = false;
     if (api->removal.stopping)
-        etcd_removal_stopped(api); /* the API may be freed after this */
+        etcd_removal_stopped(api); /* the API may be freed after this call */
     else
         removal_ask_later(&api->removal, ASK_AGAIN_MS);
 }
@@ -100,7 +100,7 @@ static enum err removal_ask(struct etcd_api *api, const char *const *addresses)
     struct buf bytes;
     enum err err;
 
-    request.linearizable = true; /* the leader's own list, after it has confirmed its leadership */
+    request.linearizable = true; /* the leader confirms its leadership, then sends its own list */
     buf_init(&bytes, REQUEST_MAX);
     err = message_write(&request.base, &bytes, NULL);
     if (!err)

@@ -65,7 +65,7 @@ bool etcd_txn_allows(const struct etcd_request *request)
 /* Requirements of all ranges of a transaction, including nested transactions. */
 struct txn_reads {
     size_t ranges;
-    bool leader;    /* a range requires the leader */
+    bool leader;    /* at least one range must be read on the leader */
     int64_t newest; /* newest revision that a range names */
 };
 
