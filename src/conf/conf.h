@@ -45,7 +45,7 @@ enum err conf_finish(struct conf *conf);
 struct str conf_problems(const struct conf *conf);
 
 /* -- reading values: `name` must be in the table and have the function's kind -- */
-bool conf_is_set(const struct conf *conf, const char *name); /* by any source or default */
+bool conf_is_set(const struct conf *conf, const char *name); /* set by any source or default */
 /* Returns true if, after conf_reload, a new value of the option needs a restart. */
 bool conf_waits(const struct conf *conf, const char *name);
 enum conf_source conf_source(const struct conf *conf, const char *name);

@@ -18,7 +18,7 @@ enum { PAGE_NAME_CAP = COMMAND_PATH_CAP };
 struct troff {
     struct writer *w;
     bool literal; /* typed text: every '-' must stay a '-' */
-    bool bold;    /* between backticks */
+    bool bold;    /* the text is between backticks */
     bool line_start;
     char before;
 };

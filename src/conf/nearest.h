@@ -16,7 +16,7 @@ size_t nearest_distance(struct str a, struct str b, size_t bound);
 
 struct nearest {
     struct str wanted;
-    size_t distance; /* of the best candidate so far; too large if none is near */
+    size_t distance; /* edit distance of the best candidate; too large if none is near */
     size_t place;    /* the caller's number of the best candidate */
 };
 void nearest_init(struct nearest *n, struct str wanted);

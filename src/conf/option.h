@@ -22,13 +22,13 @@
 #include "conf/units.h"
 
 #define OPTION_ENVIRONMENT_PREFIX "MUSTER_"
-enum { OPTION_NAME_CAP = 64 };   /* of every spelling, including the closing NUL */
+enum { OPTION_NAME_CAP = 64 };   /* bytes of any spelling, including the closing NUL */
 enum { OPTION_LIST_MAX = 64 };   /* items of a list; longer lists are refused */
 enum { OPTION_TEXT_MAX = 4096 }; /* bytes of a value; longer values are refused */
 
 enum option_kind {
     OPTION_STRING,
-    OPTION_U64,      /* 42, within min..max */
+    OPTION_U64,      /* such as 42, within min..max */
     OPTION_DURATION, /* 250ms 10s 5m 1h 2d, or joined: 1m30s; stored in milliseconds */
     OPTION_SIZE,     /* 512 64KiB 16MiB 2GiB 1TiB; stored in bytes */
     OPTION_DECIMAL,  /* 0.05, 1, 12.5: at most six decimal places; stored in millionths */
@@ -40,9 +40,9 @@ enum option_kind {
 
 enum option_flags {
     OPTION_RELOAD = BIT(0),      /* a change takes effect at SIGHUP */
-    OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP can enable it; disabling needs a restart */
+    OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP can enable the option; disabling needs a restart */
     OPTION_REQUIRED = BIT(2),    /* an error if no source has a value */
-    OPTION_NOT_IN_FILE = BIT(3), /* only by flag or environment */
+    OPTION_NOT_IN_FILE = BIT(3), /* set only by a flag or the environment */
     OPTION_FLAG_ONLY = BIT(4),   /* affects only the current call, for example --json */
     OPTION_OFF = BIT(5),         /* ADDRESS: "0" disables the listener; see option_address_off */
     OPTION_LISTEN = BIT(6),      /* ADDRESS: ":7790" becomes 0.0.0.0:7790, every interface */
@@ -68,12 +68,12 @@ struct option {
     uint32_t flags;
     const char *fallback;       /* the default, as a user would type it; NULL: not set */
     uint64_t min, max;          /* bounds of the count, ms, bytes or millionths; max 0: none */
-    const char *const *choices; /* ENUM; ends with NULL */
+    const char *const *choices; /* for ENUM; ends with NULL */
     const char *placeholder;    /* the value's name in help, for example "ADDRESS"; NULL: by kind */
     const char *help;           /* the option's effect in one or two sentences, lower case */
     const char *example;        /* a value that a user may give; NULL: none */
     const char *also;           /* a second spelling of the flag ("--tls-cert", "-o"), or NULL */
-    const char *alias;          /* accepted, but not shown by help and completion; or NULL */
+    const char *alias;          /* spelling accepted, but not in help and completion; or NULL */
     const char *also_key;       /* a second name in a file ("cluster.id"), or NULL */
     enum option_file file;
 };
@@ -103,7 +103,7 @@ void option_environment_name(const struct option *option,
                              char name[OPTION_NAME_CAP]); /* "MUSTER_HTTP_LISTEN" */
 /* Returns true if `name` is the flag or its second spelling. */
 bool option_is_flag(const struct option *option, struct str name);
-struct str option_section(const struct option *option); /* "http"; empty without a section */
+struct str option_section(const struct option *option); /* such as "http"; or empty */
 struct str option_key(const struct option *option);     /* "listen" */
 const char *option_placeholder(const struct option *option);
 

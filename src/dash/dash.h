@@ -39,9 +39,9 @@ struct dash_options {
     struct tls_context *shard_tls;       /* for shards; NULL: same as `tls`; adds a reference */
     const char *node, *version, *commit; /* copied */
     const char *warning;                 /* shown on every page; may be NULL; copied */
-    const char *token;                   /* NULL: no actions; copied */
+    const char *token;                   /* enables actions; NULL: no actions; copied */
     const char *notes_file;              /* NULL: no notes; copied */
-    const char *read_only;               /* why there is no token; copied */
+    const char *read_only;               /* text that says why there is no token; copied */
     void (*self)(void *owner, struct dash_self *ret_self);
     void *owner;
 };

@@ -35,9 +35,9 @@ enum {
     CALL_TIMEOUT_MS = 4000,
     ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger ones are not shown */
     ANSWER_ARENA_MAX = 64 << 20,
-    PART_MAX = 8 << 20,    /* bytes of JSON */
-    TOPIC_MAX = 15 << 20,  /* less than the listener's limit */
-    EVENT_MAX = 192 << 10, /* of larger topics, the event contains only the name */
+    PART_MAX = 8 << 20,    /* bytes of a part's JSON */
+    TOPIC_MAX = 15 << 20,  /* bytes; less than the listener's limit */
+    EVENT_MAX = 192 << 10, /* bytes; the event of a larger topic contains only the name */
     SHARDS_MAX = 64,       /* shards that are queried; more shards are only listed */
     DASH_ID_CAP = 17,
     LEADERS_KEPT = 32,
@@ -89,14 +89,14 @@ struct dash {
     mono_time young_until, calm_from;
     bool watched;
     bool eager; /* send all queries in this tick, after a new browser or an action */
-    bool hurry; /* sets `eager` in the next tick */
+    bool hurry; /* makes the next tick set `eager` */
     struct links shards, replicas, groups;
     size_t shards_listed;
     struct leader_seen leaders[LEADERS_KEPT];
     size_t leader_count;
-    uint64_t snapshot; /* log index of the newest snapshot; when it was first seen */
-    wall_time snapshot_at;
-    struct sample now; /* the values of the next sample so far */
+    uint64_t snapshot;     /* log index of the newest snapshot */
+    wall_time snapshot_at; /* when this process first saw the snapshot */
+    struct sample now;     /* values collected so far for the next sample */
     mono_time sample_due;
     pthread_mutex_t lock; /* protects `history`, which the HTTP thread reads */
     struct history *history;

@@ -29,7 +29,7 @@ struct dash;
 struct question_kind {
     const char *name, *path; /* name: key of the response in its topic */
     const ProtobufCMessageDescriptor *answer;
-    enum topic topic; /* published after each response */
+    enum topic topic; /* topic to publish after each response */
     uint32_t series;  /* BIT() of each series with values from the response */
     uint64_t every_ms;
     uint32_t attempts_max; /* 0: the client's default */

@@ -43,7 +43,7 @@ enum admit_kind {
     ADMIT_FORGET, /* propose ROSTER_FORGET of `id` */
     ADMIT_CHANGE, /* call replica_change with `change`, `id` and the Raft address */
     ADMIT_WAIT,   /* ask again later; `note` contains the reason */
-    ADMIT_REFUSE, /* permanently refused, with `err` and `note` */
+    ADMIT_REFUSE, /* refuse the replica permanently; `err` and `note` contain the reason */
 };
 struct admit_step {
     enum admit_kind kind;

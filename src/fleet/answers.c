@@ -74,7 +74,7 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers)
         free(answers);
         return ERR_NOMEM;
     }
-    map_init(&answers->by_key, max, 0); /* seed 0: simulated runs must repeat */
+    map_init(&answers->by_key, max, 0); /* fixed seed, because simulated runs must be repeatable */
     *ret_answers = answers;
     return ERR_OK;
 }

@@ -33,7 +33,7 @@ struct roster_entry {
     uint64_t id;
     char name[REPLICA_NAME_MAX + 1];
     char grpc[REPLICA_ADDRESS_MAX + 1], http[REPLICA_ADDRESS_MAX + 1]; /* "": none */
-    char etcd[REPLICA_ADDRESS_MAX + 1]; /* listener for etcd's clients; "": none */
+    char etcd[REPLICA_ADDRESS_MAX + 1]; /* address for etcd's clients; "": none */
 };
 struct roster;
 enum err roster_open(struct roster **ret_roster); /* ERR_NOMEM */

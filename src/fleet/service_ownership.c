@@ -16,7 +16,7 @@
 #include "fleet/service_internal.h"
 
 enum {
-    CLEARS_MAX = 4096, /* proposals in flight; further acks must be repeated */
+    CLEARS_MAX = 4096, /* proposals in flight; shards must repeat further acks */
     ISSUES_LISTED_MAX = 1024,
     SHARDS_LISTED_MAX = 64,
     UNSCOPED_TICKS = 5,
@@ -189,7 +189,7 @@ static void conflicts_check_ended(struct fleet_service *service)
 
 /* -- shards without domains, on a provider that they share with other shards -- */
 
-struct provider_user { /* a shard that uses a provider; the reports own its texts */
+struct provider_user { /* a shard that uses a provider; shard_reports owns the texts */
     struct str provider, shard;
     bool scoped; /* the shard has domains */
 };

@@ -19,7 +19,7 @@
 
 #define REPLICA_ID_HEADER "x-muster-replica"
 enum {
-    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* afterwards the response says what is missing */
+    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* after that, the response says what is missing */
     ANSWER_MARGIN_MS = 500,                   /* "not yet" is sent this long before the deadline */
     SERVICE_REPLICA_AGAIN_MS = 50, /* retry interval of a step that is not yet possible */
     HEX_LEN = 16,
@@ -242,7 +242,7 @@ static void join_raft_cluster(struct leader_request *request)
         return;
     }
     known = roster_find(service->options.roster, wish.entry.id);
-    if (known) { /* kept, because bigfleet's request lacks these fields */
+    if (known) { /* bigfleet's request lacks these fields: keep the known addresses */
         memcpy(wish.entry.grpc, known->grpc, sizeof wish.entry.grpc);
         memcpy(wish.entry.http, known->http, sizeof wish.entry.http);
         memcpy(wish.entry.etcd, known->etcd, sizeof wish.entry.etcd);

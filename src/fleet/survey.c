@@ -19,7 +19,7 @@ struct question { /* a query to one join address, or to the leader */
 };
 struct survey {
     struct survey_options options;
-    char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* as configured */
+    char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* join addresses as configured */
     size_t address_count;
     char host[SURVEY_ADDRESS_CAP]; /* the name that is resolved */
     struct loop_worker *worker;    /* resolves the join address; NULL: no resolution */

@@ -34,7 +34,7 @@ enum ndjson_style {
 struct ndjson {
     struct buf *out;
     size_t start;                  /* length of `out` before the record; restored after a failure */
-    bool arrays[NDJSON_DEPTH_MAX]; /* per open level; false: an object */
+    bool arrays[NDJSON_DEPTH_MAX]; /* indexed by level: true for an array, false for an object */
     uint32_t depth;
     enum err err; /* the first failure */
     bool pretty, root_object;

@@ -32,7 +32,7 @@ enum err rfc3339_parse(struct str text, int64_t *ret_unix_s, uint32_t *ret_nanos
 
 /* Writes a time in UTC and a NUL. `digits` (0 to 9) is the number of decimal places, without
  * rounding. A time outside of years 0001 to 9999 becomes the nearest time in this range. */
-enum { RFC3339_SHORTEST = 10 }; /* as `digits`: up to nine, without zeros at the end */
+enum { RFC3339_SHORTEST = 10 }; /* value of `digits`: up to nine digits, without zeros at the end */
 void rfc3339_text(int64_t unix_s, uint32_t nanos, unsigned digits, char text[RFC3339_CAP]);
 /* Writes a time with milliseconds, for logs and tables. */
 void wall_text(wall_time time, char text[RFC3339_CAP]);

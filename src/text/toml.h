@@ -69,7 +69,7 @@ const char *toml_type_article_name(enum toml_type type); /* for example "an inte
 struct str toml_key(const struct toml_value *value);     /* empty for the root and in an array */
 struct toml_position toml_position(const struct toml_value *value); /* where the value starts */
 struct toml_position toml_key_position(
-    const struct toml_value *value); /* of the key; without a key, of the value */
+    const struct toml_value *value); /* position of the key; without a key, of the value */
 /* Writes the path from the root, such as "servers[1].tls.cert". A path that does not fit is
  * truncated and ends in "...". */
 void toml_path(const struct toml_value *value, char path[TOML_PATH_CAP]);

@@ -13,7 +13,7 @@
 
 enum {
     TRIES_MAX = 8,
-    CLAIMS_MAX = 64,   /* bounds the retries while another owner keeps writing */
+    CLAIMS_MAX = 64,   /* limit of retries while another owner keeps writing */
     CHECKSUM_LINE = 9, /* eight digits and the end of the line */
 };
 

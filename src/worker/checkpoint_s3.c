@@ -35,7 +35,7 @@ enum {
 struct s3_store {
     struct checkpoint_store base;
     CURL *curl;
-    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path has no final '/' */
+    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* endpoint's URL; path has no final '/' */
     char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
     char access_key[CHECKPOINT_S3_KEY_CAP], secret_key[CHECKPOINT_S3_KEY_CAP], token[TOKEN_CAP];
     bool probed;
@@ -96,9 +96,9 @@ static enum err add_line(struct curl_slist **list, const char *name, struct str 
 
 struct s3_call {
     const char *method;
-    struct str path; /* encoded, including the endpoint's path */
+    struct str path; /* URL-encoded, including the endpoint's path */
     struct str body;
-    const char *condition, *condition_value; /* a header such as "if-match", or NULL; its value */
+    const char *condition, *condition_value; /* name and value of a header ("if-match"), or NULL */
 };
 
 /* Returns the headers that libcurl signs in addition to host and date. No header is empty, because

@@ -31,7 +31,7 @@ struct worker_host_options {
     struct checkpoint_store *store; /* borrowed; NULL: partitions start without a checkpoint */
     const char *input;              /* NULL: the worker holds partitions, but reads nothing */
     bool use_plugin;                /* call the first plugin for every record */
-    uint64_t rate;                  /* the most records per second; 0: no limit */
+    uint64_t rate;                  /* limit of records per second; 0: no limit */
     struct plugins *plugins;        /* borrowed; may be NULL */
     /* Called when the worker was fenced and has stopped working. */
     void (*on_fenced)(void *owner);

@@ -65,7 +65,7 @@ static enum err find_sources(const struct intake_options *options, uint32_t part
 struct batch {
     const struct intake_options *options;
     struct tally_record *records;
-    size_t count, max; /* records of this batch */
+    size_t count, max; /* number of records in this batch, and its limit */
     size_t lines, rejected;
     char *chunk;
     struct buf mapped;

@@ -20,7 +20,7 @@ struct plugins_options {
     bool hot_reload;
     uint64_t bind_ms;               /* timeout for a sidecar's first connection; 0: default */
     const char *storage_path;       /* stores the manifests as plugins/<name> (database.h) */
-    void (*on_change)(void *owner); /* plugins_ready may have changed */
+    void (*on_change)(void *owner); /* called when plugins_ready may have changed */
     /* Called when a plugin's first start failed. */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void *owner;

@@ -270,7 +270,7 @@ void sidecar_resume(struct sidecar *s)
     if (!s->halted || s->closing) return;
     s->halted = s->reloading = false;
     s->failures = 0;
-    timer_start_in(&s->timer, 0); /* a process that is still being killed is replaced at its end */
+    timer_start_in(&s->timer, 0); /* a process that is being killed is replaced after its end */
 }
 
 static void sidecar_send_shutdown(struct sidecar *s)

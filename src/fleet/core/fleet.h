@@ -30,8 +30,8 @@
 /* The longest allowed texts; longer texts are refused (FLEET_TOO_LONG). For comparison, a
  * Kubernetes label has a key of at most 317 bytes and a value of 63, and a host name 253 bytes. */
 enum {
-    FLEET_ID_MAX = 253,      /* of a shard, cluster, provider or region */
-    FLEET_ADDRESS_MAX = 512, /* an address may be empty */
+    FLEET_ID_MAX = 253,      /* bytes of an id: of a shard, cluster, provider or region */
+    FLEET_ADDRESS_MAX = 512, /* bytes of an address, which may be empty */
     FLEET_LABEL_KEY_MAX = 512,
     FLEET_LABEL_VALUE_MAX = 512,
     FLEET_SLICES_MAX = 16384, /* shards in a quota row */
@@ -52,7 +52,7 @@ enum {
 /* -- time -- */
 /* A time in UTC since 0001-01-01T00:00:00Z, so that zero is the specification's unset time. */
 struct fleet_time {
-    int64_t seconds; /* 0 to the end of the year 9999 */
+    int64_t seconds; /* seconds since 0001-01-01T00:00:00Z, up to the end of 9999 */
     uint32_t nanos;  /* below 1e9 */
 };
 #define FLEET_TIME_UNIX        62135596800LL  /* seconds at 1970-01-01 */
@@ -81,7 +81,7 @@ struct fleet_leaving { /* a domain that `shard` must still acknowledge to have g
     uint64_t since; /* log index of the command that took the domain */
 };
 struct fleet_slice {
-    struct str shard; /* need not be registered */
+    struct str shard; /* the shard may be unregistered */
     int32_t slice;
 };
 struct fleet_quota {
@@ -98,7 +98,7 @@ enum fleet_table {
     FLEET_DOMAINS,
     FLEET_QUOTAS,
     FLEET_PROVIDERS,
-    FLEET_LEAVING, /* from cluster level 4 */
+    FLEET_LEAVING, /* used from cluster level 4 */
     FLEET_TABLES
 };
 enum { FLEET_TEXTS_MAX = 3 };
@@ -139,7 +139,7 @@ enum fleet_kind {
     FLEET_UNASSIGN_DOMAIN,
     FLEET_SET_QUOTA,
     FLEET_UPSERT_PROVIDER,
-    FLEET_CLEAR_LEAVING, /* not in the original; from cluster level 4 */
+    FLEET_CLEAR_LEAVING, /* not in the original program; needs cluster level 4 */
     FLEET_KIND_LAST = FLEET_CLEAR_LEAVING
 };
 /* From this cluster level on, domains taken by UnassignDomain or RemoveShard become leaving. */
@@ -148,12 +148,12 @@ struct fleet_command {
     enum fleet_kind kind;
     bool force; /* for AssignDomain: do not wait for acknowledgements */
     union {
-        struct str texts[FLEET_TEXTS_MAX]; /* same as in struct fleet_row */
+        struct str texts[FLEET_TEXTS_MAX]; /* the command's first texts, as in struct fleet_row */
         struct fleet_shard add_shard;
         struct str remove_shard;
         struct fleet_cluster bind_cluster;
         struct fleet_domain assign_domain;
-        struct fleet_domain unassign_domain; /* the shard is ignored */
+        struct fleet_domain unassign_domain; /* the field `shard` is ignored */
         struct fleet_quota set_quota;
         struct fleet_provider upsert_provider;
         struct fleet_leaving clear_leaving; /* no effect unless `since` matches */
@@ -198,14 +198,14 @@ enum fleet_status {
 struct fleet_result {
     enum fleet_status status;
     bool changed; /* false: the command was refused or had no effect */
-    struct str
-        holder; /* CLUSTER_BOUND, DOMAIN_ASSIGNED: the current shard. UnassignDomain: the former
-                 * owner, or empty. DOMAIN_LEAVING: the shard that has not acknowledged */
+    /* For CLUSTER_BOUND and DOMAIN_ASSIGNED: the current owner. For UnassignDomain: the former
+     * owner, or empty. For DOMAIN_LEAVING: the shard that has not acknowledged. */
+    struct str holder;
     const char *field; /* name of the field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; else "" */
-    uint64_t number;   /* UNKNOWN_KIND: the unknown kind; TOO_LONG, FULL: the limit */
-    uint32_t clusters_freed, domains_freed; /* RemoveShard: rows removed with the shard */
+    uint64_t number;   /* for UNKNOWN_KIND the unknown kind; for TOO_LONG and FULL the limit */
+    uint32_t clusters_freed, domains_freed; /* rows that RemoveShard removed with the shard */
 };
-const char *fleet_status_text(enum fleet_status status); /* "shard exists"; never NULL */
+const char *fleet_status_text(enum fleet_status status); /* such as "shard exists"; never NULL */
 /* Returns the error code for the status, which determines gRPC status and exit code. */
 enum err fleet_status_err(enum fleet_status status);
 /* Describes the result for people: the request and what prevents it, for example "domain already
@@ -216,7 +216,7 @@ void fleet_result_text(const struct fleet_command *command, const struct fleet_r
 
 /* -- opening, closing and applying commands -- */
 struct fleet;
-enum err fleet_open(struct fleet **ret_fleet); /* empty; ERR_NOMEM */
+enum err fleet_open(struct fleet **ret_fleet); /* with empty tables; ERR_NOMEM */
 void fleet_close(struct fleet *fleet);         /* NULL is fine; no view may be open */
 void fleet_clear(struct fleet *fleet);         /* open views fail with ERR_CANCELLED */
 /* Commands are applied by section 5 of the specification. If the status is not DONE, the tables are
@@ -234,7 +234,7 @@ struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row);
 
 /* -- heartbeats: each replica has its own -- */
 bool fleet_heartbeat(struct fleet *fleet, struct str shard,
-                     struct fleet_time now); /* false: no such shard */
+                     struct fleet_time now); /* returns false for an unknown shard */
 void fleet_heartbeats_clear(struct fleet *fleet);
 
 /* -- reading -- */
@@ -282,6 +282,6 @@ enum err fleet_view_open(struct fleet *fleet,
  * view. ERR_NOMEM (a removed row could not be kept) and ERR_CANCELLED (fleet_clear) are final. */
 enum err fleet_view_next(struct fleet_view *view, struct fleet_row *ret_row, bool *ret_more);
 struct fleet_counts fleet_view_counts(const struct fleet_view *view);
-uint64_t fleet_view_hash(const struct fleet_view *view); /* fleet_hash() at that moment */
+uint64_t fleet_view_hash(const struct fleet_view *view); /* fleet_hash() when the view was opened */
 void fleet_view_close(struct fleet_view *view);          /* before fleet_close(); NULL is fine */
 #endif

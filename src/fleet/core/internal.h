@@ -21,7 +21,7 @@ struct table_row {
 struct name {
     uint32_t holders;
     uint16_t len;
-    uint64_t hash;     /* for a key: the initial hash of its domains */
+    uint64_t hash;     /* for a key: the value from which its domains' hashes start */
     struct order rows; /* for a shard: its leaving domains */
     char text[];
 };

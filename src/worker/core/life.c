@@ -100,7 +100,7 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
     assert(sent.ms <= now.ms);
     if (coord_epoch < life->coord_epoch) return LIFE_STALE; /* invariant I5 */
     life->coord_epoch = coord_epoch;
-    if (now.ms > good_until) return LIFE_STALE; /* too old: its permission has already ended */
+    if (now.ms > good_until) return LIFE_STALE; /* the answer's permission has already ended */
     if (!life->answered || good_until > life->good_until.ms) {
         life->good_until.ms = good_until;
         life->good_sent = sent;
