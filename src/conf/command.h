@@ -12,7 +12,7 @@
 #define CONF_COMMAND_H
 #include "conf/option.h"
 
-enum { COMMAND_DEPTH_MAX = 4 };                  /* muster, config, show, ... */
+enum { COMMAND_DEPTH_MAX = 4 };                  /* words such as muster config show */
 #define COMMAND_EXITS (BIT(0) | BIT(1) | BIT(2)) /* the exit codes of every command */
 
 struct command_call;
@@ -36,11 +36,11 @@ struct command {
     size_t arguments_min, arguments_max;
     const struct command_example *examples; /* the last one has a NULL line; NULL: no examples */
     uint32_t exits;                         /* BIT(code) for each exit code besides COMMAND_EXITS */
-    const struct command *const *children; /* ends with NULL; NULL: the command has none and runs */
-    command_fn *run;                       /* NULL if and only if the command has children */
-    const void *data;                      /* for `run`; not used by this module */
+    const struct command *const *children;  /* ends with NULL; NULL: a command that runs */
+    command_fn *run;                        /* NULL if and only if the command has children */
+    const void *data;                       /* data for `run`; not used by this module */
     const struct command_synonym *synonyms; /* a program's synonyms for nouns and verbs; or NULL */
-    bool says_name_only; /* a program's errors begin with its name only, without the command */
+    bool says_name_only; /* errors of the program begin with its name, without the command */
     bool verbs;          /* the command is a group whose children are named by their verbs */
     bool hidden;         /* not listed or completed, but it runs and has --help */
 };
@@ -126,7 +126,7 @@ enum err command_man(const struct command_call *call, const char *release, struc
 enum err command_man_text(struct str text, bool literal, struct buf *into);
 
 /* -- functions that help and man pages share -- */
-const char *command_exit_meaning(size_t code); /* NULL: no such code */
+const char *command_exit_meaning(size_t code); /* NULL: unknown code */
 /* Writes "--timeout" into `flag` ("--[no-]x" for a switch). Returns the value's name or "". */
 const char *command_option_usage(const struct option *option, char flag[OPTION_NAME_CAP]);
 /* Appends sentences about choices, bounds, default and other spellings, each ending in a space. */

@@ -377,7 +377,7 @@ enum err conf_finish(struct conf *conf)
     if (conf->problem_count > CONF_PROBLEMS_MAX) {
         (void)buf_appendf(&conf->problems, "and %zu more\n",
                           conf->problem_count - CONF_PROBLEMS_MAX);
-        conf->problem_count = CONF_PROBLEMS_MAX; /* reported only once */
+        conf->problem_count = CONF_PROBLEMS_MAX; /* so that the problem is reported only once */
     }
     return conf->problem_count > 0 ? ERR_INVALID : ERR_OK;
 }

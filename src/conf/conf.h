@@ -15,7 +15,7 @@
 
 enum { CONF_FILE_MAX = 1024 * 1024 }; /* bytes of a configuration file */
 enum { CONF_ARGUMENTS_MAX = 256 };
-enum { CONF_PROBLEMS_MAX = 20 }; /* reported in full; further problems are only counted */
+enum { CONF_PROBLEMS_MAX = 20 }; /* problems reported in full; further ones are only counted */
 
 enum conf_source { CONF_UNSET, CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_FLAG };
 

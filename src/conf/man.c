@@ -141,7 +141,7 @@ static void man_synopsis(const struct command *command, const char *path, struct
 
 struct listing {
     struct writer *w;
-    const char *below; /* path of the group */
+    const char *below; /* path of the group of commands */
 };
 
 /* Adds every command below the group, at any depth, because each has a page of its own. */

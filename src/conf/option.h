@@ -31,10 +31,10 @@ enum option_kind {
     OPTION_U64,      /* such as 42, within min..max */
     OPTION_DURATION, /* 250ms 10s 5m 1h 2d, or joined: 1m30s; stored in milliseconds */
     OPTION_SIZE,     /* 512 64KiB 16MiB 2GiB 1TiB; stored in bytes */
-    OPTION_DECIMAL,  /* 0.05, 1, 12.5: at most six decimal places; stored in millionths */
+    OPTION_DECIMAL,  /* 0.05, 1 or 12.5, with at most six decimal places; stored in millionths */
     OPTION_BOOL,     /* true false yes no on off 1 0; --x alone is true, --no-x is false */
     OPTION_ADDRESS,  /* host:port [v6]:port unix:/path */
-    OPTION_ENUM,     /* one of `choices` */
+    OPTION_ENUM,     /* one of the words in `choices` */
     OPTION_LIST,     /* a,b,c, or a repeated flag, or a TOML array of strings */
 };
 
@@ -55,11 +55,11 @@ enum option_flags {
 /* The kind of file that an option's path names. A role checks the file before it makes a directory
  * or binds a port. All options with a path use these kinds. */
 enum option_file {
-    OPTION_FILE_NONE,         /* not a file */
-    OPTION_FILE_INPUT,        /* must exist and be readable */
-    OPTION_FILE_OUTPUT,       /* written by the role; its directory must exist */
+    OPTION_FILE_NONE,         /* the value is not a file */
+    OPTION_FILE_INPUT,        /* the file must exist and be readable */
+    OPTION_FILE_OUTPUT,       /* the role writes the file; its directory must exist */
     OPTION_FILE_OUTPUT_BELOW, /* like OPTION_FILE_OUTPUT, but relative to data-dir */
-    OPTION_FILE_OTHER,        /* may be missing, or is checked elsewhere */
+    OPTION_FILE_OTHER,        /* the file may be missing, or is checked elsewhere */
 };
 
 struct option {
@@ -69,7 +69,7 @@ struct option {
     const char *fallback;       /* the default, as a user would type it; NULL: not set */
     uint64_t min, max;          /* bounds of the count, ms, bytes or millionths; max 0: none */
     const char *const *choices; /* for ENUM; ends with NULL */
-    const char *placeholder;    /* the value's name in help, for example "ADDRESS"; NULL: by kind */
+    const char *placeholder;    /* name of the value in help, such as "ADDRESS"; NULL: by kind */
     const char *help;           /* the option's effect in one or two sentences, lower case */
     const char *example;        /* a value that a user may give; NULL: none */
     const char *also;           /* a second spelling of the flag ("--tls-cert", "-o"), or NULL */
@@ -91,9 +91,9 @@ struct option_table {
 const struct option *option_find(const struct option_table *table, const char *name);
 
 struct option_value {
-    uint64_t number;         /* U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (index) */
-    struct str text;         /* STRING, ADDRESS, ENUM; ends with a NUL */
-    const struct str *items; /* LIST; each item ends with a NUL */
+    uint64_t number;         /* for U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (index) */
+    struct str text;         /* for STRING, ADDRESS, ENUM; ends with a NUL */
+    const struct str *items; /* for LIST; each item ends with a NUL */
     size_t item_count;
 };
 

@@ -21,7 +21,7 @@ void writer_bounds(struct writer *w, const struct option *option, const char *be
 
 enum { WRAP_WIDTH = 96 }; /* fits a terminal of 100 columns */
 struct wrap_options {
-    const char *first, *rest; /* the beginning of the first line, and of all others */
+    const char *first, *rest; /* the text that begins the first line, and each other line */
     size_t width;             /* width of a line; a longer word gets a line of its own */
 };
 /* Adds a text, wrapped. A newline ends a line. The result always ends with a newline. */

@@ -334,7 +334,7 @@ void dash_close(struct dash *dash, void (*done)(void *owner), void *owner)
     dash->closed = done;
     dash->closed_owner = owner;
     timer_stop(&dash->tick);
-    pages_close(dash);     /* no handler runs after this */
+    pages_close(dash);     /* no handler runs after pages_close */
     dash->channels_open++; /* prevents freeing during the teardown */
     links_hang_up(&dash->shards);
     links_hang_up(&dash->replicas);

@@ -21,7 +21,7 @@ enum { DASH_TOKEN_MAX = 128, DASH_TOKEN_MIN = 16 };
 
 /* The state of this process's own replica. */
 struct dash_self {
-    uint64_t id, leader_id; /* 0: no leader is known */
+    uint64_t id, leader_id; /* leader_id 0: no leader is known */
     const char *role;       /* "leader"; static text */
     bool ready, voter, installing, disk_full;
     uint32_t level;

@@ -33,7 +33,7 @@ enum {
     CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected */
     CALM_AFTER_MS = 60000, /* CALM_FACTOR is used from this time after the start */
     CALL_TIMEOUT_MS = 4000,
-    ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger ones are not shown */
+    ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger responses are not shown */
     ANSWER_ARENA_MAX = 64 << 20,
     PART_MAX = 8 << 20,    /* bytes of a part's JSON */
     TOPIC_MAX = 15 << 20,  /* bytes; less than the listener's limit */
@@ -64,7 +64,7 @@ struct page_requests {
     /* Called on the event loop, with the lock held. If send() fails, fail() ends the request. */
     enum err (*send)(struct page_request *request);
     void (*fail)(struct page_request *request, enum err err);
-    pthread_mutex_t lock; /* protects the rows and all fields below */
+    pthread_mutex_t lock; /* protects the rows and all fields below it */
     struct post post;
     bool posted;
     size_t sent;
@@ -78,7 +78,7 @@ struct dash {
     struct http_server *http;
     struct tls_context *tls, *shard_tls;
     char node[256], version[32], commit[64], warning[WHY_CAP], read_only[WHY_CAP];
-    char token[DASH_TOKEN_MAX + 1]; /* "": no actions */
+    char token[DASH_TOKEN_MAX + 1]; /* "": actions are disabled */
     void (*self)(void *owner, struct dash_self *ret_self);
     void *owner;
     struct http_channel *events;
@@ -88,7 +88,7 @@ struct dash {
     bool dirty[TOPICS];
     mono_time young_until, calm_from;
     bool watched;
-    bool eager; /* send all queries in this tick, after a new browser or an action */
+    bool eager; /* send all queries in this tick, because of a new browser or an action */
     bool hurry; /* makes the next tick set `eager` */
     struct links shards, replicas, groups;
     size_t shards_listed;
@@ -129,7 +129,7 @@ void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome);
 /* Returns how the client proved to be an administrator, "token" or "certificate" (static texts), or
  * NULL if it did not. Always NULL without actions. */
 const char *dash_admin_by(const struct dash *dash, const struct http_request *request);
-static inline struct str json_line(const struct buf *buf) /* without the line end */
+static inline struct str json_line(const struct buf *buf) /* returns text without the line end */
 {
     return str_of(buf->data, buf->len - 1);
 }
@@ -153,11 +153,11 @@ void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- groups.c -- */
 enum err groups_open(struct dash *dash);
-void groups_listed(struct dash *dash, struct str claim); /* a key without "muster/" */
+void groups_listed(struct dash *dash, struct str claim); /* `claim`: a key without "muster/" */
 void groups_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- notes.c -- */
-enum err notes_open(struct dash *dash, const char *path); /* NULL: no notes */
+enum err notes_open(struct dash *dash, const char *path); /* `path` NULL: no notes */
 void notes_close(struct dash *dash);
 void notes_ask(struct dash *dash);
 void notes_write(struct dash *dash, enum topic topic, struct ndjson *json);

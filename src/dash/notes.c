@@ -30,7 +30,7 @@ struct notes {
     enum err err;
     /* used by the loop */
     bool busy;
-    enum err trouble; /* the last published error */
+    enum err trouble; /* the error that was last published */
     struct buf json;  /* notes as items of a JSON array, newest first; empty: no notes */
 };
 

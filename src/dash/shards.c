@@ -17,7 +17,7 @@ struct shard_link {
     struct link base; /* link with the query for the status */
     uint64_t configured, actions, cycles;
     double cost, cycle_ms;
-    bool known; /* the values above are known */
+    bool known; /* the values above were received */
     /* the Needs, which are streamed */
     struct buf needs_json, next_json; /* last complete response, and response being received */
     char needs_why[WHY_CAP];

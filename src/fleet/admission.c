@@ -20,7 +20,7 @@ struct admission {
     struct timer timer;
     struct proposal proposal;
     struct member_change change;
-    bool busy;           /* the log executes a step */
+    bool busy;           /* the Raft log executes a step */
     struct note waiting; /* what the admission waits for */
 };
 

@@ -10,15 +10,15 @@
 
 enum { ANSWERS_HEAD = 4 };
 
-struct answer {               /* immutable; stored in encoded form */
-    struct answer *next_gone; /* list of dropped answers that a view may still use */
+struct answer {               /* never changes; stored in encoded form */
+    struct answer *next_gone; /* links dropped answers that a view may still use */
     size_t len;
     char bytes[]; /* the encoded answer, then its key: kind and id */
 };
 struct fleet_answers {
     size_t max, first, count; /* first: index of the oldest answer in the ring */
     struct answer **ring;
-    struct map by_key; /* key: one byte for the kind, then the request id */
+    struct map by_key; /* each key is one byte for the kind, then the request id */
     size_t views;
     struct answer *gone;
 };

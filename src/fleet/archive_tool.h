@@ -7,7 +7,7 @@
 struct restore_request {
     struct archive_restore_options to;
     const char *archive;
-    const char *name; /* name of the node, for the report */
+    const char *name; /* name of the node, shown in the report */
     bool replaces;    /* replace the directory's content; false: return ERR_EXISTS */
     bool json;
 };

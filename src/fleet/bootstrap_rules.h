@@ -48,7 +48,7 @@ enum bootstrap_start {
 };
 struct bootstrap_facts {
     bool has_directory, allowed, has_join_address;
-    uint64_t ordinal; /* valid if has_join_address */
+    uint64_t ordinal; /* set if has_join_address */
 };
 enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts);
 
@@ -63,7 +63,7 @@ enum bootstrap_answer {
 };
 struct bootstrap_peer {
     enum bootstrap_answer answer;
-    uint64_t replica_id;           /* identity of a replica that promised */
+    uint64_t replica_id;           /* identity of the peer, if it promised */
     char name[BOOTSTRAP_NAME_CAP]; /* name of a replica that promised */
 };
 struct bootstrap_round {
@@ -71,7 +71,7 @@ struct bootstrap_round {
     size_t count;
     const char *name; /* name of this replica */
     uint32_t expect;
-    bool by_hand; /* ordered by musterctl replica bootstrap */
+    bool by_hand; /* musterctl replica bootstrap ordered the round */
     uint64_t asking_ms;
 };
 enum bootstrap_verdict { BOOTSTRAP_WAIT, BOOTSTRAP_JOIN, BOOTSTRAP_NOW };
@@ -87,7 +87,7 @@ struct promise_facts {
     uint64_t replica_id;              /* id of this replica */
     bool has_log;                     /* the replica has a log or belongs to a cluster */
     bool waits;                       /* the replica waits to bootstrap a cluster itself */
-    struct bootstrap_identity stored; /* the stored promise */
+    struct bootstrap_identity stored; /* the promise that the replica has stored */
     struct bootstrap_identity asked;  /* the bootstrap that asks for a promise */
     bool replace;                     /* an administrator ordered to replace `stored` */
 };

@@ -27,7 +27,7 @@ enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note);
 enum err join_name(struct str id, struct note *note);
 
 /* -- joining -- */
-struct join_view { /* what the replica knows of itself */
+struct join_view { /* what the replica knows about its membership */
     bool leader_known, leads, ready;
     bool member, voter;
     bool in_place; /* the members and the roster list the replica's current addresses */

@@ -28,12 +28,12 @@ struct fleet_machine {
     struct fleet_machine_options options;
     struct fleet *fleet;
     struct fleet_answers *answers;
-    struct arena arena; /* for the command being applied */
+    struct arena arena; /* memory for the command that is being applied */
     struct fleet_state_reader *reader;
     uint64_t restore_index;
     /* restore_has_state: the line with the state JSON is complete */
     bool restoring, restore_has_bytes, restore_has_state;
-    struct buf part;  /* the first bytes of an incomplete answer */
+    struct buf part;  /* restore: first bytes of an incomplete answer */
     struct buf reply; /* the last encoded reply */
 };
 

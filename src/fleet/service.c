@@ -183,7 +183,7 @@ void fleet_service_stop(struct fleet_service *service, void (*done)(void *owner)
 void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
-    fleet_service_stop(service, NULL, NULL); /* in case opening failed */
+    fleet_service_stop(service, NULL, NULL); /* needed if opening failed */
     assert(service->seed_running == 0 && service->clears == 0 && !service->stream.request);
     if (service->options.metrics) service_metrics_close(service);
     leader_close(&service->leader);

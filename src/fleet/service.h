@@ -52,7 +52,7 @@ struct fleet_exports {
 struct fleet_service_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
-    struct metrics *metrics;      /* may be NULL; one service per registry */
+    struct metrics *metrics;      /* may be NULL; one registry serves one service */
     struct events *events;        /* cluster events and audit; outlives the service; may be NULL */
     /* Returns the leader's gRPC address, "" if unknown, valid during the call. May be NULL. */
     const char *(*leader_address)(void *owner);

@@ -71,9 +71,9 @@ extern const struct service_method service_admin_methods[], service_read_methods
 
 struct fleet_request {
     struct leader_request base;
-    bool answering; /* a part of a long list was sent */
+    bool answering; /* a part of a long list response was sent */
     /* Fields of service_replica.c, which the log may use after the caller has disconnected. */
-    bool busy; /* the log uses `change` or `transfer` */
+    bool busy; /* the Raft log uses `change` or `transfer` */
     struct admission *admission;
     char actor[SERVICE_ACTOR_CAP];
     uint64_t id; /* id of the replica named in the request */
@@ -105,11 +105,11 @@ struct service_lister { /* service_list.c */
     enum fleet_table table;
     struct timer timer;
     struct list waiting, running; /* requests for the next list and for the list being sent */
-    bool busy;                    /* a list is being built or sent */
+    bool busy;                    /* a list response is being built or sent */
     struct fleet_view *view;      /* table rows to be read; NULL: all are read */
     struct list parts;            /* encoded parts of the response, in order */
     struct map by_shard;
-    size_t total; /* bytes of all parts */
+    size_t total; /* bytes of all `parts` */
     /* how far the response to the first request in `running` was sent */
     struct list *part;
     size_t part_at;
@@ -160,7 +160,7 @@ struct fleet_service {
     struct metric_family *pending;
     /* the replica's last status */
     uint64_t leader_id;
-    struct buf members;               /* members as text */
+    struct buf members;               /* the cluster's members as text */
     struct service_lister listers[2]; /* one for domains, one for clusters */
     struct timer tick;
     mono_time led_since; /* start of the current leadership */

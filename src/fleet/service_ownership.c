@@ -172,7 +172,7 @@ void service_conflict_begun(struct fleet_service *service, const struct reported
         fields[n++] = log_i64(epochs[count++], at[i].epoch);
     }
     fields[n] = LOG_END;
-    assert(count >= 2); /* only reports of different processes overlap */
+    assert(count >= 2); /* only reports of different processes can overlap */
     LOG_ERROR(&service->log, "two processes report under one shard id: stop one of them",
               log_str("shard", shard->id), log_u64("processes", count), fields[1], fields[3]);
     service_event(service, "shard-id-conflict", fields);

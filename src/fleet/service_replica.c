@@ -400,7 +400,7 @@ static void transfer_leadership(struct leader_request *request)
     struct fleet_request *r = fleet_request_of(request);
 
     if (from->replica[0] && !find_or_refuse(request, from->replica)) return;
-    if (r->id == replica_status(service->leader.replica).id) { /* the target leads already */
+    if (r->id == replica_status(service->leader.replica).id) { /* the target is the leader */
         request_reply(request, STR_EMPTY);
         return;
     }

@@ -31,7 +31,7 @@
 
 enum {
     REPORTS_SHARDS_MAX = 65536,          /* the fleet tables' limit of shards */
-    REPORTS_SHORTFALLS_MAX = 100,        /* shortfalls kept per report, the worst first */
+    REPORTS_SHORTFALLS_MAX = 100,        /* shortfalls kept per report; the worst come first */
     REPORTS_PENDING_MAX = 16384,         /* pending instructions of one shard */
     REPORTS_INSTRUCTION_MAX = 256 << 10, /* bytes of an instruction */
     REPORTS_ID_MAX = 128,                /* bytes of an instruction's id */
@@ -45,9 +45,9 @@ enum {
 
 struct instruction {
     struct list link;        /* link in reported_shard.queue */
-    struct str id;           /* not empty; unique per shard */
+    struct str id;           /* not empty; each id of a shard occurs once */
     struct str topic;        /* empty: replaces no other instruction */
-    struct str bytes;        /* opaque; sent to the shard */
+    struct str bytes;        /* encoded instruction, which is sent to the shard */
     uint64_t term, sequence; /* order of instructions in the queue */
     uint64_t tag;            /* chosen by the caller; 0: no tag */
     bool stray;              /* set by the caller: another shard owns the domain */
@@ -124,15 +124,15 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 /* -- reports -- */
 struct shard_report {
     struct str shard;
-    struct str address; /* the process's address, from the report */
+    struct str address; /* address of the process, from the report */
     uint64_t process;   /* process id; 0: none */
     struct str provider;
     enum report_scope scope;
     int64_t epoch, cycle;
-    int64_t received_at_ns; /* wall clock, only for display */
+    int64_t received_at_ns; /* wall-clock time, only for display */
     bool has_summary;
     struct str summary;     /* opaque */
-    size_t shortfall_count; /* number reported; `shortfalls` has at most REPORTS_SHORTFALLS_MAX */
+    size_t shortfall_count; /* number reported; `shortfalls` keeps at most REPORTS_SHORTFALLS_MAX */
     struct str shortfalls;  /* opaque */
 };
 struct report_taken {

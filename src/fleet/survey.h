@@ -28,7 +28,7 @@ struct survey_to { /* the join addresses and how to connect to them */
 struct survey_options {
     struct survey_to to;
     bool to_leader;   /* ask only the leader; false: ask every replica */
-    const char *path; /* the method's path; static */
+    const char *path; /* gRPC path of the method; static */
     const ProtobufCMessageDescriptor *answer;
     uint64_t timeout_ms; /* timeout of a call, and of connecting unless to_leader is set */
     /* Called when a query is sent to addresses[at]. May be NULL. */

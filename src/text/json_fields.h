@@ -18,10 +18,10 @@ enum json_as {
     JSON_AS_DOUBLE, /* double; accepts integers, too */
     JSON_AS_BOOL,   /* bool */
     JSON_AS_WORD,   /* an enum: the text's index in `words` */
-    JSON_AS_TEXTS,  /* const struct str *, with a number of items */
+    JSON_AS_TEXTS,  /* const struct str *, with a member for the number of items */
     JSON_AS_PAIRS,  /* an object of texts, as pairs of struct str (name, text), with a count */
     JSON_AS_ROW,    /* a struct, read with the table `row` */
-    JSON_AS_ROWS,   /* a const pointer to an array of structs, with a count */
+    JSON_AS_ROWS,   /* pointer to a const array of structs, with a count */
     JSON_AS_OWN,    /* read by the function `own` */
 };
 struct json_fields;
@@ -36,7 +36,7 @@ struct json_field {
     const char *const *words; /* ends with NULL; "" at an index without a word */
     const struct json_fields *row;
     json_own_fn *own;
-    bool needed, any_case; /* any_case: WORD ignores case */
+    bool needed, any_case; /* any_case: a WORD matches in any case */
 };
 #define JSON_MEMBER(type, member)                                                                  \
     .offset = offsetof(type, member), .size = sizeof(((type *)NULL)->member)

@@ -22,15 +22,15 @@ enum json_token {
     TOKEN_ARRAY_END,
     TOKEN_KEY,    /* text: the unescaped key */
     TOKEN_STRING, /* text: the unescaped string */
-    TOKEN_NUMBER, /* text: the number as written, checked by the grammar */
+    TOKEN_NUMBER, /* text: the number as written; its grammar was checked */
     TOKEN_TRUE,
     TOKEN_FALSE,
     TOKEN_NULL,
 };
 struct json_scan {   /* in the caller's storage; use only the functions below */
-    uint64_t offset; /* bytes read so far */
+    uint64_t offset; /* number of bytes read so far */
     struct buf raw;  /* the beginning of a token that continues in the next piece */
-    struct buf text; /* a text that was unescaped */
+    struct buf text; /* the last text that was unescaped */
     size_t text_max;
     bool arrays[JSON_SCAN_DEPTH]; /* indexed by level: true for an array, false for an object */
     uint32_t depth;

@@ -36,9 +36,9 @@ struct ndjson {
     size_t start;                  /* length of `out` before the record; restored after a failure */
     bool arrays[NDJSON_DEPTH_MAX]; /* indexed by level: true for an array, false for an object */
     uint32_t depth;
-    enum err err; /* the first failure */
+    enum err err; /* the first error */
     bool pretty, root_object;
-    bool comma; /* a comma must precede the level's next value */
+    bool comma; /* a comma must precede the next value of the level */
 };
 
 /* Starts a record that is an object. `out` must not change until ndjson_end(). */

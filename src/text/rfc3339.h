@@ -7,14 +7,14 @@
 #include "base/str.h"
 #include "base/time.h"
 
-#define RFC3339_CAP     32               /* length of the longest text, including its NUL */
+#define RFC3339_CAP     32               /* bytes of the longest text, including the NUL */
 #define RFC3339_FIRST_S (-62135596800LL) /* 0001-01-01T00:00:00Z, in seconds since 1970 */
 #define RFC3339_LAST_S  253402300799LL   /* 9999-12-31T23:59:59Z */
 
 /* The fields of a timestamp as written. Fields that are missing in the text are 0. */
 struct rfc3339_fields {
     uint16_t year;
-    uint8_t month, day, hour, minute, second; /* a leap second is 60 */
+    uint8_t month, day, hour, minute, second; /* in a leap second, `second` is 60 */
     uint32_t nanosecond;                      /* digits past the ninth are dropped */
     int16_t offset_minutes;                   /* local time minus UTC */
 };

@@ -50,7 +50,7 @@ enum toml_type {
  * defined twice (first at line 1)". */
 enum err toml_open(struct str input, size_t memory_max, struct toml **ret_document,
                    struct toml_position *where, struct note *note);
-void toml_close(struct toml *document); /* NULL is allowed */
+void toml_close(struct toml *document); /* NULL is fine */
 const struct toml_value *toml_root(const struct toml *document);
 
 /* Returns the value under a key, or NULL if the key is missing or `table` is not a table. */

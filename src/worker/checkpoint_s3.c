@@ -182,7 +182,7 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
     case 403: return ERR_DENIED;
     case 404: return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match on a missing object */
     case 409:
-    case 412: return ERR_CONFLICT;    /* the condition does not hold */
+    case 412: return ERR_CONFLICT;    /* the condition in the request is false */
     case 503: return ERR_UNAVAILABLE; /* the store asks clients to slow down */
     default: break;
     }
@@ -218,7 +218,7 @@ static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *na
     call->path = buf_peek(&path);
     if (!err) err = headers_of(s, call, &headers);
     if (!err) err = perform(s, call, headers, answer, note);
-    if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* reads change nothing */
+    if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* a read changes nothing */
     if (!err && answer->status != 200) err = refused(call, answer, writes, note);
     curl_slist_free_all(headers);
     buf_deinit(&path);

@@ -25,7 +25,7 @@ struct worker_host_options {
     struct rpc_client_metrics *rpc_metrics; /* may be NULL */
     struct tls_context *tls;
     const char *tls_name;
-    const char *const *coordinators; /* ends with NULL */
+    const char *const *coordinators; /* addresses; ends with NULL */
     const char *worker_id, *run_id;
     uint64_t heartbeat_interval_ms, self_fence_timeout_ms, drain_deadline_ms;
     struct checkpoint_store *store; /* borrowed; NULL: partitions start without a checkpoint */

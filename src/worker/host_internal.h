@@ -21,7 +21,7 @@ struct held_partition {
     struct partition_tally *tally;
     struct checkpoint checkpoint;
     bool dirty;   /* the tally is newer than the checkpoint */
-    bool busy;    /* a job uses the partition */
+    bool busy;    /* a running job uses the partition */
     bool dropped; /* the partition was dropped while busy; freed when the job ends */
     uint32_t failures;
     mono_time again; /* earliest time of the next attempt */
@@ -45,11 +45,11 @@ struct part_job {
 
 struct host_counts { /* copied to the metrics at every tick */
     uint64_t records, checkpoints, checkpoints_failed, fences, beats, beats_failed, claims;
-    uint64_t partitions; /* partitions held */
+    uint64_t partitions; /* number of partitions held */
 };
 
 struct beat_answer {
-    enum err err; /* ERR_OK: the heartbeat was acknowledged */
+    enum err err; /* ERR_OK: the coordinator acknowledged the heartbeat */
     enum grpc_status status;
     struct str text;
     bool has_epoch; /* false for a coordinator of the original program */
@@ -74,7 +74,7 @@ struct worker_host {
     struct tenures tenures;
     struct host_self {               /* identity fields of requests */
         char instance[INSTANCE_CAP]; /* random id, 32 hex digits */
-        uint64_t incarnation;        /* 0: unknown */
+        uint64_t incarnation;        /* 0: not known yet */
         uint64_t assignment_epoch;
     } self;
     struct timer tick; /* fires for heartbeats and the fence */
@@ -98,13 +98,13 @@ struct worker_host {
         bool running;
     } calls[HOST_CALLS];
     uint64_t register_interval_ms; /* interval in the running Register call */
-    struct rpc_client_call *watch; /* the stream of assignments */
+    struct rpc_client_call *watch; /* the call that streams assignments */
     struct timer watch_again;
     uint32_t watch_failures;
     bool watch_wanted;
     /* -- checkpoint rounds -- */
     uint64_t round, round_acked;
-    uint64_t round_sent; /* the round being acknowledged; 0: none */
+    uint64_t round_sent; /* round in the running acknowledgement; 0: none */
     char round_error[NOTE_CAP];
     /* -- draining -- */
     enum drain drain;

@@ -11,7 +11,7 @@
 #include "worker/host_internal.h"
 
 enum {
-    IDLE_MS = 500, /* pause after input without new data */
+    IDLE_MS = 500, /* pause after the input had no new data */
     AGAIN_FIRST_MS = 100,
     AGAIN_MAX_MS = 5000,
     RATE_SLICES = 10, /* slices of reading per second */
@@ -104,7 +104,7 @@ void acks_send(struct worker_host *h)
     }
     pack_u64(&request, 4, h->life.coord_epoch);
     if (count && !call_send(h, CALL_ACK_REVOKE, &request))
-        tenures_acked(&h->tenures, false); /* the next heartbeat tries again */
+        tenures_acked(&h->tenures, false); /* the next heartbeat repeats them */
 }
 
 /* -- checkpoint rounds -- */
@@ -288,7 +288,7 @@ static void job_done(struct job *base, enum err err)
     h->job_runs = false;
     h->busy_ms += mono_elapsed_ms(h->job_began, now);
     if (h->options.plugins) plugins_busy(h->options.plugins, false);
-    if (!h->closing) (void)host_check_fence(h); /* before the job's result is used */
+    if (!h->closing) (void)host_check_fence(h); /* comes before the use of the job's result */
     part->busy = false;
     if (h->closing || err) {
         if (part->dropped) part_free(part); /* otherwise its row owns the partition */

@@ -13,7 +13,7 @@ static_assert(INTAKE_LINE_MAX < INTAKE_CHUNK, "a chunk that starts at a line hol
 
 struct sources {
     char prefix[16];
-    struct buf names;  /* each name with its NUL */
+    struct buf names;  /* all names, each with a NUL */
     const char **each; /* sorted */
     size_t count;
     enum err err;

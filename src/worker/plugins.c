@@ -34,7 +34,7 @@ struct plugin {
     const struct manifest_facts *facts;
     const struct muster_plugin *library; /* NULL unless the plugin is a shared object */
     struct sidecar *sidecar;             /* NULL unless the plugin is a process */
-    struct sidecar_line line;            /* used by the processing thread */
+    struct sidecar_line line;            /* only the processing thread uses it */
     struct watched_file files[FILES_MAX];
     size_t file_count;
     mono_time changed; /* time of the last file change; MONO_NEVER: nothing to reload */

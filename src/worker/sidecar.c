@@ -108,7 +108,7 @@ static enum err sidecar_spawn(struct sidecar *s, struct note *note)
         .argv = s->words, .die_with_parent = true, .on_exit = on_exit_of, .owner = s};
     enum err err;
 
-    remove_socket(s); /* left by a killed process */
+    remove_socket(s); /* a killed process leaves the socket */
     err = process_start(s->options.io->loop, &options, &s->process, note);
     if (err) return err;
     s->started = loop_now(s->options.io->loop);

@@ -16,7 +16,7 @@
 enum {
     TALLY_KEY_MAX = 256,
     TALLY_KEYS_MAX = 1 << 20, /* keys of one partition; more are ERR_FULL */
-    TALLY_SOURCES_MAX = 4096, /* inputs of one partition */
+    TALLY_SOURCES_MAX = 4096, /* input files of one partition */
     TALLY_SOURCE_MAX = 255,
 };
 struct tally_total { /* the total of a key; for a source, `count` is an offset in the source */

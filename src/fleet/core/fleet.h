@@ -40,7 +40,7 @@ enum {
 enum {
     FLEET_SHARDS_MAX = 65536,
     FLEET_CLUSTERS_MAX = 4 << 20,
-    FLEET_DOMAINS_MAX = 16 << 20, /* assigned and leaving domains together */
+    FLEET_DOMAINS_MAX = 16 << 20, /* sum of assigned and leaving domains */
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
     FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
@@ -53,7 +53,7 @@ enum {
 /* A time in UTC since 0001-01-01T00:00:00Z, so that zero is the specification's unset time. */
 struct fleet_time {
     int64_t seconds; /* seconds since 0001-01-01T00:00:00Z, up to the end of 9999 */
-    uint32_t nanos;  /* below 1e9 */
+    uint32_t nanos;  /* less than 1e9 */
 };
 #define FLEET_TIME_UNIX        62135596800LL  /* seconds at 1970-01-01 */
 #define FLEET_TIME_SECONDS_MAX 315537897599LL /* 9999-12-31T23:59:59Z */
@@ -86,7 +86,7 @@ struct fleet_slice {
 };
 struct fleet_quota {
     struct str provider, region;
-    const struct fleet_slice *slices; /* sorted by shard for readers; in commands in any order */
+    const struct fleet_slice *slices; /* sorted by shard for readers; in any order in commands */
     size_t slice_count;
 };
 struct fleet_provider {
@@ -160,7 +160,7 @@ struct fleet_command {
         struct fleet_content content;       /* same as in struct fleet_row */
     };
 };
-const char *fleet_kind_name(enum fleet_kind kind);       /* "AddShard"; "?" for another number */
+const char *fleet_kind_name(enum fleet_kind kind);       /* "AddShard"; "?" for an unknown kind */
 size_t fleet_kind_texts(enum fleet_kind kind);           /* number of texts in a command */
 enum fleet_table fleet_kind_table(enum fleet_kind kind); /* the table that the command changes */
 /* Returns the command that adds the row to its table. For a leaving domain it returns the command
@@ -201,7 +201,7 @@ struct fleet_result {
     /* For CLUSTER_BOUND and DOMAIN_ASSIGNED: the current owner. For UnassignDomain: the former
      * owner, or empty. For DOMAIN_LEAVING: the shard that has not acknowledged. */
     struct str holder;
-    const char *field; /* name of the field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; else "" */
+    const char *field; /* name of the wrong field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; else "" */
     uint64_t number;   /* for UNKNOWN_KIND the unknown kind; for TOO_LONG and FULL the limit */
     uint32_t clusters_freed, domains_freed; /* rows that RemoveShard removed with the shard */
 };
@@ -249,7 +249,7 @@ uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct st
 /* Returns how many domains are leaving the shard, which must still acknowledge them. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
-uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated content; O(1) */
+uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated rows; O(1) */
 uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, also by rows kept for views */
 
 /* The position in a walk; {0} at the start. The fleet must not change during a walk (asserted). */

@@ -19,7 +19,7 @@ struct fleet_view {
     struct fleet_counts counts;
     uint64_t hash;
     enum err failed;
-    enum fleet_table table;          /* the current table */
+    enum fleet_table table;          /* the table that the view is reading */
     struct order kept[FLEET_TABLES]; /* per table: removed rows that the view still must return */
     void *given;                     /* row from `kept`, freed by the next call; NULL: none */
     enum fleet_table given_table;

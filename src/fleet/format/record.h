@@ -37,7 +37,7 @@ struct shape_field {
     struct str name;
     enum shape_kind kind;
     uint8_t slot;
-    const struct record_shape *shape; /* for OBJECT, PAYLOAD, ROW, ROWS */
+    const struct record_shape *shape; /* set for OBJECT, PAYLOAD, ROW, ROWS */
 };
 struct record_shape {
     const struct shape_field *fields;

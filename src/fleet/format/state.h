@@ -48,12 +48,12 @@ struct fleet_state_options {
     void *owner;
 };
 struct fleet_state_summary {
-    struct fleet_counts taken;   /* accepted rows */
-    struct fleet_counts dropped; /* refused rows */
+    struct fleet_counts taken;   /* number of accepted rows per table */
+    struct fleet_counts dropped; /* number of refused rows per table */
     /* One bit per table that precedes the shards and needs a second pass. Always 0 if strict. */
     uint32_t again;
     bool sealed;
-    uint64_t index, hash; /* from the seal */
+    uint64_t index, hash; /* values in the seal */
 };
 enum err fleet_state_read_begin(const struct fleet_state_options *options,
                                 struct fleet_state_reader **ret_reader); /* ERR_NOMEM */

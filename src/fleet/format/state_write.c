@@ -8,7 +8,7 @@
 struct fleet_state_writer {
     struct fleet_view *view;
     struct fleet_state_style style;
-    enum fleet_table table; /* the current table */
+    enum fleet_table table; /* the table being written */
     bool begun, any, done;  /* set after any byte, after a row of this table, after the last byte */
 };
 

@@ -165,7 +165,7 @@ void life_registered(struct worker_life *life, uint64_t interval_ms, const struc
     life->fence_ms = life_fence_ms(life, terms);
     life->coordinator_fence_ms = terms->fence_ms;
     life->base_ms = max_u64(life->options.interval_ms, terms->interval_ms);
-    if (!life->answered) return; /* fenced: the next answer asks for a registration again */
+    if (!life->answered) return; /* the worker is fenced: the next answer makes it register again */
     life->good_until.ms =
         min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;

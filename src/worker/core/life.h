@@ -49,14 +49,14 @@ struct life_options {
 struct worker_life {
     struct life_options options;
     struct prng prng;
-    boot_time seen; /* time of the last call */
+    boot_time seen; /* time of the last event */
     boot_time next_beat;
     boot_time good_until;          /* the worker may act until this time; 0: no answer yet */
     boot_time good_sent;           /* when the heartbeat that set good_until was sent */
     uint64_t good_lease_ms;        /* lease in the heartbeat that set good_until */
     uint64_t fence_ms;             /* the shorter fence time: the worker's or the coordinator's */
     uint64_t coordinator_fence_ms; /* the last fence time that a coordinator sent; 0: none */
-    uint64_t base_ms;              /* half of the usual lease; a longer lease extends the fence */
+    uint64_t base_ms;              /* half of the usual lease; a longer lease lengthens the fence */
     uint32_t refusals;             /* refusals in a row: another process has this worker id */
     uint64_t interval_ms;          /* heartbeat interval: the longer of configured and advised */
     uint64_t coord_epoch;          /* highest coordinator epoch seen */
@@ -83,7 +83,7 @@ uint64_t life_lease_ms(const struct worker_life *life);
 enum life_answer {
     LIFE_STALE,    /* the epoch is lower than an earlier one: treated as no answer */
     LIFE_KEPT,     /* acknowledged */
-    LIFE_REGISTER, /* acknowledged, but the worker must register */
+    LIFE_REGISTER, /* the heartbeat was acknowledged, but the worker must register */
 };
 /* Handles the answer to a heartbeat that was sent at `sent` with `lease_ms`. */
 enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_t lease_ms,

@@ -35,7 +35,7 @@ struct tenure {
     bool want_write;     /* a checkpoint was requested */
     void *data;          /* data of the caller for this partition */
 };
-struct grant { /* one entry of an assignment */
+struct grant { /* one partition in an assignment */
     uint32_t partition;
     uint64_t token;
     bool revoking; /* the worker must return the partition */
