@@ -36,13 +36,13 @@ struct command {
     size_t arguments_min, arguments_max;
     const struct command_example *examples; /* the last one has a NULL line; NULL: no examples */
     uint32_t exits;                         /* BIT(code) for each exit code besides COMMAND_EXITS */
-    const struct command *const *children;  /* ends with NULL; NULL: a command that runs */
+    const struct command *const *children;  /* array ended by NULL; or NULL, if `run` is set */
     command_fn *run;                        /* NULL if and only if the command has children */
     const void *data;                       /* data for `run`; not used by this module */
     const struct command_synonym *synonyms; /* a program's synonyms for nouns and verbs; or NULL */
     bool says_name_only; /* errors of the program begin with its name, without the command */
     bool verbs;          /* the command is a group whose children are named by their verbs */
-    bool hidden;         /* not listed or completed, but it runs and has --help */
+    bool hidden;         /* the command is not listed or completed, but runs and has --help */
 };
 
 /* Values of the fields examples, children and exits of a command. */

@@ -19,7 +19,7 @@ enum { CONF_PROBLEMS_MAX = 20 }; /* problems reported in full; further ones are 
 
 enum conf_source { CONF_UNSET, CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_FLAG };
 
-struct conf; /* opaque; one owner, one thread */
+struct conf; /* opaque; used by one owner on one thread */
 
 /* Opens an empty configuration. `table` must obey conf/option.h and outlive it. ERR_NOMEM. */
 enum err conf_open(const struct option_table *table, struct conf **ret_conf);

@@ -9,7 +9,7 @@
 
 struct writer {
     struct buf *into;
-    enum err err; /* the first failure: ERR_FULL, ERR_NOMEM */
+    enum err err; /* ERR_FULL or ERR_NOMEM of the first failure */
 };
 void writer_put(struct writer *w, struct str text);
 void writer_add(struct writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -42,7 +42,7 @@ enum admit_kind {
     ADMIT_ENTER,  /* propose ROSTER_PUT with the request's entry */
     ADMIT_FORGET, /* propose ROSTER_FORGET of `id` */
     ADMIT_CHANGE, /* call replica_change with `change`, `id` and the Raft address */
-    ADMIT_WAIT,   /* repeat the request later; `note` contains the reason */
+    ADMIT_WAIT,   /* call admit_next again later; `note` contains the reason */
     ADMIT_REFUSE, /* refuse the replica permanently; `err` and `note` contain the reason */
 };
 struct admit_step {

@@ -20,7 +20,7 @@ struct save_file {
     char path[FS_PATH_CAP], temp[FS_PATH_CAP], dir[FS_PATH_CAP];
     uint64_t begin, at; /* file offsets of the data's first byte and of its end so far */
     bool has_meta;
-    struct buf meta_json; /* for SAVE_SNAPSHOT */
+    struct buf meta_json; /* used by SAVE_SNAPSHOT */
 };
 
 static enum err save_say(const struct save_file *file, enum err err, const char *what,

@@ -300,7 +300,7 @@ void service_request_gone(struct leader_request *request);
 /* -- service_snapshot.c -- */
 /* Errors of timer_init and metrics_add. */
 enum err service_streams_open(struct fleet_service *service, struct note *note);
-void service_stream_freed(struct leader_request *request); /* for requests of streams */
+void service_stream_freed(struct leader_request *request); /* for a stream's request */
 void service_stream_writable(struct leader_request *request);
 
 /* -- service_journal.c -- */

@@ -56,7 +56,7 @@ struct beat_answer {
     uint64_t coord_epoch, incarnation, assignment_epoch, next_beat_ms;
     uint64_t fence_ms; /* the leader's worker_self_fence_timeout; 0: none sent */
     bool reset;
-    bool in_use; /* refused: another process has this worker id */
+    bool in_use; /* the heartbeat was refused: another process has this worker id */
     /* Fields of pending_control. */
     bool drain;
     uint64_t checkpoint_round; /* 0: no round was ordered */

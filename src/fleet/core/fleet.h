@@ -223,7 +223,7 @@ void fleet_clear(struct fleet *fleet);         /* open views fail with ERR_CANCE
  * unchanged. A replica must stop on NO_MEMORY, because it would differ from other replicas. */
 struct fleet_entry { /* the log entry of the command */
     uint64_t index;
-    uint32_t level; /* below FLEET_LEAVING_LEVEL no domain becomes leaving */
+    uint32_t level; /* cluster level; below FLEET_LEAVING_LEVEL no domain becomes leaving */
 };
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry);

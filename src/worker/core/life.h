@@ -82,7 +82,7 @@ void life_beat_now(struct worker_life *life); /* makes the next heartbeat due im
 uint64_t life_lease_ms(const struct worker_life *life);
 enum life_answer {
     LIFE_STALE,    /* the epoch is lower than an earlier one: treated as no answer */
-    LIFE_KEPT,     /* acknowledged */
+    LIFE_KEPT,     /* the heartbeat was acknowledged */
     LIFE_REGISTER, /* the heartbeat was acknowledged, but the worker must register */
 };
 /* Handles the answer to a heartbeat that was sent at `sent` with `lease_ms`. */
