@@ -104,7 +104,7 @@ void acks_send(struct worker_host *h)
     }
     pack_u64(&request, 4, h->life.coord_epoch);
     if (count && !call_send(h, CALL_ACK_REVOKE, &request))
-        tenures_acked(&h->tenures, false); /* the next heartbeat repeats them */
+        tenures_acked(&h->tenures, false); /* the next heartbeat repeats the acknowledgements */
 }
 
 /* -- checkpoint rounds -- */
