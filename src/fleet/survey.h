@@ -23,7 +23,7 @@ struct survey_to { /* the join addresses and how to connect to them */
     const char *const *addresses; /* array ended by NULL, copied; NULL or empty: no queries */
     const char *self;             /* own gRPC address; asked only if there is no other address */
     struct tls_context *tls;      /* TLS of the client; NULL: plaintext */
-    bool look_up;                 /* resolve the addresses' names; false in the simulator */
+    bool look_up;                 /* resolve a single address's name; false in the simulator */
 };
 struct survey_options {
     struct survey_to to;
