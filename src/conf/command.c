@@ -56,7 +56,7 @@ static enum err command_visit_call(struct command_call *call, command_visit_fn *
     err = each(owner, call, path);
     for (; children && *children && !err; children++) {
         if ((*children)->hidden) continue;
-        assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is constant data */
+        assert(call->depth < COMMAND_DEPTH_MAX); /* cannot fail: the command tree is constant */
         call->path[call->depth++] = *children;
         err = command_visit_call(call, each, owner);
         call->depth--;
@@ -81,7 +81,7 @@ static const struct command *command_find_child(const struct command *parent, co
 
 static void command_enter(struct command_call *call, const struct command *child)
 {
-    assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is constant data */
+    assert(call->depth < COMMAND_DEPTH_MAX); /* cannot fail: the command tree is constant */
     call->path[call->depth++] = child;
 }
 
@@ -159,7 +159,7 @@ static enum err unknown_command(const struct command_call *call, const char *wor
     for (size_t i = 0; parent->children[i]; i++)
         used += (size_t)snprintf(verbs + used, sizeof verbs - used, "%s%s", i ? ", " : "",
                                  command_name(parent, parent->children[i]));
-    assert(used < sizeof verbs); /* the tree is constant data */
+    assert(used < sizeof verbs); /* cannot fail: the command tree is constant */
     return note_fail(note, ERR_INVALID, "unknown command '%s': %s has %s", word, path, verbs);
 }
 

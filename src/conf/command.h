@@ -12,14 +12,14 @@
 #define CONF_COMMAND_H
 #include "conf/option.h"
 
-enum { COMMAND_DEPTH_MAX = 4 };                  /* muster, config, show, ... */
+enum { COMMAND_DEPTH_MAX = 4 };                  /* words such as muster config show */
 #define COMMAND_EXITS (BIT(0) | BIT(1) | BIT(2)) /* the exit codes of every command */
 
 struct command_call;
-typedef int command_fn(void *context, const struct command_call *call); /* an exit code */
+typedef int command_fn(void *context, const struct command_call *call); /* returns an exit code */
 
 struct command_synonym {
-    const char *word, *name; /* "get" for "list"; a command with the name `word` comes first */
+    const char *word, *name; /* such as "get" for "list", unless a command has the name `word` */
 };
 struct command_example {
     const char *line, *what;
@@ -31,18 +31,18 @@ struct command {
     const char *verb;
     const char *summary; /* one line in the list of commands; lower case, no full stop */
     const char *about;   /* the command's purpose in a few sentences; a newline ends a paragraph */
-    const struct option_table *options; /* NULL: none */
-    const char *arguments;              /* its arguments in the usage ("FILE..."), or NULL */
+    const struct option_table *options; /* NULL: no options */
+    const char *arguments;              /* arguments in the usage text, like "FILE..."; or NULL */
     size_t arguments_min, arguments_max;
     const struct command_example *examples; /* the last one has a NULL line; NULL: no examples */
     uint32_t exits;                         /* BIT(code) for each exit code besides COMMAND_EXITS */
-    const struct command *const *children; /* ends with NULL; NULL: the command has none and runs */
-    command_fn *run;                       /* NULL if and only if the command has children */
-    const void *data;                      /* for `run`; not used by this module */
-    const struct command_synonym *synonyms; /* of a program, for nouns and verbs; or NULL */
-    bool says_name_only; /* a program's errors begin with its name only, without the command */
-    bool verbs;          /* a group whose children are named by their verbs */
-    bool hidden;         /* not listed or completed, but it runs and has --help */
+    const struct command *const *children;  /* array ended by NULL; or NULL, if `run` is set */
+    command_fn *run;                        /* NULL if and only if the command has children */
+    const void *data;                       /* data for `run`; not used by this module */
+    const struct command_synonym *synonyms; /* a program's synonyms for nouns and verbs; or NULL */
+    bool says_name_only; /* errors of the program begin with its name, without the command */
+    bool verbs;          /* the command is a group whose children are named by their verbs */
+    bool hidden;         /* the command is not listed or completed, but runs and has --help */
 };
 
 /* Values of the fields examples, children and exits of a command. */
@@ -81,7 +81,7 @@ struct command {
 enum command_wish {
     COMMAND_RUN,     /* run the last command of `path` with the words of `rest` */
     COMMAND_HELP,    /* help was requested */
-    COMMAND_MISSING, /* a group without a command: show its help as an error */
+    COMMAND_MISSING, /* a group without a command: show the group's help as an error */
     COMMAND_VERSION,
 };
 struct command_call {
@@ -126,7 +126,7 @@ enum err command_man(const struct command_call *call, const char *release, struc
 enum err command_man_text(struct str text, bool literal, struct buf *into);
 
 /* -- functions that help and man pages share -- */
-const char *command_exit_meaning(size_t code); /* NULL: no such code */
+const char *command_exit_meaning(size_t code); /* NULL: unknown code */
 /* Writes "--timeout" into `flag` ("--[no-]x" for a switch). Returns the value's name or "". */
 const char *command_option_usage(const struct option *option, char flag[OPTION_NAME_CAP]);
 /* Appends sentences about choices, bounds, default and other spellings, each ending in a space. */

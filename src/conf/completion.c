@@ -22,7 +22,7 @@ struct completion {
         command_visit_fn *paths; /* writes the text of {{paths}} */
         completion_word_fn *put;
         const char *array; /* shell array with a command's words; NULL: a line for each word */
-        bool also;         /* include an option's second spelling */
+        bool also;         /* include the second spellings of options */
     } * shell;
 };
 

@@ -11,8 +11,8 @@
 #include "conf/nearest.h"
 #include "conf/printable.h"
 
-enum { MEMORY_MAX = 4 * 1024 * 1024 }; /* of one configuration; far above the largest file's need */
-enum { PROBLEM_TEXT_MAX = 8 * 1024 };  /* of one line; it may contain a path of 4 KiB */
+enum { MEMORY_MAX = 4 * 1024 * 1024 }; /* bytes of a configuration; more than any file needs */
+enum { PROBLEM_TEXT_MAX = 8 * 1024 };  /* bytes of a line, which may contain a path of 4 KiB */
 /* Escaping turns a byte that is not printable into at most four bytes. */
 enum { PROBLEMS_TEXT_MAX = CONF_PROBLEMS_MAX * 4 * PROBLEM_TEXT_MAX };
 
@@ -377,7 +377,7 @@ enum err conf_finish(struct conf *conf)
     if (conf->problem_count > CONF_PROBLEMS_MAX) {
         (void)buf_appendf(&conf->problems, "and %zu more\n",
                           conf->problem_count - CONF_PROBLEMS_MAX);
-        conf->problem_count = CONF_PROBLEMS_MAX; /* reported only once */
+        conf->problem_count = CONF_PROBLEMS_MAX; /* so that the problem is reported only once */
     }
     return conf->problem_count > 0 ? ERR_INVALID : ERR_OK;
 }

@@ -15,11 +15,11 @@
 
 enum { CONF_FILE_MAX = 1024 * 1024 }; /* bytes of a configuration file */
 enum { CONF_ARGUMENTS_MAX = 256 };
-enum { CONF_PROBLEMS_MAX = 20 }; /* reported in full; further problems are only counted */
+enum { CONF_PROBLEMS_MAX = 20 }; /* problems reported in full; further ones are only counted */
 
 enum conf_source { CONF_UNSET, CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_FLAG };
 
-struct conf; /* opaque; one owner, one thread */
+struct conf; /* opaque; used by one owner on one thread */
 
 /* Opens an empty configuration. `table` must obey conf/option.h and outlive it. ERR_NOMEM. */
 enum err conf_open(const struct option_table *table, struct conf **ret_conf);
@@ -45,7 +45,7 @@ enum err conf_finish(struct conf *conf);
 struct str conf_problems(const struct conf *conf);
 
 /* -- reading values: `name` must be in the table and have the function's kind -- */
-bool conf_is_set(const struct conf *conf, const char *name); /* by any source or default */
+bool conf_is_set(const struct conf *conf, const char *name); /* set by any source or default */
 /* Returns true if, after conf_reload, a new value of the option needs a restart. */
 bool conf_waits(const struct conf *conf, const char *name);
 enum conf_source conf_source(const struct conf *conf, const char *name);

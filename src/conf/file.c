@@ -79,7 +79,7 @@ static void file_unknown_key(struct reader *r, const struct toml_value *value, c
 /* The TOML values that each kind of option accepts: a description for errors, and the types. */
 static const struct {
     const char *form;
-    uint32_t types; /* BIT(enum toml_type) */
+    uint32_t types; /* bit mask of enum toml_type */
 } forms[] = {
     [OPTION_STRING] = {"a string", BIT(TOML_STRING)},
     [OPTION_U64] = {"an integer", BIT(TOML_INTEGER)},

@@ -8,7 +8,7 @@
 struct conf_place {
     enum conf_source source;
     uint32_t line, column;
-}; /* line and column: for CONF_FILE only */
+}; /* line and column are set for CONF_FILE only */
 
 struct conf_entry {
     struct option_value value;

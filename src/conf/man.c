@@ -18,7 +18,7 @@ enum { PAGE_NAME_CAP = COMMAND_PATH_CAP };
 struct troff {
     struct writer *w;
     bool literal; /* typed text: every '-' must stay a '-' */
-    bool bold;    /* between backticks */
+    bool bold;    /* the text is between backticks */
     bool line_start;
     char before;
 };
@@ -141,7 +141,7 @@ static void man_synopsis(const struct command *command, const char *path, struct
 
 struct listing {
     struct writer *w;
-    const char *below; /* path of the group */
+    const char *below; /* path of the group of commands */
 };
 
 /* Adds every command below the group, at any depth, because each has a page of its own. */

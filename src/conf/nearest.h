@@ -8,7 +8,7 @@
 #define CONF_NEAREST_H
 #include "base/str.h"
 
-enum { NEAREST_NAME_MAX = 64 }; /* longer names get no hint */
+enum { NEAREST_NAME_MAX = 64 }; /* bytes; longer names get no hint */
 enum { NEAREST_KEYSTROKES_MAX = 3 };
 
 /* Returns the distance from `a` to `b`, or `bound` + 1 if it is larger than `bound`. */
@@ -16,8 +16,8 @@ size_t nearest_distance(struct str a, struct str b, size_t bound);
 
 struct nearest {
     struct str wanted;
-    size_t distance; /* of the best candidate so far; too large if none is near */
-    size_t place;    /* the caller's number of the best candidate */
+    size_t distance; /* edit distance of the best candidate; too large if none is near */
+    size_t place;    /* the caller's number for the best candidate */
 };
 void nearest_init(struct nearest *n, struct str wanted);
 /* Offers a candidate. Of two equally near candidates, the first is kept. */

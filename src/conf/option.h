@@ -22,27 +22,27 @@
 #include "conf/units.h"
 
 #define OPTION_ENVIRONMENT_PREFIX "MUSTER_"
-enum { OPTION_NAME_CAP = 64 };   /* of every spelling, including the closing NUL */
+enum { OPTION_NAME_CAP = 64 };   /* bytes of any spelling, including the closing NUL */
 enum { OPTION_LIST_MAX = 64 };   /* items of a list; longer lists are refused */
 enum { OPTION_TEXT_MAX = 4096 }; /* bytes of a value; longer values are refused */
 
 enum option_kind {
     OPTION_STRING,
-    OPTION_U64,      /* 42, within min..max */
+    OPTION_U64,      /* such as 42, within min..max */
     OPTION_DURATION, /* 250ms 10s 5m 1h 2d, or joined: 1m30s; stored in milliseconds */
     OPTION_SIZE,     /* 512 64KiB 16MiB 2GiB 1TiB; stored in bytes */
-    OPTION_DECIMAL,  /* 0.05, 1, 12.5: at most six decimal places; stored in millionths */
+    OPTION_DECIMAL,  /* 0.05, 1 or 12.5, with at most six decimal places; stored in millionths */
     OPTION_BOOL,     /* true false yes no on off 1 0; --x alone is true, --no-x is false */
     OPTION_ADDRESS,  /* host:port [v6]:port unix:/path */
-    OPTION_ENUM,     /* one of `choices` */
+    OPTION_ENUM,     /* one of the words in `choices` */
     OPTION_LIST,     /* a,b,c, or a repeated flag, or a TOML array of strings */
 };
 
 enum option_flags {
     OPTION_RELOAD = BIT(0),      /* a change takes effect at SIGHUP */
-    OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP can enable it; disabling needs a restart */
+    OPTION_RELOAD_ON = BIT(1),   /* BOOL: SIGHUP can enable the option; disabling needs a restart */
     OPTION_REQUIRED = BIT(2),    /* an error if no source has a value */
-    OPTION_NOT_IN_FILE = BIT(3), /* only by flag or environment */
+    OPTION_NOT_IN_FILE = BIT(3), /* set only by a flag or the environment */
     OPTION_FLAG_ONLY = BIT(4),   /* affects only the current call, for example --json */
     OPTION_OFF = BIT(5),         /* ADDRESS: "0" disables the listener; see option_address_off */
     OPTION_LISTEN = BIT(6),      /* ADDRESS: ":7790" becomes 0.0.0.0:7790, every interface */
@@ -55,11 +55,11 @@ enum option_flags {
 /* The kind of file that an option's path names. A role checks the file before it makes a directory
  * or binds a port. All options with a path use these kinds. */
 enum option_file {
-    OPTION_FILE_NONE,         /* not a file */
-    OPTION_FILE_INPUT,        /* must exist and be readable */
-    OPTION_FILE_OUTPUT,       /* written by the role; its directory must exist */
+    OPTION_FILE_NONE,         /* the value is not a file */
+    OPTION_FILE_INPUT,        /* the file must exist and be readable */
+    OPTION_FILE_OUTPUT,       /* the role writes the file; its directory must exist */
     OPTION_FILE_OUTPUT_BELOW, /* like OPTION_FILE_OUTPUT, but relative to data-dir */
-    OPTION_FILE_OTHER,        /* may be missing, or is checked elsewhere */
+    OPTION_FILE_OTHER,        /* the file may be missing, or is checked elsewhere */
 };
 
 struct option {
@@ -68,12 +68,12 @@ struct option {
     uint32_t flags;
     const char *fallback;       /* the default, as a user would type it; NULL: not set */
     uint64_t min, max;          /* bounds of the count, ms, bytes or millionths; max 0: none */
-    const char *const *choices; /* ENUM; ends with NULL */
-    const char *placeholder;    /* the value's name in help, for example "ADDRESS"; NULL: by kind */
+    const char *const *choices; /* for ENUM; ends with NULL */
+    const char *placeholder;    /* name of the value in help, such as "ADDRESS"; NULL: by kind */
     const char *help;           /* the option's effect in one or two sentences, lower case */
     const char *example;        /* a value that a user may give; NULL: none */
     const char *also;           /* a second spelling of the flag ("--tls-cert", "-o"), or NULL */
-    const char *alias;          /* accepted, but not shown by help and completion; or NULL */
+    const char *alias;          /* spelling accepted, but not in help and completion; or NULL */
     const char *also_key;       /* a second name in a file ("cluster.id"), or NULL */
     enum option_file file;
 };
@@ -91,9 +91,9 @@ struct option_table {
 const struct option *option_find(const struct option_table *table, const char *name);
 
 struct option_value {
-    uint64_t number;         /* U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (index) */
-    struct str text;         /* STRING, ADDRESS, ENUM; ends with a NUL */
-    const struct str *items; /* LIST; each item ends with a NUL */
+    uint64_t number;         /* for U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (index) */
+    struct str text;         /* for STRING, ADDRESS, ENUM; ends with a NUL */
+    const struct str *items; /* for LIST; each item ends with a NUL */
     size_t item_count;
 };
 
@@ -103,7 +103,7 @@ void option_environment_name(const struct option *option,
                              char name[OPTION_NAME_CAP]); /* "MUSTER_HTTP_LISTEN" */
 /* Returns true if `name` is the flag or its second spelling. */
 bool option_is_flag(const struct option *option, struct str name);
-struct str option_section(const struct option *option); /* "http"; empty without a section */
+struct str option_section(const struct option *option); /* such as "http"; or empty */
 struct str option_key(const struct option *option);     /* "listen" */
 const char *option_placeholder(const struct option *option);
 

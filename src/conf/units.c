@@ -63,7 +63,7 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
 {
     struct str rest = text, name = STR_EMPTY;
     uint64_t total = 0, number = 0, part;
-    size_t allowed_from = 0; /* units must become smaller: 1m30s, but not 30s1m */
+    size_t allowed_from = 0; /* index of the first unit allowed: 1m30s, but not 30s1m */
 
     if (str_equal(text, STR("0"))) {
         *ret_ms = 0;
@@ -72,7 +72,7 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
     do {
         enum err err = take_number_and_unit(&rest, &number, &name);
         if (err == ERR_TOO_LARGE) return units_too_large(note);
-        if (rest.len > 0 && str_ends(name, STR(" "))) name.len--; /* 1m 30s */
+        if (rest.len > 0 && str_ends(name, STR(" "))) name.len--; /* accepts 1m 30s */
         size_t unit = find_unit(durations, ARRAY_LEN(durations), name);
         if (!err && name.len == 0)
             return note_fail(note, ERR_PARSE, "needs a unit, such as %llums, %llus or %llum",

@@ -32,8 +32,8 @@ enum {
 
 struct action_kind {
     const char *name, *path;
-    const char *arguments[ARGUMENTS_MAX + 1]; /* fields of the body, in order of the gRPC fields */
-    uint32_t field;                           /* gRPC field number of the first argument */
+    const char *arguments[ARGUMENTS_MAX + 1]; /* HTTP body's fields, in order of the gRPC fields */
+    uint32_t field;                           /* number of the gRPC field for the first argument */
     uint32_t force; /* number of a boolean field that is set to true; 0: none */
     bool outcome;   /* the gRPC response is the store's Outcome message */
 };

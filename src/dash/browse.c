@@ -15,7 +15,7 @@ enum {
     LOOKUPS = 16,
     PREFIX_MAX = 1024,
     KEYS_SHOWN = 200,
-    VALUE_SHOWN = 2048, /* bytes of a value that are shown; `bytes` has its full size */
+    VALUE_SHOWN = 2048, /* bytes of a value that are shown; the field `bytes` has its full size */
     FRESH_MS = 2000,
     REPLY_MAX = 2 << 20,
 };

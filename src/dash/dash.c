@@ -321,7 +321,7 @@ enum err dash_open(const struct dash_options *options, struct dash **ret_dash, s
     err = dash->history ? dash_open_rest(dash, options, note) : ERR_NOMEM;
     if (err) {
         note_prefix(note, "dashboard");
-        dash_close(dash, NULL, NULL); /* frees it at once, because no channel is open */
+        dash_close(dash, NULL, NULL); /* frees the dashboard at once, because no channel is open */
     } else {
         *ret_dash = dash;
     }
@@ -334,7 +334,7 @@ void dash_close(struct dash *dash, void (*done)(void *owner), void *owner)
     dash->closed = done;
     dash->closed_owner = owner;
     timer_stop(&dash->tick);
-    pages_close(dash);     /* no handler runs after this */
+    pages_close(dash);     /* no handler runs after pages_close */
     dash->channels_open++; /* prevents freeing during the teardown */
     links_hang_up(&dash->shards);
     links_hang_up(&dash->replicas);

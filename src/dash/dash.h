@@ -21,7 +21,7 @@ enum { DASH_TOKEN_MAX = 128, DASH_TOKEN_MIN = 16 };
 
 /* The state of this process's own replica. */
 struct dash_self {
-    uint64_t id, leader_id; /* 0: no leader is known */
+    uint64_t id, leader_id; /* leader_id 0: no leader is known */
     const char *role;       /* "leader"; static text */
     bool ready, voter, installing, disk_full;
     uint32_t level;
@@ -39,9 +39,9 @@ struct dash_options {
     struct tls_context *shard_tls;       /* for shards; NULL: same as `tls`; adds a reference */
     const char *node, *version, *commit; /* copied */
     const char *warning;                 /* shown on every page; may be NULL; copied */
-    const char *token;                   /* NULL: no actions; copied */
+    const char *token;                   /* enables actions; NULL: no actions; copied */
     const char *notes_file;              /* NULL: no notes; copied */
-    const char *read_only;               /* why there is no token; copied */
+    const char *read_only;               /* text that says why there is no token; copied */
     void (*self)(void *owner, struct dash_self *ret_self);
     void *owner;
 };

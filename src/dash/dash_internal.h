@@ -33,11 +33,11 @@ enum {
     CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected */
     CALM_AFTER_MS = 60000, /* CALM_FACTOR is used from this time after the start */
     CALL_TIMEOUT_MS = 4000,
-    ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger ones are not shown */
+    ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger responses are not shown */
     ANSWER_ARENA_MAX = 64 << 20,
-    PART_MAX = 8 << 20,    /* bytes of JSON */
-    TOPIC_MAX = 15 << 20,  /* less than the listener's limit */
-    EVENT_MAX = 192 << 10, /* of larger topics, the event contains only the name */
+    PART_MAX = 8 << 20,    /* bytes of a part's JSON */
+    TOPIC_MAX = 15 << 20,  /* bytes; less than the listener's limit */
+    EVENT_MAX = 192 << 10, /* bytes; the event of a larger topic contains only the name */
     SHARDS_MAX = 64,       /* shards that are queried; more shards are only listed */
     DASH_ID_CAP = 17,
     LEADERS_KEPT = 32,
@@ -64,7 +64,7 @@ struct page_requests {
     /* Called on the event loop, with the lock held. If send() fails, fail() ends the request. */
     enum err (*send)(struct page_request *request);
     void (*fail)(struct page_request *request, enum err err);
-    pthread_mutex_t lock; /* protects the rows and all fields below */
+    pthread_mutex_t lock; /* protects the rows and all fields below it */
     struct post post;
     bool posted;
     size_t sent;
@@ -78,7 +78,7 @@ struct dash {
     struct http_server *http;
     struct tls_context *tls, *shard_tls;
     char node[256], version[32], commit[64], warning[WHY_CAP], read_only[WHY_CAP];
-    char token[DASH_TOKEN_MAX + 1]; /* "": no actions */
+    char token[DASH_TOKEN_MAX + 1]; /* "": actions are disabled */
     void (*self)(void *owner, struct dash_self *ret_self);
     void *owner;
     struct http_channel *events;
@@ -88,15 +88,15 @@ struct dash {
     bool dirty[TOPICS];
     mono_time young_until, calm_from;
     bool watched;
-    bool eager; /* send all queries in this tick, after a new browser or an action */
-    bool hurry; /* sets `eager` in the next tick */
+    bool eager; /* send all queries in this tick, because of a new browser or an action */
+    bool hurry; /* makes the next tick set `eager` */
     struct links shards, replicas, groups;
     size_t shards_listed;
     struct leader_seen leaders[LEADERS_KEPT];
     size_t leader_count;
-    uint64_t snapshot; /* log index of the newest snapshot; when it was first seen */
-    wall_time snapshot_at;
-    struct sample now; /* the values of the next sample so far */
+    uint64_t snapshot;     /* log index of the newest snapshot */
+    wall_time snapshot_at; /* when this process first saw the snapshot */
+    struct sample now;     /* values collected so far for the next sample */
     mono_time sample_due;
     pthread_mutex_t lock; /* protects `history`, which the HTTP thread reads */
     struct history *history;
@@ -129,7 +129,7 @@ void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome);
 /* Returns how the client proved to be an administrator, "token" or "certificate" (static texts), or
  * NULL if it did not. Always NULL without actions. */
 const char *dash_admin_by(const struct dash *dash, const struct http_request *request);
-static inline struct str json_line(const struct buf *buf) /* without the line end */
+static inline struct str json_line(const struct buf *buf) /* returns text without the line end */
 {
     return str_of(buf->data, buf->len - 1);
 }
@@ -153,11 +153,11 @@ void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- groups.c -- */
 enum err groups_open(struct dash *dash);
-void groups_listed(struct dash *dash, struct str claim); /* a key without "muster/" */
+void groups_listed(struct dash *dash, struct str claim); /* `claim`: a key without "muster/" */
 void groups_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- notes.c -- */
-enum err notes_open(struct dash *dash, const char *path); /* NULL: no notes */
+enum err notes_open(struct dash *dash, const char *path); /* `path` NULL: no notes */
 void notes_close(struct dash *dash);
 void notes_ask(struct dash *dash);
 void notes_write(struct dash *dash, enum topic topic, struct ndjson *json);

@@ -10,11 +10,11 @@
 
 enum {
     GROUPS_SHOWN = 32,
-    SLOTS_MAX = 1024, /* most slots of a group, so a query from this row on returns no rows */
+    SLOTS_MAX = 1024, /* limit of slots in a group, so a query from this row on returns none */
 };
 
 struct group {
-    struct link base; /* its id is the name of the group */
+    struct link base; /* base.id is the name of the group */
     bool known;
     uint32_t slots, waiters;
     uint64_t cooldown_ms;

@@ -30,8 +30,8 @@ struct notes {
     enum err err;
     /* used by the loop */
     bool busy;
-    enum err trouble; /* the last published error */
-    struct buf json;  /* items of an array, newest first; empty: no notes */
+    enum err trouble; /* the error that was last published */
+    struct buf json;  /* notes as items of a JSON array, newest first; empty: no notes */
 };
 
 /* -- on the worker -- */
@@ -165,7 +165,7 @@ enum err notes_open(struct dash *dash, const char *path)
     static const struct worker_options options = {.name = "dash-notes", .jobs_max = 1};
     struct notes *n;
 
-    dash->dirty[TOPIC_NOTES] = true; /* published once, even without notes */
+    dash->dirty[TOPIC_NOTES] = true; /* publish once, even without notes */
     if (!path) return ERR_OK;
     n = dash->notes = calloc(1, sizeof *n);
     if (!n) return ERR_NOMEM;

@@ -29,10 +29,10 @@ struct dash;
 struct question_kind {
     const char *name, *path; /* name: key of the response in its topic */
     const ProtobufCMessageDescriptor *answer;
-    enum topic topic; /* published after each response */
-    uint32_t series;  /* BIT() of each series with values from the response */
+    enum topic topic; /* topic to publish after each response */
+    uint32_t series;  /* BIT() of each series that gets values from the response */
     uint64_t every_ms;
-    uint32_t attempts_max; /* 0: the client's default */
+    uint32_t attempts_max; /* 0: the RPC client's default */
     /* Encodes the request. NULL: the request is an empty message. ERR_NOMEM, ERR_FULL. */
     enum err (*request)(void *owner, struct buf *into);
     /* Writes the response as fields of an open object. NULL: writes the whole message. */
@@ -46,7 +46,7 @@ struct question {
     void *owner;
     bool busy;
     mono_time next;
-    struct buf json;   /* the last response; empty: none */
+    struct buf json;   /* JSON of the last response; empty: none */
     char why[WHY_CAP]; /* why the last query failed or cannot be shown; "" on success */
 };
 /* Initializes a query. The caller must free `json` with buf_deinit. */

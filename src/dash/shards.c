@@ -14,12 +14,12 @@
 enum { NEEDS_SHOWN = 500 };
 
 struct shard_link {
-    struct link base; /* the query for the status */
+    struct link base; /* link with the query for the status */
     uint64_t configured, actions, cycles;
     double cost, cycle_ms;
-    bool known; /* the values above are known */
+    bool known; /* the values above were received */
     /* the Needs, which are streamed */
-    struct buf needs_json, next_json; /* the last complete response; the response being received */
+    struct buf needs_json, next_json; /* last complete response, and response being received */
     char needs_why[WHY_CAP];
     bool busy, headed;
     mono_time next;

@@ -20,7 +20,7 @@ struct admission {
     struct timer timer;
     struct proposal proposal;
     struct member_change change;
-    bool busy;           /* the log executes a step */
+    bool busy;           /* the Raft log executes a step */
     struct note waiting; /* what the admission waits for */
 };
 
@@ -52,14 +52,14 @@ static void admission_wait(struct admission *a, const struct note *why)
 static void admission_answered(struct admission *a, enum err err, const struct note *note)
 {
     a->busy = false;
-    if (a->quorum->stopping) { /* the event loop may not run a timer again */
+    if (a->quorum->stopping) { /* end now, because the event loop may not run a timer again */
         admission_end(a, err ? err : ERR_CLOSED, note);
         return;
     }
     switch (err) {
     case ERR_OK:
     case ERR_EXISTS:
-    case ERR_NOT_FOUND: /* another request did this step meanwhile */
+    case ERR_NOT_FOUND: /* another request made this change first: take the next step at once */
         timer_start_in(&a->timer, 0);
         break;
     case ERR_NOT_READY:
@@ -95,7 +95,7 @@ static void admission_propose(struct admission *a, const struct roster_command *
     struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
     enum err err = roster_encode(command, &bytes);
 
-    assert(!err); /* admit_next has validated the entry, and every command fits */
+    assert(!err); /* cannot fail: admit_next has validated the entry, and every command fits */
     a->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
                                     .version = roster_command_version(command),
                                     .flags = command->op == ROSTER_FORGET ? PROPOSE_FREES : 0,

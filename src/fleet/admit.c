@@ -203,7 +203,7 @@ struct admit_step admit_next(const struct admit_view *view, const struct admit_r
 
     if (request_is_wrong(view, request, &step)) return step;
     if ((!member || member->role != MEMBER_VOTER) && name_is_held(view, request, &step))
-        return step; /* a learner waits too: the older replica may return */
+        return step; /* wait, also if the replica is a learner: the older replica may return */
     if (roster_lacks(view, request, &step)) return step;
     if (!member || strcmp(member->address, request->raft) != 0) {
         if (address_is_taken(view, request, &step)) return step;

@@ -23,14 +23,14 @@
 
 enum {
     ADMIT_SILENT_MS = 3000,   /* silence after which an older identity counts as dead */
-    ADMIT_CATCH_UP_MAX = 1024 /* a learner that lacks at most this many entries is up to date */
+    ADMIT_CATCH_UP_MAX = 1024 /* a learner that lacks at most 1,024 log entries is up to date */
 };
 struct admit_request {
     struct roster_entry entry;
     uint64_t cluster_id; /* 0: the replica belongs to no cluster yet */
     char raft[REPLICA_ADDRESS_MAX + 1];
 };
-struct admit_view { /* the leader's current view */
+struct admit_view { /* what the leader currently knows */
     uint64_t cluster_id, commit;
     uint64_t leading_ms; /* time since this leader's election */
     const struct replica_member *members;
@@ -42,8 +42,8 @@ enum admit_kind {
     ADMIT_ENTER,  /* propose ROSTER_PUT with the request's entry */
     ADMIT_FORGET, /* propose ROSTER_FORGET of `id` */
     ADMIT_CHANGE, /* call replica_change with `change`, `id` and the Raft address */
-    ADMIT_WAIT,   /* ask again later; `note` contains the reason */
-    ADMIT_REFUSE, /* permanently refused, with `err` and `note` */
+    ADMIT_WAIT,   /* call admit_next again later; `note` contains the reason */
+    ADMIT_REFUSE, /* refuse the replica permanently; `err` and `note` contain the reason */
 };
 struct admit_step {
     enum admit_kind kind;

@@ -10,15 +10,15 @@
 
 enum { ANSWERS_HEAD = 4 };
 
-struct answer {               /* immutable; stored in encoded form */
-    struct answer *next_gone; /* list of dropped answers that a view may still use */
+struct answer {               /* never changes; stored in encoded form */
+    struct answer *next_gone; /* links dropped answers that a view may still use */
     size_t len;
     char bytes[]; /* the encoded answer, then its key: kind and id */
 };
 struct fleet_answers {
     size_t max, first, count; /* first: index of the oldest answer in the ring */
     struct answer **ring;
-    struct map by_key; /* key: one byte for the kind, then the request id */
+    struct map by_key; /* each key is one byte for the kind, then the request id */
     size_t views;
     struct answer *gone;
 };
@@ -74,7 +74,7 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers)
         free(answers);
         return ERR_NOMEM;
     }
-    map_init(&answers->by_key, max, 0); /* seed 0: simulated runs must repeat */
+    map_init(&answers->by_key, max, 0); /* fixed seed, because simulated runs must be repeatable */
     *ret_answers = answers;
     return ERR_OK;
 }

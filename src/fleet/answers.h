@@ -20,7 +20,7 @@
 
 enum {
     FLEET_ANSWERS_MAX = 65536,
-    FLEET_ANSWER_ID_MAX = 72, /* a request id and a fingerprint of the arguments */
+    FLEET_ANSWER_ID_MAX = 72, /* bytes of a request id and a fingerprint of the arguments */
     FLEET_ANSWER_REPLY_MAX = 1024,
 };
 struct fleet_answers;

@@ -17,8 +17,8 @@
 
 enum {
     ARCHIVE_SLICE_BYTES = 256 << 10,
-    MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* in ascending order of their ids */
-    LEVEL_FIRST = 1,                     /* for archives that store no cluster level */
+    MACHINES_MAX = ARCHIVE_SECTIONS_MAX, /* state machines, in ascending order of their ids */
+    LEVEL_FIRST = 1,                     /* cluster level of an archive that stores none */
 };
 
 struct archive {
@@ -29,8 +29,8 @@ struct archive {
     struct state_machine machines[MACHINES_MAX];
     size_t machine_count;
     /* for reading */
-    bool begun[MACHINES_MAX]; /* the section of the state machine is being read */
-    bool has[MACHINES_MAX];   /* the machine's section was read */
+    bool begun[MACHINES_MAX]; /* indexed by state machine: its section is being read */
+    bool has[MACHINES_MAX];   /* indexed by state machine: its section was read */
     uint64_t bytes[MACHINES_MAX];
     /* for writing */
     struct sections sections;

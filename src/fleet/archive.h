@@ -20,13 +20,13 @@
 enum archive_kind { ARCHIVE_EXPORT, ARCHIVE_SNAPSHOT, ARCHIVE_BACKUP };
 const char *archive_kind_word(enum archive_kind kind); /* "export", "snapshot", "backup" */
 
-enum { BACKUP_SECTION_MADE = 0, BACKUP_MADE_BYTES = 8 }; /* milliseconds since 1970 */
+enum { BACKUP_SECTION_MADE = 0, BACKUP_MADE_BYTES = 8 }; /* 8 bytes: milliseconds since 1970 */
 
 enum { ARCHIVE_SECTIONS_MAX = REPLICA_MACHINES_MAX };
 struct archive_facts {
     enum archive_kind kind;
-    uint64_t index, term;            /* of the last log entry that the archive contains */
-    uint64_t cluster_id, created_ms; /* of backups only */
+    uint64_t index, term;            /* index and term of the last log entry in the archive */
+    uint64_t cluster_id, created_ms; /* set for backups only */
     uint64_t clock_ns;
     uint32_t level;
     struct archive_section {
@@ -53,9 +53,9 @@ const struct archive_facts *archive_facts(const struct archive *archive);
 struct archive_restore_options {
     struct fs *fs;
     struct entropy *entropy;
-    const char *dir;     /* its content is removed; see datadir_restore */
+    const char *dir;     /* data directory; its content is removed (see datadir_restore) */
     const char *address; /* Raft address at which other replicas reach this replica */
-    uint64_t wall_ms;    /* the current time; 0: unknown */
+    uint64_t wall_ms;    /* current time in ms since 1970; 0: unknown */
 };
 /* Makes a data directory from the archive. The directory gets new identities, because the old
  * cluster may have committed entries after the archive was made. For the same reason the term and

@@ -7,8 +7,8 @@
 struct restore_request {
     struct archive_restore_options to;
     const char *archive;
-    const char *name; /* name of the node, for the report */
-    bool replaces;    /* false: a directory with content is ERR_EXISTS */
+    const char *name; /* name of the node, shown in the report */
+    bool replaces;    /* replace the directory's content; false: return ERR_EXISTS */
     bool json;
 };
 /* Restores an archive and appends a report to `out`. `more` is as in archive_open. ERR_BUSY: the

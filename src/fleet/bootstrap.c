@@ -22,11 +22,11 @@ struct bootstrap {
     mono_time began, said;
     struct bootstrap_peer peers[BOOTSTRAP_PEERS_MAX];
     char addresses[BOOTSTRAP_PEERS_MAX][SURVEY_ADDRESS_CAP];
-    char reasons[BOOTSTRAP_PEERS_MAX][128]; /* for UNCLEAR and REFUSED */
+    char reasons[BOOTSTRAP_PEERS_MAX][128]; /* why a peer is UNCLEAR or REFUSED */
     size_t count;
-    bool running, by_hand; /* a round runs; an administrator ordered the round */
+    bool running, by_hand; /* by_hand: an administrator ordered the running round */
     bool stopped, decided;
-    struct rpc_call *order; /* a BootstrapReplica call waiting for its round; or NULL */
+    struct rpc_call *order; /* BootstrapReplica call that waits for a round's result; or NULL */
     char name[BOOTSTRAP_NAME_CAP];
     char text[TEXT_CAP]; /* describes what the replica waits for */
 };
@@ -327,7 +327,7 @@ enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *serve
         method.service = bootstrap;
         err = rpc_server_add(server, &method, note);
     }
-    for (size_t i = 0; !err && i < count; i++) { /* streams: refused before any message */
+    for (size_t i = 0; !err && i < count; i++) { /* all are streams: refused before any message */
         struct rpc_method method = {
             .path = rows[i].path, .kind = RPC_BIDI, .handler = &other, .service = bootstrap};
         if (is_own_method(rows[i].path)) continue;

@@ -32,5 +32,5 @@ enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *serve
                            struct note *note);
 /* Stops the queries without calling done(). Calls closed(), unless NULL, after the last query. */
 void bootstrap_stop(struct bootstrap *bootstrap, void (*closed)(void *owner), void *owner);
-void bootstrap_free(struct bootstrap *bootstrap); /* after closed(), with the server closed */
+void bootstrap_free(struct bootstrap *bootstrap); /* after closed() and the server's close */
 #endif

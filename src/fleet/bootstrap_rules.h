@@ -31,24 +31,24 @@
 #include "base/time.h"
 
 enum {
-    BOOTSTRAP_SILENCE_MS = 3000, /* with expect 1 only: how long to wait for silent peers */
-    BOOTSTRAP_AGAIN_MS = 250,    /* between two rounds */
+    BOOTSTRAP_SILENCE_MS = 3000, /* if expect is 1: how long to wait for silent peers */
+    BOOTSTRAP_AGAIN_MS = 250,    /* pause between two rounds */
     BOOTSTRAP_CALL_MS = 2000,    /* timeout of a query, during which the peer syncs its disk */
     BOOTSTRAP_PEERS_MAX = 32,
-    BOOTSTRAP_EXPECT_MAX = 7,     /* the most voters of a cluster */
-    BOOTSTRAP_EXPECT_DEFAULT = 3, /* if join addresses are given */
+    BOOTSTRAP_EXPECT_MAX = 7,     /* highest number of voters in a cluster */
+    BOOTSTRAP_EXPECT_DEFAULT = 3, /* voters expected if join addresses are given */
     BOOTSTRAP_NAME_CAP = 64,
 };
 
 /* -- at the start -- */
 enum bootstrap_start {
-    BOOTSTRAP_NOT,   /* joins a cluster or continues with its log */
-    BOOTSTRAP_ALONE, /* bootstraps at once, because it has no peers */
-    BOOTSTRAP_ASK,   /* asks the other replicas first */
+    BOOTSTRAP_NOT,   /* the replica joins a cluster or continues with its log */
+    BOOTSTRAP_ALONE, /* the replica bootstraps at once, because it has no peers */
+    BOOTSTRAP_ASK,   /* the replica first asks the other replicas */
 };
 struct bootstrap_facts {
     bool has_directory, allowed, has_join_address;
-    uint64_t ordinal; /* valid if has_join_address */
+    uint64_t ordinal; /* set if has_join_address */
 };
 enum bootstrap_start bootstrap_start(const struct bootstrap_facts *facts);
 
@@ -57,13 +57,13 @@ enum bootstrap_answer {
     BOOTSTRAP_SILENT,
     BOOTSTRAP_UNCLEAR, /* an unexpected answer: the peer may have a log */
     BOOTSTRAP_SELF,
-    BOOTSTRAP_REFUSED, /* the peer has no log, but has not promised */
+    BOOTSTRAP_REFUSED, /* the peer has no log, but refused to promise */
     BOOTSTRAP_PROMISED,
     BOOTSTRAP_HAS_LOG,
 };
 struct bootstrap_peer {
     enum bootstrap_answer answer;
-    uint64_t replica_id;           /* identity of a replica that promised */
+    uint64_t replica_id;           /* identity of the peer, if it promised */
     char name[BOOTSTRAP_NAME_CAP]; /* name of a replica that promised */
 };
 struct bootstrap_round {
@@ -71,7 +71,7 @@ struct bootstrap_round {
     size_t count;
     const char *name; /* name of this replica */
     uint32_t expect;
-    bool by_hand; /* ordered by musterctl replica bootstrap */
+    bool by_hand; /* musterctl replica bootstrap ordered the round */
     uint64_t asking_ms;
 };
 enum bootstrap_verdict { BOOTSTRAP_WAIT, BOOTSTRAP_JOIN, BOOTSTRAP_NOW };
@@ -87,18 +87,18 @@ struct promise_facts {
     uint64_t replica_id;              /* id of this replica */
     bool has_log;                     /* the replica has a log or belongs to a cluster */
     bool waits;                       /* the replica waits to bootstrap a cluster itself */
-    struct bootstrap_identity stored; /* the stored promise */
-    struct bootstrap_identity asked;  /* the bootstrap that asks */
-    bool replace;                     /* ordered by an administrator */
+    struct bootstrap_identity stored; /* the promise that the replica has stored */
+    struct bootstrap_identity asked;  /* the bootstrap that asks for a promise */
+    bool replace;                     /* an administrator ordered to replace `stored` */
 };
 enum promise_verdict {
     PROMISE_INVALID,
     PROMISE_SELF, /* the replica asked itself */
     PROMISE_HAS_LOG,
     PROMISE_RIVAL, /* this replica is itself waiting to bootstrap */
-    PROMISE_TAKEN, /* promised to another bootstrap */
-    PROMISE_KEEP,  /* already stored */
-    PROMISE_STORE, /* store durably, then answer */
+    PROMISE_TAKEN, /* the replica has promised to another bootstrap */
+    PROMISE_KEEP,  /* the asked promise is already stored */
+    PROMISE_STORE, /* store the promise durably, then answer */
 };
 enum promise_verdict promise_decide(const struct promise_facts *facts);
 #endif

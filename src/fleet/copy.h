@@ -14,7 +14,7 @@
 
 struct fleet_copy {                    /* in the caller's storage; a zeroed copy may be closed */
     struct fleet_meta meta;            /* the caller sets meta.size */
-    struct fleet_state_writer *writer; /* writes the state; NULL: closed */
+    struct fleet_state_writer *writer; /* writes the copied state; NULL: the copy is closed */
 };
 /* Returns true if no fleet table has a row. */
 bool fleet_copy_is_empty(const struct fleet *fleet);

@@ -97,7 +97,7 @@ static void export_on_job(struct job *job, enum err err)
     struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
 
     loop->busy = false;
-    if (!err) export_step(loop); /* on an error the loop is being closed */
+    if (!err) export_step(loop); /* after an error the export loop is being closed */
 }
 
 static void export_submit(struct export_loop *loop, enum work work)
@@ -109,7 +109,7 @@ static void export_submit(struct export_loop *loop, enum work work)
     loop->err = ERR_OK;
     loop->note.text[0] = '\0';
     job_init(&loop->job, export_run, export_on_job);
-    err = worker_submit(loop->worker, &loop->job); /* the queue has room for the only job */
+    err = worker_submit(loop->worker, &loop->job); /* the queue has room: there is only one job */
     loop->busy = !err;
 }
 
@@ -278,7 +278,7 @@ void export_loop_close(struct export_loop *loop)
 {
     if (!loop) return;
     if (loop->state == ASKING) replica_read_cancel(loop->service->leader.replica, &loop->ticket);
-    loop->state = IDLE; /* a running job's result is then ignored */
+    loop->state = IDLE; /* IDLE: the result of a running job is ignored */
     worker_close(loop->worker);
     export_abandon(loop->file);
     fleet_copy_close(&loop->copy);

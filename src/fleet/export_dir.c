@@ -13,7 +13,7 @@ enum {
     DIR_MODE = 0755,
     EXPORT_DIR_FILE_MODE = 0644,
     STAMP_LEN = 15,      /* YYYYMMDD-HHMMSS */
-    SYNC_BYTES = 8 << 20 /* one long sync would delay the Raft log's syncs */
+    SYNC_BYTES = 8 << 20 /* sync every 8 MiB: one long sync would delay the Raft log's syncs */
 };
 
 struct export_file {
@@ -60,10 +60,10 @@ static bool is_temporary(const char *name)
 }
 
 struct look {
-    const char *newest; /* never chosen as oldest, even with the smallest name; or NULL */
+    const char *newest; /* name that is never chosen as `oldest`; or NULL */
     bool (*wanted)(const char *name);
     size_t count;
-    char oldest[EXPORT_NAME_CAP]; /* smallest name; empty: none */
+    char oldest[EXPORT_NAME_CAP]; /* the smallest name; empty: none */
 };
 
 static void export_look_at(void *context, const char *name, enum fs_kind kind)
@@ -201,7 +201,7 @@ static enum err swap_latest(struct export_file *file, struct note *note)
 
     export_path_of(file->dir, "latest.tmp", temp);
     export_path_of(file->dir, "latest", latest);
-    err = fs_remove(file->fs, temp); /* left by an earlier failure */
+    err = fs_remove(file->fs, temp); /* an earlier failure may have left this file */
     if (!err || err == ERR_NOT_FOUND) err = fs_make_link(file->fs, file->name, temp);
     if (err) return export_note(note, err, "make", temp);
     err = export_note(note, fs_rename(file->fs, temp, latest), "swap", latest);

@@ -72,7 +72,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         out.wake_at = join->ask_at;
         return out;
     }
-    if (view->leads && !view->ready) { /* becomes ready soon, which changes the view */
+    if (view->leads && !view->ready) { /* the leader will be ready soon: the view changes then */
         out.wake_at = mono_after(now, JOIN_WAIT_FIRST_MS);
         return out;
     }

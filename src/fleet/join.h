@@ -27,10 +27,10 @@ enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note);
 enum err join_name(struct str id, struct note *note);
 
 /* -- joining -- */
-struct join_view { /* what the replica knows of itself */
+struct join_view { /* what the replica knows about its membership */
     bool leader_known, leads, ready;
     bool member, voter;
-    bool in_place; /* its configured address and its roster entry are correct */
+    bool in_place; /* the members and the roster list the replica's current addresses */
 };
 struct join { /* zeroed at the start */
     uint64_t wait_ms;
@@ -41,9 +41,9 @@ enum join_event { JOIN_LOOK, JOIN_ANSWERED };
 struct join_effects {
     bool ask;          /* send a join request to the join addresses; JOIN_ANSWERED follows */
     bool fix;          /* this leader corrects its own roster entry; JOIN_ANSWERED follows */
-    bool settled;      /* became a voter at its addresses */
-    bool removed;      /* ceased to be a member */
-    mono_time wake_at; /* when to call with JOIN_LOOK, if the view does not change before */
+    bool settled;      /* the replica became a voter at its addresses */
+    bool removed;      /* the replica ceased to be a member */
+    mono_time wake_at; /* when to call join_step with JOIN_LOOK, unless the view changes before */
 };
 struct join_effects join_step(struct join *join, enum join_event event,
                               const struct join_view *view, mono_time now);

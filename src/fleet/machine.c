@@ -22,18 +22,18 @@ enum {
     /* The largest command is a quota row of short names. Decoding it needs twenty times its bytes.
      * The limit is higher, so a failed allocation means that the process is out of memory. */
     MACHINE_ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
-    PART_MAX = 64 << 10, /* the most bytes of answers parsed at a time */
+    PART_MAX = 64 << 10, /* bytes of stored answers that are parsed at a time */
 };
 struct fleet_machine {
     struct fleet_machine_options options;
     struct fleet *fleet;
     struct fleet_answers *answers;
-    struct arena arena; /* for the command being applied */
+    struct arena arena; /* memory for the command that is being applied */
     struct fleet_state_reader *reader;
     uint64_t restore_index;
     /* restore_has_state: the line with the state JSON is complete */
     bool restoring, restore_has_bytes, restore_has_state;
-    struct buf part;  /* the first bytes of an incomplete answer */
+    struct buf part;  /* restore: first bytes of an incomplete answer */
     struct buf reply; /* the last encoded reply */
 };
 
@@ -120,7 +120,7 @@ static uint64_t command_fingerprint(const struct fleet_command *command)
     uint64_t hash = 0;
 
     if (command->kind == FLEET_CLEAR_LEAVING) hash = command->clear_leaving.since;
-    if (command->force) hash = 1; /* 0 without `force`, as in older releases */
+    if (command->force) hash = 1; /* the hash starts with 0 without `force`, as in older releases */
     for (size_t i = 0; i < FLEET_TEXTS_MAX; i++)
         hash = str_hash(i < texts ? command->texts[i] : STR_EMPTY, hash);
     for (size_t i = 0; quota && i < quota->slice_count; i++)
@@ -180,7 +180,7 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     (void)buf_append(reply, answer); /* out of memory: no reply, but the answer is stored */
     if (key.len &&
         (!answer.len || fleet_answers_put(machine->answers, (uint8_t)command.kind, key, answer)))
-        abort(); /* no memory: without the answer, this replica would apply a repeat */
+        abort(); /* out of memory: without the answer, a repeated request would be applied again */
     return ERR_OK;
 }
 

@@ -30,7 +30,7 @@ typedef void fleet_applied_fn(void *owner, const struct machine_entry *entry,
                               const struct fleet_result *result);
 struct fleet_machine_options {
     fleet_applied_fn *applied;     /* may be NULL */
-    void (*restored)(void *owner); /* a snapshot replaced the tables; may be NULL */
+    void (*restored)(void *owner); /* called after a snapshot replaced the tables; may be NULL */
     void *owner;
 };
 enum err fleet_machine_open(const struct fleet_machine_options *options,

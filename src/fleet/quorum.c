@@ -127,7 +127,7 @@ static void quorum_step(struct quorum *q, enum join_event event)
         LOG_WARN(&q->service->log,
                  "removed from the cluster: this replica stays out until a restart");
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);
-    if (effects.ask) quorum_ask(q); /* last, because a failure calls quorum_step again */
+    if (effects.ask) quorum_ask(q); /* comes last, because a failure calls quorum_step again */
     if (effects.fix) quorum_fix(q);
 }
 

@@ -11,7 +11,7 @@
 enum {
     SNAPSHOT_FORMAT = 1,
     SNAPSHOT_FORMAT_TAILS = 2,
-    PUT_WITH_TAIL = 3, /* in encoded commands only; decoded as ROSTER_PUT */
+    PUT_WITH_TAIL = 3, /* occurs in encoded commands only; decoded as ROSTER_PUT */
     SNAPSHOT_HEAD = 8,
     SNAPSHOT_MAX = SNAPSHOT_HEAD + ROSTER_ENTRIES_MAX * ROSTER_ENTRY_BYTES_MAX,
 };
@@ -154,7 +154,7 @@ static void roster_forget(struct roster *roster, uint64_t id)
 {
     size_t at = roster_place_of(roster, id);
 
-    if (!roster_is_at(roster, at, id)) return; /* forgotten already */
+    if (!roster_is_at(roster, at, id)) return; /* the entry is already gone */
     roster->hash -= entry_hash(&roster->entries[at]);
     roster->count--;
     memmove(&roster->entries[at], &roster->entries[at + 1],

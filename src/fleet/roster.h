@@ -22,7 +22,7 @@
 #include "log/log.h"
 
 enum {
-    ROSTER_MACHINE_ID = 3, /* part of the log's format */
+    ROSTER_MACHINE_ID = 3, /* log entries contain this number */
     ROSTER_FIRST_VERSION = 1,
     ROSTER_MACHINE_VERSION = 3, /* the first version with addresses for etcd's clients */
     ROSTER_ENTRIES_MAX = 2 * REPLICA_MEMBERS_MAX,
@@ -32,8 +32,8 @@ enum {
 struct roster_entry {
     uint64_t id;
     char name[REPLICA_NAME_MAX + 1];
-    char grpc[REPLICA_ADDRESS_MAX + 1], http[REPLICA_ADDRESS_MAX + 1]; /* "": none */
-    char etcd[REPLICA_ADDRESS_MAX + 1]; /* listener for etcd's clients; "": none */
+    char grpc[REPLICA_ADDRESS_MAX + 1], http[REPLICA_ADDRESS_MAX + 1]; /* "": no listener */
+    char etcd[REPLICA_ADDRESS_MAX + 1]; /* address for etcd's clients; "": none */
 };
 struct roster;
 enum err roster_open(struct roster **ret_roster); /* ERR_NOMEM */

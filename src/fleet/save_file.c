@@ -18,9 +18,9 @@ struct save_file {
     struct fs_file *file;
     enum save_kind kind;
     char path[FS_PATH_CAP], temp[FS_PATH_CAP], dir[FS_PATH_CAP];
-    uint64_t begin, at; /* file offsets of the data: its first byte, the end so far */
+    uint64_t begin, at; /* file offsets of the data's first byte and of its end so far */
     bool has_meta;
-    struct buf meta_json; /* for SAVE_SNAPSHOT */
+    struct buf meta_json; /* used by SAVE_SNAPSHOT */
 };
 
 static enum err save_say(const struct save_file *file, enum err err, const char *what,
@@ -74,7 +74,7 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
                                SAVE_FILE_FILE_MODE, &file->file),
                        "make", note);
     if (err) {
-        file->temp[0] = '\0'; /* another process may have made the file */
+        file->temp[0] = '\0'; /* keeps the file, which another process may have made */
         save_abandon(file);
         return err;
     }
@@ -169,7 +169,7 @@ enum err save_finish(struct save_file *own_file, struct save_facts *ret_facts, s
     if (fs_sync_dir(file->fs, file->dir))
         err = note_fail(note, ERR_UNKNOWN, "%s: in place, but its directory cannot be synced",
                         file->path);
-    file->temp[0] = '\0'; /* already renamed: nothing to remove */
+    file->temp[0] = '\0'; /* the file was renamed: nothing to remove */
     save_abandon(file);
     if (!err) *ret_facts = facts;
     return err;

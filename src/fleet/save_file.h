@@ -20,7 +20,7 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
 enum err save_meta(struct save_file *file, struct str meta_json, struct note *note);
 enum err save_data(struct save_file *file, struct str bytes, struct note *note);
 struct save_facts {
-    uint64_t index, term, bytes; /* of the file */
+    uint64_t index, term, bytes; /* log index, term and size of the file */
 };
 /* Completes the file after the last frame, and always frees `own_file`. ERR_PARSE, ERR_CORRUPT: the
  * stream is incomplete, and the target unchanged. ERR_UNKNOWN: the target may not be durable. */

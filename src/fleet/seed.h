@@ -18,7 +18,7 @@
 enum { FLEET_SEED_BYTES_MAX = 16 << 20, FLEET_SEED_ROWS_MAX = 65536 };
 struct fleet_seed {
     struct arena arena;             /* holds the texts and slices of the commands */
-    struct fleet_command *commands; /* UpsertProvider and SetQuota, in file order */
+    struct fleet_command *commands; /* UpsertProvider and SetQuota commands, in file order */
     size_t count;
 };
 /* Parses the text. On an error nothing is allocated: ERR_PARSE and ERR_INVALID with a note that

@@ -13,7 +13,7 @@ enum {
     TICK_MS = 1000,
     LIST_ROWS_MAX = 8192,
     STALL_MS = 60000,
-    LINE_MAX_BYTES = 16 << 10, /* the longest line of the event log and the audit */
+    LINE_MAX_BYTES = 16 << 10, /* bytes of the longest line of the event log and of the audit log */
     MEMBERS_BYTES_MAX = 8 << 10,
     SCRATCH_KEPT = 1 << 20, /* a larger scratch buffer is freed after use */
 };
@@ -183,7 +183,7 @@ void fleet_service_stop(struct fleet_service *service, void (*done)(void *owner)
 void fleet_service_close(struct fleet_service *service)
 {
     if (!service) return;
-    fleet_service_stop(service, NULL, NULL); /* in case opening failed */
+    fleet_service_stop(service, NULL, NULL); /* needed if opening failed */
     assert(service->seed_running == 0 && service->clears == 0 && !service->stream.request);
     if (service->options.metrics) service_metrics_close(service);
     leader_close(&service->leader);

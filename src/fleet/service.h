@@ -35,31 +35,31 @@ struct fleet_seed; /* fleet/seed.h */
 struct fleet_service;
 
 struct fleet_service_limits { /* 0 selects the default, which each comment begins with */
-    uint64_t wait_ms;         /* default 5,000: timeout of a call without a majority */
-    uint64_t silent_after_ms; /* default 60,000: a shard is silent after this time */
+    uint64_t wait_ms;         /* default 5,000 ms: timeout of a call while no majority answers */
+    uint64_t silent_after_ms; /* default 60,000 ms without a report: the shard is then silent */
     uint32_t requests_max;    /* default 16,384 concurrent calls; more get RESOURCE_EXHAUSTED */
-    uint32_t pending_max;     /* 16,384 pending instructions per shard */
+    uint32_t pending_max;     /* default 16,384 pending instructions per shard */
     size_t soft_bytes_max;    /* default 1 GiB of memory for reports and instructions */
-    uint32_t shards_max;      /* default 65,536; reports of more shards add no shard */
-    uint32_t list_rows_max;   /* default 8,192 rows of a list per turn of the loop */
-    uint64_t stall_ms;        /* default 60,000: timeout if a stream is not read */
+    uint32_t shards_max;      /* default 65,536 shards; a report cannot add a further shard */
+    uint32_t list_rows_max;   /* default 8,192 rows of a list per turn of the event loop */
+    uint64_t stall_ms;        /* default 60,000 ms: timeout if a stream's client does not read */
 };
 struct fleet_exports {
-    const char *dir;   /* created if needed; NULL or "": no exports */
-    uint64_t every_ms; /* interval, also before the first export; 0: five minutes */
-    uint32_t keep;     /* number of exports kept; 0: 48 */
+    const char *dir;   /* export directory, created if needed; NULL or "": no exports */
+    uint64_t every_ms; /* time before each export, also the first; 0: five minutes */
+    uint32_t keep;     /* number of exports to keep; 0: 48 exports */
 };
 struct fleet_service_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
-    struct metrics *metrics;      /* may be NULL; one service per registry */
+    struct metrics *metrics;      /* may be NULL; one registry serves one service */
     struct events *events;        /* cluster events and audit; outlives the service; may be NULL */
     /* Returns the leader's gRPC address, "" if unknown, valid during the call. May be NULL. */
     const char *(*leader_address)(void *owner);
     void *owner;
-    const struct fleet_seed *seed; /* --bootstrap-state, or NULL; must outlive the service */
+    const struct fleet_seed *seed; /* from --bootstrap-state, or NULL; must outlive the service */
     const struct roster *roster;   /* may be NULL: replicas then have no names and cannot join */
-    const char *name, *dir;        /* of this node; promises are stored in `dir` */
+    const char *name, *dir;        /* name and directory of this node; `dir` stores promises */
     /* Returns true if the replica may belong to a known cluster. The replica then promises to no
      * other bootstrap. May be NULL, which means false. */
     bool (*cluster_known)(void *owner);
@@ -83,7 +83,7 @@ enum err fleet_service_methods(struct fleet_service *service, struct rpc_server 
                                struct note *note);
 struct fleet_join {
     struct survey_to to;      /* `to.self` must be the gRPC address in `self` below */
-    struct roster_entry self; /* the replica provides the id */
+    struct roster_entry self; /* own roster entry; the replica provides the id */
     const char *raft;         /* Raft address for the other replicas; copied */
 };
 /* Starts to join the cluster and, on the leader, to admit other replicas (fleet/join.h,

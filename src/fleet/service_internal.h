@@ -40,12 +40,12 @@ struct service_method {
     enum stream_kind stream;
     const char *label; /* value of a stream's metric label */
     bool anywhere;     /* `admit` runs on any replica and handles the whole call */
-    bool is_old;       /* a method of the original, whose responses have no "not yet" */
+    bool is_old;       /* method of the original program; its responses cannot say "not yet" */
     /* Replaces `read`, `judge` and `command`. Runs on a leader that is ready. */
     void (*begin)(struct leader_request *request);
     /* Handles the result of a proposal to a state machine other than the fleet tables. */
     void (*written)(struct leader_request *request, enum err err, struct str reply);
-    size_t needed; /* how many of the first texts must not be empty */
+    size_t needed; /* the first `needed` texts must not be empty */
     /* For writes: builds the command from the message, in the call's arena. ERR_NOMEM. */
     enum err (*command)(struct leader_request *request, struct fleet_command *ret_command);
     /* For writes: answers with the command's result. NULL: sends the standard response. */
@@ -71,9 +71,9 @@ extern const struct service_method service_admin_methods[], service_read_methods
 
 struct fleet_request {
     struct leader_request base;
-    bool answering; /* a part of a long list was sent */
+    bool answering; /* a part of a long list response was sent */
     /* Fields of service_replica.c, which the log may use after the caller has disconnected. */
-    bool busy; /* the log uses `change` or `transfer` */
+    bool busy; /* the Raft log uses `change` or `transfer` */
     struct admission *admission;
     char actor[SERVICE_ACTOR_CAP];
     uint64_t id; /* id of the replica named in the request */
@@ -104,12 +104,12 @@ struct service_lister { /* service_list.c */
     struct fleet_service *service;
     enum fleet_table table;
     struct timer timer;
-    struct list waiting, running; /* requests for the next list; for the current list */
-    bool busy;                    /* a list is being built or sent */
-    struct fleet_view *view;      /* NULL: all rows are read */
-    struct list parts;            /* the response, in order */
+    struct list waiting, running; /* requests for the next list and for the list being sent */
+    bool busy;                    /* a list response is being built or sent */
+    struct fleet_view *view;      /* table rows to be read; NULL: all are read */
+    struct list parts;            /* encoded parts of the response, in order */
     struct map by_shard;
-    size_t total; /* bytes of all parts */
+    size_t total; /* bytes of all `parts` */
     /* how far the response to the first request in `running` was sent */
     struct list *part;
     size_t part_at;
@@ -119,20 +119,20 @@ struct outflow {                    /* a stream of the whole state: service_snap
     struct leader_request *request; /* NULL: no stream is running */
     unsigned stage;
     bool is_blocked, has_waited;
-    bool is_made; /* all bytes are in `out` or sent */
+    bool is_made; /* the whole stream is encoded, in `out` or already sent */
     mono_time turn_until;
     uint64_t sent;
-    struct buf out;         /* encoded, but not sent */
-    struct fleet_copy copy; /* for STREAM_SAVE; every stream uses its meta */
+    struct buf out;         /* bytes that are encoded, but not sent */
+    struct fleet_copy copy; /* used by STREAM_SAVE; copy.meta is used by every stream */
     struct fleet_state_writer *measure;
-    struct snap_stream frame; /* for STREAM_BACKUP */
+    struct snap_stream frame; /* used by STREAM_BACKUP */
     struct sections sections;
     struct buf slice;
 };
 
-struct quorum { /* joins this replica (quorum.c), admits others (admission.c) */
+struct quorum { /* joins this replica to the cluster (quorum.c), admits others (admission.c) */
     struct fleet_service *service;
-    struct admit_request self; /* the request to join; cluster_id is set when it is sent */
+    struct admit_request self; /* this replica's request to join; cluster_id is set at sending */
 
     /* for joining */
     struct join join;
@@ -142,7 +142,7 @@ struct quorum { /* joins this replica (quorum.c), admits others (admission.c) */
     /* for the leader */
     struct list admissions;
     size_t admission_count;
-    mono_time leading_since; /* 0: not leading */
+    mono_time leading_since; /* 0: not the leader */
 
     bool stopping;
 };
@@ -151,7 +151,7 @@ struct fleet_service {
     struct fleet_service_options options; /* with the defaults filled in */
     struct io *io;
     struct log_source log;
-    struct leader leader; /* the reports belong to this leader's term */
+    struct leader leader; /* `reports` belongs to this leader's term */
     struct fleet_machine *machine;
     struct fleet *fleet; /* owned by `machine` */
     struct shard_reports *reports;
@@ -160,20 +160,20 @@ struct fleet_service {
     struct metric_family *pending;
     /* the replica's last status */
     uint64_t leader_id;
-    struct buf members;               /* members as text */
+    struct buf members;               /* the cluster's members as text */
     struct service_lister listers[2]; /* one for domains, one for clusters */
     struct timer tick;
     mono_time led_since; /* start of the current leadership */
     size_t clears;       /* ClearLeaving proposals in flight */
-    size_t unscoped;     /* shards without domains on shared providers, last time */
+    size_t unscoped;     /* shards without domains on shared providers, at the last check */
     uint32_t unscoped_ticks;
     struct buf answer, row, command, line; /* scratch buffers of a call or an event */
     struct quorum *quorum;                 /* NULL before fleet_service_join */
     const struct state_machine *machines;
     size_t machine_count;
-    struct list kept; /* requests of a stream or about a replica */
+    struct list kept; /* requests that ask for a stream or concern a replica */
     struct outflow stream;
-    struct timer stream_timer; /* next slice or retry; for a blocked stream, the stall timeout */
+    struct timer stream_timer; /* starts the next slice or retry, or ends a stream that stalls */
     struct metric_family *streams;
     struct counter *stream_bytes;
     struct export_loop *exports; /* NULL: exports are not configured */
@@ -300,7 +300,7 @@ void service_request_gone(struct leader_request *request);
 /* -- service_snapshot.c -- */
 /* Errors of timer_init and metrics_add. */
 enum err service_streams_open(struct fleet_service *service, struct note *note);
-void service_stream_freed(struct leader_request *request); /* for requests of streams */
+void service_stream_freed(struct leader_request *request); /* for a stream's request */
 void service_stream_writable(struct leader_request *request);
 
 /* -- service_journal.c -- */

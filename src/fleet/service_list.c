@@ -11,8 +11,8 @@
 #include "fleet/service_internal.h"
 
 enum {
-    ROWS_A_TURN = 1024,       /* takes about a millisecond */
-    BYTES_A_TURN = 512 << 10, /* copied per turn; takes about as long as ROWS_A_TURN */
+    ROWS_A_TURN = 1024,       /* reading them takes about a millisecond */
+    BYTES_A_TURN = 512 << 10, /* bytes copied per turn, in about the time of ROWS_A_TURN rows */
 };
 
 struct part { /* the encoded rows of one shard; allocated by map_make */

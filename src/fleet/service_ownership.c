@@ -16,7 +16,7 @@
 #include "fleet/service_internal.h"
 
 enum {
-    CLEARS_MAX = 4096, /* proposals in flight; further acks must be repeated */
+    CLEARS_MAX = 4096, /* proposals in flight; shards must repeat further acks */
     ISSUES_LISTED_MAX = 1024,
     SHARDS_LISTED_MAX = 64,
     UNSCOPED_TICKS = 5,
@@ -172,7 +172,7 @@ void service_conflict_begun(struct fleet_service *service, const struct reported
         fields[n++] = log_i64(epochs[count++], at[i].epoch);
     }
     fields[n] = LOG_END;
-    assert(count >= 2); /* only reports of different processes overlap */
+    assert(count >= 2); /* only reports of different processes can overlap */
     LOG_ERROR(&service->log, "two processes report under one shard id: stop one of them",
               log_str("shard", shard->id), log_u64("processes", count), fields[1], fields[3]);
     service_event(service, "shard-id-conflict", fields);
@@ -189,7 +189,7 @@ static void conflicts_check_ended(struct fleet_service *service)
 
 /* -- shards without domains, on a provider that they share with other shards -- */
 
-struct provider_user { /* a shard that uses a provider; the reports own its texts */
+struct provider_user { /* a shard that uses a provider; shard_reports owns the texts */
     struct str provider, shard;
     bool scoped; /* the shard has domains */
 };

@@ -15,7 +15,7 @@ void service_pack_row(struct fleet_service *service, struct pack *pack, const st
         pack_text(pack, (uint32_t)i + 1, row->texts[i]);
     if (row->table == FLEET_SHARDS) {
         pack_i64(pack, 3, fleet_time_to_unix_ns(row->shard.registered_at));
-        pack_i64(pack, 4, fleet_time_to_unix_ns(row->shard.last_heartbeat)); /* 0: never heard */
+        pack_i64(pack, 4, fleet_time_to_unix_ns(row->shard.last_heartbeat)); /* 0: no heartbeat */
     }
     /* A map entry is a message of key and value. Both fields are written even if empty. */
     for (size_t i = 0; row->table == FLEET_QUOTAS && i < quota->slice_count && !pack->err; i++) {

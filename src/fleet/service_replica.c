@@ -19,7 +19,7 @@
 
 #define REPLICA_ID_HEADER "x-muster-replica"
 enum {
-    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* afterwards the response says what is missing */
+    ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* after that, the response says what is missing */
     ANSWER_MARGIN_MS = 500,                   /* "not yet" is sent this long before the deadline */
     SERVICE_REPLICA_AGAIN_MS = 50, /* retry interval of a step that is not yet possible */
     HEX_LEN = 16,
@@ -242,7 +242,7 @@ static void join_raft_cluster(struct leader_request *request)
         return;
     }
     known = roster_find(service->options.roster, wish.entry.id);
-    if (known) { /* kept, because bigfleet's request lacks these fields */
+    if (known) { /* bigfleet's request lacks these fields: keep the known addresses */
         memcpy(wish.entry.grpc, known->grpc, sizeof wish.entry.grpc);
         memcpy(wish.entry.http, known->http, sizeof wish.entry.http);
         memcpy(wish.entry.etcd, known->etcd, sizeof wish.entry.etcd);
@@ -400,7 +400,7 @@ static void transfer_leadership(struct leader_request *request)
     struct fleet_request *r = fleet_request_of(request);
 
     if (from->replica[0] && !find_or_refuse(request, from->replica)) return;
-    if (r->id == replica_status(service->leader.replica).id) { /* the target leads already */
+    if (r->id == replica_status(service->leader.replica).id) { /* the target is the leader */
         request_reply(request, STR_EMPTY);
         return;
     }

@@ -102,7 +102,7 @@ static void report_take_ack(struct fleet_service *service, struct reported_shard
         outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_REJECTED_STALE ||
         !service_take_unassign_refusal(service, shard, it, str_from(ack->reason), &first))
         reports_ack(service->reports, shard, it);
-    if (outcome == 1 || !first) return; /* accepted, or refused before */
+    if (outcome == 1 || !first) return; /* accepted, or not the first refusal */
     SERVICE_LOG_EVENT(service, WARN, "instruction not carried out", "instruction-refused",
                       log_str("shard", shard->id), log_text("instruction", ack->instruction_id),
                       log_text("outcome", name), log_text("reason", ack->reason));

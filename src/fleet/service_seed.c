@@ -24,7 +24,7 @@ static void seed_proposed(struct fleet_service *service, enum err err,
 {
     if (err)
         service->seed_failed = true;
-    else if (result->status != FLEET_DONE) /* only this row is wrong */
+    else if (result->status != FLEET_DONE) /* continue: only this row is wrong */
         LOG_WARN(&service->log, "bootstrap state: a row was rejected",
                  log_text("why", fleet_status_text(result->status)));
     assert(service->seed_running > 0);

@@ -19,7 +19,7 @@
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 enum {
-    TURN_MS = 300000, /* timeout for the views, which snapshots of the log also use */
+    TURN_MS = 300000, /* timeout for opening views, which the log's snapshots also use */
     TURN_EVERY_MS = 50,
     CHUNK_BYTES = 1 << 20, /* size of one frame (wire.md 4.5) */
 };
@@ -327,7 +327,7 @@ static void stream_step(struct fleet_service *service)
     if (stream->is_blocked)
         timer_start_in(&service->stream_timer, service->options.limits.stall_ms);
     else if (err == ERR_NOT_READY || err == ERR_CLOSED)
-        return; /* a timer retries, or service_stream_freed will follow */
+        return; /* a timer retries, or service_stream_freed is called later */
     else if (err == ERR_NOT_FOUND)
         stream_fail(service, GRPC_NOT_FOUND, "nothing was ever applied");
     else if (err)
@@ -336,7 +336,7 @@ static void stream_step(struct fleet_service *service)
         stream_finish(service);
     else
         timer_start_in(&service->stream_timer,
-                       0); /* in the next turn, so that other tasks can run */
+                       0); /* continue in the next turn, so that other tasks can run */
 }
 
 static void stream_on_timer(struct timer *timer)

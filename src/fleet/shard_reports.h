@@ -30,39 +30,39 @@
 #include "base/time.h"
 
 enum {
-    REPORTS_SHARDS_MAX = 65536,          /* the limit of the tables */
-    REPORTS_SHORTFALLS_MAX = 100,        /* shortfalls kept per report, the worst first */
+    REPORTS_SHARDS_MAX = 65536,          /* the fleet tables' limit of shards */
+    REPORTS_SHORTFALLS_MAX = 100,        /* shortfalls kept per report; the worst come first */
     REPORTS_PENDING_MAX = 16384,         /* pending instructions of one shard */
     REPORTS_INSTRUCTION_MAX = 256 << 10, /* bytes of an instruction */
     REPORTS_ID_MAX = 128,                /* bytes of an instruction's id */
     REPORTS_TOPIC_MAX = 1100,            /* bytes of a topic: two labels and a separator */
-    REPORTS_REASON_MAX = 320,            /* bytes of the kept reason of a refusal */
-    REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary, and of all shortfalls together */
+    REPORTS_REASON_MAX = 320,            /* bytes of a refusal's reason that are kept */
+    REPORTS_REPORT_MAX = 1 << 20,        /* bytes of a summary, or of a report's shortfalls */
     REPORTS_PROCESSES_MAX = 4,           /* processes tracked per shard id */
     REPORTS_OVERLAPS = 3,
 };
 #define REPORTS_BYTES_MAX ((size_t)1 << 30) /* bytes of all texts together */
 
 struct instruction {
-    struct list link;        /* in reported_shard.queue */
-    struct str id;           /* not empty; unique per shard */
+    struct list link;        /* link in reported_shard.queue */
+    struct str id;           /* not empty; each id of a shard occurs once */
     struct str topic;        /* empty: replaces no other instruction */
-    struct str bytes;        /* opaque; sent to the shard */
-    uint64_t term, sequence; /* position in the queue */
+    struct str bytes;        /* encoded instruction, which is sent to the shard */
+    uint64_t term, sequence; /* order of instructions in the queue */
     uint64_t tag;            /* chosen by the caller; 0: no tag */
     bool stray;              /* set by the caller: another shard owns the domain */
     bool unsent_before;      /* set by the caller: the AssignDomain was never sent */
     bool refused;
-    uint32_t deliveries; /* counted by the caller: how often it was sent */
-    struct str reason;   /* of the last refusal, truncated; "": not refused */
+    uint32_t deliveries; /* how often the instruction was sent; counted by the caller */
+    struct str reason;   /* reason of the last refusal, truncated; "": not refused */
     char texts[];
 };
 struct shard_process { /* a process that reported within the silence time */
     bool used;
-    uint64_t id, order; /* order: number of its last report among the shard's reports */
+    uint64_t id, order; /* order: number of the process's last report among the shard's reports */
     int64_t epoch, cycle, received_at_ns;
     mono_time heard_at;
-    uint32_t overlaps; /* its reports that followed another process's report */
+    uint32_t overlaps; /* reports of this process that followed another process's report */
     struct str address;
 };
 enum report_scope { SCOPE_UNKNOWN, SCOPE_EVERYTHING, SCOPE_DOMAINS };
@@ -71,25 +71,25 @@ struct reported_shard {
     struct str id;
     mono_time heard_at;  /* time of the last report, or else of reports_add */
     mono_time newest_at; /* time of the last report that was not late */
-    bool reported;       /* reported in this term */
+    bool reported;       /* the shard reported in this term */
     bool silent, has_summary;
     bool conflict;                  /* two or more processes report with this id */
-    int64_t epoch, cycle;           /* of the newest report */
+    int64_t epoch, cycle;           /* epoch and cycle of the newest report */
     int64_t summary_cycle;          /* cycle of the report with the summary; 0: no summary */
     int64_t received_at_ns;         /* when the report with the summary arrived */
     struct str summary, shortfalls; /* opaque */
     size_t shortfall_count;         /* number of kept shortfalls */
-    struct str provider;            /* in the last report with a summary; or empty */
+    struct str provider;            /* provider in the last report with a summary; or empty */
     enum report_scope scope;
     struct shard_process processes[REPORTS_PROCESSES_MAX];
     uint64_t process_order;
-    struct list queue;     /* instructions by (term, sequence) */
-    size_t tagged, strays; /* pending instructions: with a tag; with `stray` */
-    uint64_t asked;        /* number of the last reports_may_queue call with this shard */
+    struct list queue;     /* instructions, ordered by (term, sequence) */
+    size_t tagged, strays; /* numbers of pending instructions with a tag, and with `stray` */
+    uint64_t asked;        /* value of shard_reports.asked at the last call for this shard */
     struct map by_id, by_topic;
 };
 struct reports_options {      /* 0 selects the default, which each comment begins with */
-    uint64_t silent_after_ms; /* default 60,000: six times the usual report interval */
+    uint64_t silent_after_ms; /* default 60,000 ms: six times the usual report interval */
     uint32_t shards_max;      /* REPORTS_SHARDS_MAX */
     uint32_t pending_max;     /* REPORTS_PENDING_MAX */
     size_t bytes_max;         /* REPORTS_BYTES_MAX */
@@ -101,7 +101,7 @@ struct shard_reports {
     uint64_t sequence; /* last sequence number; continues in the next term */
     uint64_t asked;    /* number of reports_may_queue calls */
     struct map shards;
-    struct list heard; /* longest silence first */
+    struct list heard; /* shards that are not silent; the oldest report comes first */
     size_t silent_count, conflict_count, stray_count;
     size_t bytes;  /* total size of the texts */
     mono_time now; /* the latest time that a caller passed */
@@ -124,22 +124,22 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 /* -- reports -- */
 struct shard_report {
     struct str shard;
-    struct str address; /* the process's address, from the report */
+    struct str address; /* address of the process, from the report */
     uint64_t process;   /* process id; 0: none */
     struct str provider;
     enum report_scope scope;
     int64_t epoch, cycle;
-    int64_t received_at_ns; /* wall clock, only for display */
+    int64_t received_at_ns; /* wall-clock time, only for display */
     bool has_summary;
     struct str summary;     /* opaque */
-    size_t shortfall_count; /* number reported; `shortfalls` has at most REPORTS_SHORTFALLS_MAX */
+    size_t shortfall_count; /* number reported; `shortfalls` keeps at most REPORTS_SHORTFALLS_MAX */
     struct str shortfalls;  /* opaque */
 };
 struct report_taken {
     bool first;     /* the shard's first report in this term */
     bool back;      /* the shard was silent before */
-    bool late;      /* older than the kept report: summary and shortfalls dropped */
-    bool restarted; /* not late, and with another epoch than the previous report */
+    bool late;      /* the report is older than the kept one: summary and shortfalls dropped */
+    bool restarted; /* the report is not late, and its epoch differs from the previous one */
     bool conflict;  /* two processes now report with this shard id */
 };
 /* Stores a report of a known shard; otherwise ERR_NOT_FOUND. A summary replaces the kept summary

@@ -7,7 +7,7 @@
 #include "io/fs.h"
 
 struct snapshot_facts {
-    uint64_t index, term; /* from meta.json */
+    uint64_t index, term; /* values in meta.json */
     uint64_t bytes;       /* bytes of the file `state` */
     struct fleet_state_summary state;
 };

@@ -19,17 +19,17 @@ struct question { /* a query to one join address, or to the leader */
 };
 struct survey {
     struct survey_options options;
-    char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* as configured */
+    char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* join addresses as configured */
     size_t address_count;
     char host[SURVEY_ADDRESS_CAP]; /* the name that is resolved */
-    struct loop_worker *worker;    /* resolves the join address; NULL: no resolution */
+    struct loop_worker *worker;    /* resolves the join address; NULL: names are not resolved */
     struct job job;
     struct resolved resolved; /* used by the job while it runs */
-    struct task task;         /* begins a round without resolution */
+    struct task task;         /* begins a round if no name is resolved */
     struct question questions[SURVEY_ADDRESSES_MAX];
     size_t count, open;
     struct buf request;
-    bool beginning; /* the task or the job is pending */
+    bool beginning; /* the task or the job has not run yet */
     bool closing;
     void (*closed)(void *owner);
     void *closed_owner;

@@ -20,17 +20,17 @@ enum { SURVEY_ADDRESSES_MAX = 32, SURVEY_ADDRESS_CAP = 280 };
 struct survey;
 struct survey_to { /* the join addresses and how to connect to them */
     struct io *io;
-    const char *const *addresses; /* NULL at the end; copied; NULL or empty: no queries */
-    const char *self;             /* own gRPC address; not asked if there are other addresses */
-    struct tls_context *tls;      /* of the client; NULL: plaintext */
-    bool look_up;                 /* resolve the name; false in the simulator */
+    const char *const *addresses; /* array ended by NULL, copied; NULL or empty: no queries */
+    const char *self;             /* own gRPC address; asked only if there is no other address */
+    struct tls_context *tls;      /* TLS of the client; NULL: plaintext */
+    bool look_up;                 /* resolve a single address's name; false in the simulator */
 };
 struct survey_options {
     struct survey_to to;
-    bool to_leader;   /* otherwise to every replica */
-    const char *path; /* the method's path; static */
+    bool to_leader;   /* ask only the leader; false: ask every replica */
+    const char *path; /* gRPC path of the method; static */
     const ProtobufCMessageDescriptor *answer;
-    uint64_t timeout_ms; /* of a call; includes connecting, but not to the leader */
+    uint64_t timeout_ms; /* timeout of a call, and of connecting unless to_leader is set */
     /* Called when a query is sent to addresses[at]. May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
     /* Called at the end of each query. `message` is NULL if the query failed. */

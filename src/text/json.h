@@ -34,10 +34,10 @@ enum json_kind {
  * key near '"a"'". The column counts code points. It is where the reader stopped, usually the end
  * of the wrong token. ERR_TOO_LARGE above bytes_max or JSON_DEPTH_MAX; ERR_NOMEM. */
 enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, struct note *note);
-void json_close(struct json *json); /* NULL is allowed */
+void json_close(struct json *json); /* NULL is fine */
 /* Appends the value as one line, or for people as several; all or nothing, see ndjson_end(). */
 enum err json_write(const struct json *json, enum ndjson_style style, struct buf *out);
-bool json_same(const struct json *a, const struct json *b); /* ignores the order of keys */
+bool json_same(const struct json *a, const struct json *b); /* the order of keys does not matter */
 
 enum json_kind json_kind(const struct json *json);
 const char *json_kind_name(enum json_kind kind); /* for messages, for example "integer" */
@@ -47,7 +47,7 @@ const char *json_kind_name(enum json_kind kind); /* for messages, for example "i
 const struct json *json_find(const struct json *json, const char *path);
 /* the key may contain dots */
 const struct json *json_member(const struct json *object, struct str key);
-size_t json_count(const struct json *container); /* number of members or items; otherwise 0 */
+size_t json_count(const struct json *container); /* number of members or items; else 0 */
 const struct json *json_item(const struct json *array, size_t index);
 /* Walks an object in the order of the text. Start with *cursor NULL; returns false at the end. */
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,

@@ -18,10 +18,10 @@ enum json_as {
     JSON_AS_DOUBLE, /* double; accepts integers, too */
     JSON_AS_BOOL,   /* bool */
     JSON_AS_WORD,   /* an enum: the text's index in `words` */
-    JSON_AS_TEXTS,  /* const struct str *, with a number of items */
+    JSON_AS_TEXTS,  /* const struct str *, with a member for the number of items */
     JSON_AS_PAIRS,  /* an object of texts, as pairs of struct str (name, text), with a count */
     JSON_AS_ROW,    /* a struct, read with the table `row` */
-    JSON_AS_ROWS,   /* a const pointer to an array of structs, with a count */
+    JSON_AS_ROWS,   /* pointer to a const array of structs, with a count */
     JSON_AS_OWN,    /* read by the function `own` */
 };
 struct json_fields;
@@ -31,12 +31,12 @@ typedef enum err json_own_fn(const struct json *value, void *into, struct arena 
 struct json_field {
     const char *key;
     enum json_as as;
-    size_t offset, size, count; /* the member's offset and size; the offset of its item count */
-    int64_t least, most; /* NUMBER: range of values; TEXTS, PAIRS, ROWS: range of item counts */
+    size_t offset, size, count; /* offset and size of the member, and offset of its item count */
+    int64_t least, most;      /* range of a NUMBER, or of the item count of TEXTS, PAIRS or ROWS */
     const char *const *words; /* ends with NULL; "" at an index without a word */
     const struct json_fields *row;
     json_own_fn *own;
-    bool needed, any_case; /* any_case: WORD ignores case */
+    bool needed, any_case; /* any_case: a WORD matches in any case */
 };
 #define JSON_MEMBER(type, member)                                                                  \
     .offset = offsetof(type, member), .size = sizeof(((type *)NULL)->member)
@@ -45,8 +45,8 @@ struct json_field {
 struct json_fields {
     const struct json_field *all;
     size_t count;
-    size_t size;       /* of the struct, for ROWS */
-    const void *usual; /* initial value of an item of ROWS; NULL: all zero */
+    size_t size;       /* size of the struct, for ROWS */
+    const void *usual; /* initial value of an item of ROWS; NULL: all bytes are zero */
     bool loose;        /* ignore unknown keys and null, instead of ERR_INVALID */
 };
 /* Reads an object. Members without a key in the object stay unchanged. After an error `into` is

@@ -12,9 +12,9 @@
 /* The grammar's states; 0 is the initial state. */
 enum expect {
     EXPECT_VALUE,
-    EXPECT_ITEM_OR_END, /* after [ */
-    EXPECT_KEY_OR_END,  /* after { */
-    EXPECT_KEY,         /* after , in an object */
+    EXPECT_ITEM_OR_END, /* follows [ */
+    EXPECT_KEY_OR_END,  /* follows { */
+    EXPECT_KEY,         /* follows a comma in an object */
     EXPECT_COLON,
     EXPECT_COMMA_OR_END,
     EXPECT_NOTHING, /* the document is complete */

@@ -20,22 +20,22 @@ enum json_token {
     TOKEN_OBJECT_END,
     TOKEN_ARRAY,
     TOKEN_ARRAY_END,
-    TOKEN_KEY,    /* text: unescaped */
-    TOKEN_STRING, /* text: unescaped */
-    TOKEN_NUMBER, /* text: the number as written, checked by the grammar */
+    TOKEN_KEY,    /* text: the unescaped key */
+    TOKEN_STRING, /* text: the unescaped string */
+    TOKEN_NUMBER, /* text: the number as written; its grammar was checked */
     TOKEN_TRUE,
     TOKEN_FALSE,
     TOKEN_NULL,
 };
 struct json_scan {   /* in the caller's storage; use only the functions below */
-    uint64_t offset; /* bytes read so far */
+    uint64_t offset; /* number of bytes read so far */
     struct buf raw;  /* the beginning of a token that continues in the next piece */
-    struct buf text; /* a text that was unescaped */
+    struct buf text; /* the last text that was unescaped */
     size_t text_max;
-    bool arrays[JSON_SCAN_DEPTH]; /* per open level; false: an object */
+    bool arrays[JSON_SCAN_DEPTH]; /* indexed by level: true for an array, false for an object */
     uint32_t depth;
     uint8_t expect, word; /* values of enum expect and enum word of json_scan.c */
-    bool escape, rewrite; /* the next byte is escaped; the token needs unescaping */
+    bool escape, rewrite; /* escape: the next byte is escaped; rewrite: unescape the token */
 };
 
 void json_scan_init(struct json_scan *scan, size_t text_max); /* allocates nothing */

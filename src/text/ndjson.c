@@ -131,7 +131,7 @@ static char *begin_field(struct ndjson *w, struct str key, size_t size)
 
     if (w->err) return NULL;
     if (w->depth > 0) {
-        assert((key.at == NULL) == ndjson_in_array(w)); /* keys only in objects */
+        assert((key.at == NULL) == ndjson_in_array(w)); /* only objects have keys */
         before += indent_size(w);
         if (key.at) before += put_escaped(NULL, key) + 3 + (w->pretty ? 1 : 0);
     } else {

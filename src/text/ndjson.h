@@ -34,11 +34,11 @@ enum ndjson_style {
 struct ndjson {
     struct buf *out;
     size_t start;                  /* length of `out` before the record; restored after a failure */
-    bool arrays[NDJSON_DEPTH_MAX]; /* per open level; false: an object */
+    bool arrays[NDJSON_DEPTH_MAX]; /* indexed by level: true for an array, false for an object */
     uint32_t depth;
-    enum err err; /* the first failure */
+    enum err err; /* the first error */
     bool pretty, root_object;
-    bool comma; /* a comma must precede the level's next value */
+    bool comma; /* a comma must precede the next value of the level */
 };
 
 /* Starts a record that is an object. `out` must not change until ndjson_end(). */

@@ -68,7 +68,7 @@ size_t real_print(double value, char text[REAL_TEXT_CAP])
         if (strtod(tried, NULL) == value) break;
     }
     uselocale(before);
-    if (strspn(tried, "-0123456789") == len) { /* an integer above 2^53 */
+    if (strspn(tried, "-0123456789") == len) { /* true for an integer above 2^53 */
         tried[len++] = '.';
         tried[len++] = '0';
     }

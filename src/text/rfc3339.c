@@ -16,7 +16,7 @@ enum {
 
 static int64_t days_of(const struct rfc3339_fields *f)
 {
-    bool early = f->month <= 2; /* in the calendar year that began last March */
+    bool early = f->month <= 2; /* January and February belong to the year that began last March */
     int64_t year = f->year - early, month = f->month + (early ? 9 : -3);
 
     assert(f->year > 0); /* otherwise the calendar year could be -1 */
@@ -29,7 +29,7 @@ static void date_of(uint64_t days, struct rfc3339_fields *f)
     uint64_t year_of_era =
         (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
     uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    uint64_t month = (5 * day_of_year + 2) / 153; /* 0 is March */
+    uint64_t month = (5 * day_of_year + 2) / 153; /* month 0 is March */
 
     f->day = (uint8_t)(day_of_year - (153 * month + 2) / 5 + 1);
     f->month = (uint8_t)(month < 10 ? month + 3 : month - 9);

@@ -7,14 +7,14 @@
 #include "base/str.h"
 #include "base/time.h"
 
-#define RFC3339_CAP     32               /* length of the longest text, including its NUL */
+#define RFC3339_CAP     32               /* bytes of the longest text, including the NUL */
 #define RFC3339_FIRST_S (-62135596800LL) /* 0001-01-01T00:00:00Z, in seconds since 1970 */
 #define RFC3339_LAST_S  253402300799LL   /* 9999-12-31T23:59:59Z */
 
 /* The fields of a timestamp as written. Fields that are missing in the text are 0. */
 struct rfc3339_fields {
     uint16_t year;
-    uint8_t month, day, hour, minute, second; /* a leap second is 60 */
+    uint8_t month, day, hour, minute, second; /* in a leap second, `second` is 60 */
     uint32_t nanosecond;                      /* digits past the ninth are dropped */
     int16_t offset_minutes;                   /* local time minus UTC */
 };
@@ -32,7 +32,7 @@ enum err rfc3339_parse(struct str text, int64_t *ret_unix_s, uint32_t *ret_nanos
 
 /* Writes a time in UTC and a NUL. `digits` (0 to 9) is the number of decimal places, without
  * rounding. A time outside of years 0001 to 9999 becomes the nearest time in this range. */
-enum { RFC3339_SHORTEST = 10 }; /* as `digits`: up to nine, without zeros at the end */
+enum { RFC3339_SHORTEST = 10 }; /* value of `digits`: up to nine digits, without zeros at the end */
 void rfc3339_text(int64_t unix_s, uint32_t nanos, unsigned digits, char text[RFC3339_CAP]);
 /* Writes a time with milliseconds, for logs and tables. */
 void wall_text(wall_time time, char text[RFC3339_CAP]);

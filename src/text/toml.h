@@ -50,7 +50,7 @@ enum toml_type {
  * defined twice (first at line 1)". */
 enum err toml_open(struct str input, size_t memory_max, struct toml **ret_document,
                    struct toml_position *where, struct note *note);
-void toml_close(struct toml *document); /* NULL is allowed */
+void toml_close(struct toml *document); /* NULL is fine */
 const struct toml_value *toml_root(const struct toml *document);
 
 /* Returns the value under a key, or NULL if the key is missing or `table` is not a table. */
@@ -69,7 +69,7 @@ const char *toml_type_article_name(enum toml_type type); /* for example "an inte
 struct str toml_key(const struct toml_value *value);     /* empty for the root and in an array */
 struct toml_position toml_position(const struct toml_value *value); /* where the value starts */
 struct toml_position toml_key_position(
-    const struct toml_value *value); /* of the key; without a key, of the value */
+    const struct toml_value *value); /* position of the key; without a key, of the value */
 /* Writes the path from the root, such as "servers[1].tls.cert". A path that does not fit is
  * truncated and ends in "...". */
 void toml_path(const struct toml_value *value, char path[TOML_PATH_CAP]);

@@ -10,7 +10,7 @@
 
 enum {
     BUCKETS_FIRST = 64,
-    ARENA_SLACK = 64, /* overhead of a block, to choose ERR_TOO_LARGE or ERR_NOMEM */
+    ARENA_SLACK = 64, /* overhead of a block in bytes, to choose ERR_TOO_LARGE or ERR_NOMEM */
 };
 
 struct toml_position toml_here(struct toml_parser *p)

@@ -29,10 +29,10 @@
 enum toml_form { TOML_IMPLICIT, TOML_HEADER, TOML_DOTTED, TOML_INLINE, TOML_ELEMENTS };
 
 struct toml_value {
-    uint8_t type; /* enum toml_type */
-    uint8_t form; /* enum toml_form, for a table or an array */
+    uint8_t type; /* a value of enum toml_type */
+    uint8_t form; /* a value of enum toml_form, for a table or an array */
     uint16_t depth;
-    struct toml_position at, key_at; /* key_at.line 0: no key */
+    struct toml_position at, key_at; /* if key_at.line is 0, there is no key */
     struct str key;
     struct toml_value *parent; /* NULL for the root */
     struct toml_value *next;   /* next child of the same parent, in file order */
@@ -54,7 +54,7 @@ struct toml_value {
 /* One hash index serves all tables of a document. It finds a key by (table, key). The index is used
  * for look-ups only and never walked, so its order does not matter. */
 struct toml {
-    struct arena arena; /* also contains this struct itself */
+    struct arena arena; /* also contains this toml struct itself */
     struct toml_value *root;
     struct toml_value **buckets;
     size_t bucket_count; /* a power of two */

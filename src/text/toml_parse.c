@@ -324,7 +324,7 @@ static enum err parse_value(struct toml_parser *p, struct toml_value *parent, co
     enum err err = toml_add(p, parent, key, options, &value);
 
     if (err) return err;
-    if (c == '[') return parse_array(p, value); /* toml_add() limits the recursion */
+    if (c == '[') return parse_array(p, value); /* toml_add() limits the depth of recursion */
     if (c == '{') return parse_inline_table(p, value);
     if (c == '"' || c == '\'') return toml_parse_string(p, false, &value->string);
     return parse_token(p, value);

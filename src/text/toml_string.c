@@ -10,8 +10,8 @@
 
 /* One string literal: where its content is, and how to read it. */
 struct literal {
-    bool escapes;    /* written with " */
-    bool multi_line; /* written with three quotes */
+    bool escapes;    /* the string is written with " */
+    bool multi_line; /* the string is written with three quotes */
     const char *content, *content_end, *after;
 };
 

@@ -13,8 +13,8 @@
 
 enum {
     TRIES_MAX = 8,
-    CLAIMS_MAX = 64,   /* bounds the retries while another owner keeps writing */
-    CHECKSUM_LINE = 9, /* eight digits and the end of the line */
+    CLAIMS_MAX = 64,   /* limit of retries while another owner keeps writing */
+    CHECKSUM_LINE = 9, /* bytes: eight digits and the end of the line */
 };
 
 enum err checkpoint_store_open(struct fs *fs, const char *url, struct checkpoint_store **ret_store,

@@ -39,7 +39,7 @@ static void version_path(const struct file_store *s, uint32_t partition, uint64_
 /* -- the existing versions -- */
 
 struct versions {
-    uint64_t newest[KEEP + 1]; /* descending; the last one, beyond KEEP, is removed */
+    uint64_t newest[KEEP + 1]; /* version numbers, descending; the one beyond KEEP is removed */
     size_t count;
 };
 
@@ -93,7 +93,7 @@ static enum err file_read(struct checkpoint_store *store, uint32_t partition, st
         version_path(s, partition, v.newest[i], path);
         err = fs_read_whole(s->fs, path, CHECKPOINT_BYTES_MAX, into);
         if (!err && checkpoint_complete(buf_peek(into))) return ERR_OK;
-        if (err && err != ERR_NOT_FOUND) break; /* not found: removed by another worker */
+        if (err && err != ERR_NOT_FOUND) break; /* ERR_NOT_FOUND: another worker removed the file */
         note_set(note, "%s is damaged", path);
     }
     if (!err && v.count) return ERR_CORRUPT; /* all versions are damaged */

@@ -35,7 +35,7 @@ enum {
 struct s3_store {
     struct checkpoint_store base;
     CURL *curl;
-    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path has no final '/' */
+    char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* endpoint's URL; path has no final '/' */
     char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
     char access_key[CHECKPOINT_S3_KEY_CAP], secret_key[CHECKPOINT_S3_KEY_CAP], token[TOKEN_CAP];
     bool probed;
@@ -96,9 +96,9 @@ static enum err add_line(struct curl_slist **list, const char *name, struct str 
 
 struct s3_call {
     const char *method;
-    struct str path; /* encoded, including the endpoint's path */
+    struct str path; /* URL-encoded, including the endpoint's path */
     struct str body;
-    const char *condition, *condition_value; /* a header such as "if-match", or NULL; its value */
+    const char *condition, *condition_value; /* name and value of a header ("if-match"), or NULL */
 };
 
 /* Returns the headers that libcurl signs in addition to host and date. No header is empty, because
@@ -182,7 +182,7 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
     case 403: return ERR_DENIED;
     case 404: return writes ? ERR_CONFLICT : ERR_NOT_FOUND; /* if-match on a missing object */
     case 409:
-    case 412: return ERR_CONFLICT;    /* the condition does not hold */
+    case 412: return ERR_CONFLICT;    /* the condition in the request is false */
     case 503: return ERR_UNAVAILABLE; /* the store asks clients to slow down */
     default: break;
     }
@@ -218,7 +218,7 @@ static enum err s3_call(struct s3_store *s, struct s3_call *call, const char *na
     call->path = buf_peek(&path);
     if (!err) err = headers_of(s, call, &headers);
     if (!err) err = perform(s, call, headers, answer, note);
-    if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* reads change nothing */
+    if (err == ERR_UNKNOWN && !writes) err = ERR_UNAVAILABLE; /* a read changes nothing */
     if (!err && answer->status != 200) err = refused(call, answer, writes, note);
     curl_slist_free_all(headers);
     buf_deinit(&path);

@@ -274,7 +274,7 @@ void host_registered(struct worker_host *h, const struct rpc_outcome *outcome,
     }
     h->legacy = foreign;
     life_registered(&h->life, h->register_interval_ms, &terms);
-    if (!h->life.registered) return; /* fenced in the meantime */
+    if (!h->life.registered) return; /* the worker was fenced in the meantime */
     if (!foreign && a->incarnation != h->self.incarnation) {
         parts_drop_all(h);
         h->self.incarnation = a->incarnation;

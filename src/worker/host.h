@@ -25,13 +25,13 @@ struct worker_host_options {
     struct rpc_client_metrics *rpc_metrics; /* may be NULL */
     struct tls_context *tls;
     const char *tls_name;
-    const char *const *coordinators; /* ends with NULL */
+    const char *const *coordinators; /* addresses; ends with NULL */
     const char *worker_id, *run_id;
     uint64_t heartbeat_interval_ms, self_fence_timeout_ms, drain_deadline_ms;
     struct checkpoint_store *store; /* borrowed; NULL: partitions start without a checkpoint */
     const char *input;              /* NULL: the worker holds partitions, but reads nothing */
     bool use_plugin;                /* call the first plugin for every record */
-    uint64_t rate;                  /* the most records per second; 0: no limit */
+    uint64_t rate;                  /* limit of records per second; 0: no limit */
     struct plugins *plugins;        /* borrowed; may be NULL */
     /* Called when the worker was fenced and has stopped working. */
     void (*on_fenced)(void *owner);

@@ -212,8 +212,8 @@ void call_register(struct worker_host *h, uint64_t interval_ms)
     pack_text(&request, 1, str_from(h->options.worker_id));
     pack_text(&request, 2, str_from(h->options.run_id));
     pack_text(&request, 3, str_from(h->self.instance));
-    pack_u64(&request, 4, 2 * interval_ms); /* the lease */
-    pack_u64(&request, 7, true);            /* the worker fences itself */
+    pack_u64(&request, 4, 2 * interval_ms); /* the lease in milliseconds */
+    pack_u64(&request, 7, true);            /* says that the worker fences itself */
     pack_u64(&request, 8, h->life.coord_epoch);
     if (call_send(h, CALL_REGISTER, &request)) h->register_interval_ms = interval_ms;
 }
@@ -270,7 +270,7 @@ static void watch_on_message(void *owner, struct rpc_client_call *call, struct s
     const Muster__V1__AssignmentResponse *response;
     struct arena arena;
 
-    if (h->closing || call != h->watch) return; /* from a stream that was closed */
+    if (h->closing || call != h->watch) return; /* the message is from a stream that was closed */
     response = answer_read(&arena, &muster__v1__assignment_response__descriptor, bytes);
     if (response) {
         h->watch_failures = 0;

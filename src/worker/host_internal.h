@@ -21,8 +21,8 @@ struct held_partition {
     struct partition_tally *tally;
     struct checkpoint checkpoint;
     bool dirty;   /* the tally is newer than the checkpoint */
-    bool busy;    /* a job uses the partition */
-    bool dropped; /* dropped while busy; freed when the job ends */
+    bool busy;    /* a running job uses the partition */
+    bool dropped; /* the partition was dropped while busy; freed when the job ends */
     uint32_t failures;
     mono_time again; /* earliest time of the next attempt */
 };
@@ -32,7 +32,7 @@ struct part_job {
     struct worker_host *host;
     struct held_partition *part;
     enum tenure_state state; /* what the job does: CLAIM, WORK or LEAVE */
-    boot_time good_until;    /* value at the job's creation; the current one is not earlier */
+    boot_time good_until;    /* good_until at the job's creation; the current one is not earlier */
     size_t records_max;      /* 0: read nothing */
     bool write;
     /* -- results of the processing thread -- */
@@ -45,21 +45,21 @@ struct part_job {
 
 struct host_counts { /* copied to the metrics at every tick */
     uint64_t records, checkpoints, checkpoints_failed, fences, beats, beats_failed, claims;
-    uint64_t partitions; /* partitions held */
+    uint64_t partitions; /* number of partitions held */
 };
 
 struct beat_answer {
-    enum err err; /* ERR_OK: the heartbeat was acknowledged */
+    enum err err; /* ERR_OK: the coordinator acknowledged the heartbeat */
     enum grpc_status status;
     struct str text;
-    bool has_epoch; /* false for coordinators of the original */
+    bool has_epoch; /* false for a coordinator of the original program */
     uint64_t coord_epoch, incarnation, assignment_epoch, next_beat_ms;
     uint64_t fence_ms; /* the leader's worker_self_fence_timeout; 0: none sent */
     bool reset;
-    bool in_use; /* refused: another process has this worker id */
+    bool in_use; /* the heartbeat was refused: another process has this worker id */
     /* Fields of pending_control. */
     bool drain;
-    uint64_t checkpoint_round; /* 0: none */
+    uint64_t checkpoint_round; /* 0: no round was ordered */
 };
 enum host_call { CALL_REGISTER, CALL_LEAVE, CALL_ACK_REVOKE, CALL_ACK_CHECKPOINT, HOST_CALLS };
 
@@ -74,10 +74,10 @@ struct worker_host {
     struct tenures tenures;
     struct host_self {               /* identity fields of requests */
         char instance[INSTANCE_CAP]; /* random id, 32 hex digits */
-        uint64_t incarnation;        /* 0: unknown */
+        uint64_t incarnation;        /* 0: not known yet */
         uint64_t assignment_epoch;
     } self;
-    struct timer tick; /* for heartbeats and the fence */
+    struct timer tick; /* fires for heartbeats and the fence */
     struct timer idle; /* fires when the input should be read again */
     struct task pump;
     struct loop_worker *thread;
@@ -88,30 +88,30 @@ struct worker_host {
     mono_time rate_next;
     /* -- calls to the coordinator service -- */
     struct rpc_channel *channel;
-    struct buf request, row; /* temporary buffers of one call */
+    struct buf request, row; /* buffers for encoding one request */
     bool beating;
-    boot_time beat_sent; /* beat_*: the heartbeat that has no answer yet */
+    boot_time beat_sent; /* beat_*: values of the heartbeat that has no answer yet */
     uint64_t beat_lease_ms, beat_timeout_ms;
     enum life_phase beat_phase;
     struct call_slot { /* at most one call of each kind runs */
         struct worker_host *host;
         bool running;
     } calls[HOST_CALLS];
-    uint64_t register_interval_ms; /* sent with the running registration */
-    struct rpc_client_call *watch; /* the stream of assignments */
+    uint64_t register_interval_ms; /* interval in the running Register call */
+    struct rpc_client_call *watch; /* the call that streams assignments */
     struct timer watch_again;
     uint32_t watch_failures;
     bool watch_wanted;
     /* -- checkpoint rounds -- */
     uint64_t round, round_acked;
-    uint64_t round_sent; /* the round being acknowledged; 0: none */
+    uint64_t round_sent; /* round in the running acknowledgement; 0: none */
     char round_error[NOTE_CAP];
     /* -- draining -- */
     enum drain drain;
     struct timer drain_timer;
     bool drain_beat_over, drain_beat_ok;
     uint32_t beats_behind; /* consecutive answers with a newer assignment than the worker's */
-    bool legacy;           /* the coordinator is the original program: only heartbeats */
+    bool legacy;           /* the coordinator is the original program: send only heartbeats */
     bool closing;
     void (*done)(void *owner);
     void *done_owner;
@@ -132,7 +132,7 @@ void host_assigned(struct worker_host *host, const Muster__V1__AssignmentRespons
 void host_answered(struct worker_host *host, enum host_call call, enum err err);
 
 /* -- host_calls.c -- */
-enum err calls_open(struct worker_host *host, struct note *note); /* errors as rpc_channel_open */
+enum err calls_open(struct worker_host *host, struct note *note); /* errors of rpc_channel_open */
 /* Sends a heartbeat, unless one has no answer yet. Returns false if nothing was sent. */
 bool beat_send(struct worker_host *host, enum life_phase phase, uint64_t timeout_ms, double load);
 void call_register(struct worker_host *host, uint64_t interval_ms);

@@ -11,10 +11,10 @@
 #include "worker/host_internal.h"
 
 enum {
-    IDLE_MS = 500, /* pause after input without new data */
+    IDLE_MS = 500, /* pause after the input had no new data */
     AGAIN_FIRST_MS = 100,
     AGAIN_MAX_MS = 5000,
-    RATE_SLICES = 10, /* slices per second */
+    RATE_SLICES = 10, /* slices of reading per second */
     ACKS_AT_ONCE_MAX = 65536,
 };
 
@@ -30,7 +30,7 @@ static void part_release(struct held_partition *part)
 {
     if (!part) return;
     if (part->busy)
-        part->dropped = true; /* freed when its job ends */
+        part->dropped = true; /* the partition is freed when its job ends */
     else
         part_free(part);
 }
@@ -63,7 +63,7 @@ void parts_assign(struct worker_host *h, uint64_t assignment_epoch, struct grant
 {
     enum err err = tenures_assign(&h->tenures, assignment_epoch, grants, count, parts_on_drop, h);
 
-    if (err == ERR_CONFLICT) return; /* an old message */
+    if (err == ERR_CONFLICT) return; /* the assignment is an old message */
     if (err) {
         LOG_WARN(h->options.log, "could not apply the new list of partitions", log_err("err", err));
         return;
@@ -104,7 +104,7 @@ void acks_send(struct worker_host *h)
     }
     pack_u64(&request, 4, h->life.coord_epoch);
     if (count && !call_send(h, CALL_ACK_REVOKE, &request))
-        tenures_acked(&h->tenures, false); /* the next heartbeat tries again */
+        tenures_acked(&h->tenures, false); /* the next heartbeat repeats the acknowledgements */
 }
 
 /* -- checkpoint rounds -- */
@@ -113,7 +113,7 @@ void rounds_begin(struct worker_host *h, uint64_t round)
 {
     if (round == 0 || round <= h->round_acked) return;
     if (round == h->round) {
-        rounds_check(h); /* ordered again, because the acknowledgement was lost */
+        rounds_check(h); /* the coordinator ordered it again: the acknowledgement was lost */
         return;
     }
     h->round = round;
@@ -288,7 +288,7 @@ static void job_done(struct job *base, enum err err)
     h->job_runs = false;
     h->busy_ms += mono_elapsed_ms(h->job_began, now);
     if (h->options.plugins) plugins_busy(h->options.plugins, false);
-    if (!h->closing) (void)host_check_fence(h); /* before the job's result is used */
+    if (!h->closing) (void)host_check_fence(h); /* comes before the use of the job's result */
     part->busy = false;
     if (h->closing || err) {
         if (part->dropped) part_free(part); /* otherwise its row owns the partition */

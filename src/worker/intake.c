@@ -13,7 +13,7 @@ static_assert(INTAKE_LINE_MAX < INTAKE_CHUNK, "a chunk that starts at a line hol
 
 struct sources {
     char prefix[16];
-    struct buf names;  /* each name with its NUL */
+    struct buf names;  /* all names, each with a NUL */
     const char **each; /* sorted */
     size_t count;
     enum err err;
@@ -65,7 +65,7 @@ static enum err find_sources(const struct intake_options *options, uint32_t part
 struct batch {
     const struct intake_options *options;
     struct tally_record *records;
-    size_t count, max; /* records of this batch */
+    size_t count, max; /* number of records in this batch, and its limit */
     size_t lines, rejected;
     char *chunk;
     struct buf mapped;

@@ -23,7 +23,7 @@ typedef enum err intake_map_fn(void *owner, struct str line, struct buf *out, st
 struct intake_options {
     struct fs *fs;
     const char *dir;
-    intake_map_fn *map; /* NULL: lines are records */
+    intake_map_fn *map; /* NULL: each line is a record */
     void *owner;
 };
 /* Reads up to `records_max` lines. *ret_lines 0: there is no new input. ERR_CORRUPT: a file is

@@ -32,12 +32,12 @@ struct plugin {
     char library_path[FS_PATH_CAP]; /* path of a shared object */
     struct manifest *manifest;
     const struct manifest_facts *facts;
-    const struct muster_plugin *library; /* set for a shared object */
-    struct sidecar *sidecar;             /* set for a process */
-    struct sidecar_line line;            /* used by the processing thread */
+    const struct muster_plugin *library; /* NULL unless the plugin is a shared object */
+    struct sidecar *sidecar;             /* NULL unless the plugin is a process */
+    struct sidecar_line line;            /* only the processing thread uses it */
     struct watched_file files[FILES_MAX];
     size_t file_count;
-    mono_time changed; /* last change of a file; MONO_NEVER: nothing to reload */
+    mono_time changed; /* time of the last file change; MONO_NEVER: nothing to reload */
     bool waits;        /* the reload waits until a job ends */
 };
 struct plugins {
@@ -372,7 +372,7 @@ void plugins_close(struct plugins *set, void (*done)(void *owner), void *owner)
     set->done = done;
     set->done_owner = owner;
     timer_stop(&set->look);
-    set->closing = set->count + 1; /* the extra one keeps the set alive during this loop */
+    set->closing = set->count + 1; /* the 1 keeps the set alive during this loop */
     for (size_t i = 0, count = set->count; i < count; i++) {
         struct sidecar *sidecar = set->each[i].sidecar;
         set->each[i].sidecar = NULL;

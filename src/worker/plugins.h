@@ -16,11 +16,11 @@ struct plugins;
 struct plugins_options {
     struct io *io;
     const struct log_source *log;
-    const char *const *manifests; /* paths; ends with NULL */
+    const char *const *manifests; /* paths of manifests; ends with NULL */
     bool hot_reload;
-    uint64_t bind_ms;               /* timeout for a sidecar's first connection; 0: default */
+    uint64_t bind_ms;               /* timeout for a sidecar's first connection; 0: the default */
     const char *storage_path;       /* stores the manifests as plugins/<name> (database.h) */
-    void (*on_change)(void *owner); /* plugins_ready may have changed */
+    void (*on_change)(void *owner); /* called when plugins_ready may have changed */
     /* Called when a plugin's first start failed. */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void *owner;
@@ -30,7 +30,7 @@ struct plugins_options {
  * error *ret_plugins is set, and plugins_close closes the plugins loaded before. */
 enum err plugins_open(const struct plugins_options *options, struct plugins **ret_plugins,
                       struct note *note);
-bool plugins_ready(const struct plugins *plugins); /* true if every plugin accepts calls */
+bool plugins_ready(const struct plugins *plugins); /* every plugin accepts calls */
 /* Reports that a job which may call plugins is about to run, or has ended. */
 void plugins_busy(struct plugins *plugins, bool busy);
 void plugins_reload(struct plugins *plugins); /* SIGHUP: reloads all plugins, even unchanged ones */

@@ -108,7 +108,7 @@ static enum err sidecar_spawn(struct sidecar *s, struct note *note)
         .argv = s->words, .die_with_parent = true, .on_exit = on_exit_of, .owner = s};
     enum err err;
 
-    remove_socket(s); /* left by a killed process */
+    remove_socket(s); /* a killed process leaves the socket */
     err = process_start(s->options.io->loop, &options, &s->process, note);
     if (err) return err;
     s->started = loop_now(s->options.io->loop);
@@ -270,7 +270,7 @@ void sidecar_resume(struct sidecar *s)
     if (!s->halted || s->closing) return;
     s->halted = s->reloading = false;
     s->failures = 0;
-    timer_start_in(&s->timer, 0); /* a process that is still being killed is replaced at its end */
+    timer_start_in(&s->timer, 0); /* a process that is being killed is replaced after its end */
 }
 
 static void sidecar_send_shutdown(struct sidecar *s)

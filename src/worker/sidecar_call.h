@@ -12,7 +12,7 @@
 enum { SIDECAR_FRAME_MAX = 64 << 20, SIDECAR_CALL_MS = 10000 };
 
 struct sidecar_line {
-    int fd;          /* -1: no connection */
+    int fd;          /* -1: not connected */
     char path[108];  /* path of the socket */
     struct buf work; /* buffer for frames */
 };

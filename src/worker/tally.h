@@ -16,16 +16,16 @@
 enum {
     TALLY_KEY_MAX = 256,
     TALLY_KEYS_MAX = 1 << 20, /* keys of one partition; more are ERR_FULL */
-    TALLY_SOURCES_MAX = 4096, /* inputs of one partition */
+    TALLY_SOURCES_MAX = 4096, /* input files of one partition */
     TALLY_SOURCE_MAX = 255,
 };
-struct tally_total { /* of a key; for a source, `count` is its offset */
+struct tally_total { /* the total of a key; for a source, `count` is an offset in the source */
     uint64_t count;
     int64_t sum;
 };
 struct partition_tally {
-    struct map totals, sources; /* struct tally_total, in maps by key and by source */
-    uint64_t records, rejected; /* rejected lines are not in `records` */
+    struct map totals, sources; /* maps from a key, and from a source, to struct tally_total */
+    uint64_t records, rejected; /* rejected lines are not counted in `records` */
 };
 struct tally_record {
     char key[TALLY_KEY_MAX + 1];

@@ -30,8 +30,8 @@
 /* The longest allowed texts; longer texts are refused (FLEET_TOO_LONG). For comparison, a
  * Kubernetes label has a key of at most 317 bytes and a value of 63, and a host name 253 bytes. */
 enum {
-    FLEET_ID_MAX = 253,      /* of a shard, cluster, provider or region */
-    FLEET_ADDRESS_MAX = 512, /* an address may be empty */
+    FLEET_ID_MAX = 253,      /* bytes of an id: of a shard, cluster, provider or region */
+    FLEET_ADDRESS_MAX = 512, /* bytes of an address, which may be empty */
     FLEET_LABEL_KEY_MAX = 512,
     FLEET_LABEL_VALUE_MAX = 512,
     FLEET_SLICES_MAX = 16384, /* shards in a quota row */
@@ -40,7 +40,7 @@ enum {
 enum {
     FLEET_SHARDS_MAX = 65536,
     FLEET_CLUSTERS_MAX = 4 << 20,
-    FLEET_DOMAINS_MAX = 16 << 20, /* assigned and leaving domains together */
+    FLEET_DOMAINS_MAX = 16 << 20, /* sum of assigned and leaving domains */
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
     FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
@@ -52,8 +52,8 @@ enum {
 /* -- time -- */
 /* A time in UTC since 0001-01-01T00:00:00Z, so that zero is the specification's unset time. */
 struct fleet_time {
-    int64_t seconds; /* 0 to the end of the year 9999 */
-    uint32_t nanos;  /* below 1e9 */
+    int64_t seconds; /* seconds since 0001-01-01T00:00:00Z, up to the end of 9999 */
+    uint32_t nanos;  /* less than 1e9 */
 };
 #define FLEET_TIME_UNIX        62135596800LL  /* seconds at 1970-01-01 */
 #define FLEET_TIME_SECONDS_MAX 315537897599LL /* 9999-12-31T23:59:59Z */
@@ -81,12 +81,12 @@ struct fleet_leaving { /* a domain that `shard` must still acknowledge to have g
     uint64_t since; /* log index of the command that took the domain */
 };
 struct fleet_slice {
-    struct str shard; /* need not be registered */
+    struct str shard; /* the shard may be unregistered */
     int32_t slice;
 };
 struct fleet_quota {
     struct str provider, region;
-    const struct fleet_slice *slices; /* sorted by shard for readers; in commands in any order */
+    const struct fleet_slice *slices; /* sorted by shard for readers; in any order in commands */
     size_t slice_count;
 };
 struct fleet_provider {
@@ -98,7 +98,7 @@ enum fleet_table {
     FLEET_DOMAINS,
     FLEET_QUOTAS,
     FLEET_PROVIDERS,
-    FLEET_LEAVING, /* from cluster level 4 */
+    FLEET_LEAVING, /* used from cluster level 4 */
     FLEET_TABLES
 };
 enum { FLEET_TEXTS_MAX = 3 };
@@ -139,7 +139,7 @@ enum fleet_kind {
     FLEET_UNASSIGN_DOMAIN,
     FLEET_SET_QUOTA,
     FLEET_UPSERT_PROVIDER,
-    FLEET_CLEAR_LEAVING, /* not in the original; from cluster level 4 */
+    FLEET_CLEAR_LEAVING, /* not in the original program; needs cluster level 4 */
     FLEET_KIND_LAST = FLEET_CLEAR_LEAVING
 };
 /* From this cluster level on, domains taken by UnassignDomain or RemoveShard become leaving. */
@@ -148,19 +148,19 @@ struct fleet_command {
     enum fleet_kind kind;
     bool force; /* for AssignDomain: do not wait for acknowledgements */
     union {
-        struct str texts[FLEET_TEXTS_MAX]; /* same as in struct fleet_row */
+        struct str texts[FLEET_TEXTS_MAX]; /* the command's first texts, as in struct fleet_row */
         struct fleet_shard add_shard;
         struct str remove_shard;
         struct fleet_cluster bind_cluster;
         struct fleet_domain assign_domain;
-        struct fleet_domain unassign_domain; /* the shard is ignored */
+        struct fleet_domain unassign_domain; /* the field `shard` is ignored */
         struct fleet_quota set_quota;
         struct fleet_provider upsert_provider;
         struct fleet_leaving clear_leaving; /* no effect unless `since` matches */
         struct fleet_content content;       /* same as in struct fleet_row */
     };
 };
-const char *fleet_kind_name(enum fleet_kind kind);       /* "AddShard"; "?" for another number */
+const char *fleet_kind_name(enum fleet_kind kind);       /* "AddShard"; "?" for an unknown kind */
 size_t fleet_kind_texts(enum fleet_kind kind);           /* number of texts in a command */
 enum fleet_table fleet_kind_table(enum fleet_kind kind); /* the table that the command changes */
 /* Returns the command that adds the row to its table. For a leaving domain it returns the command
@@ -198,14 +198,14 @@ enum fleet_status {
 struct fleet_result {
     enum fleet_status status;
     bool changed; /* false: the command was refused or had no effect */
-    struct str
-        holder; /* CLUSTER_BOUND, DOMAIN_ASSIGNED: the current shard. UnassignDomain: the former
-                 * owner, or empty. DOMAIN_LEAVING: the shard that has not acknowledged */
-    const char *field; /* name of the field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; else "" */
-    uint64_t number;   /* UNKNOWN_KIND: the unknown kind; TOO_LONG, FULL: the limit */
-    uint32_t clusters_freed, domains_freed; /* RemoveShard: rows removed with the shard */
+    /* For CLUSTER_BOUND and DOMAIN_ASSIGNED: the current owner. For UnassignDomain: the former
+     * owner, or empty. For DOMAIN_LEAVING: the shard that has not acknowledged. */
+    struct str holder;
+    const char *field; /* name of the wrong field for TOO_LONG, NOT_TEXT, FULL, BAD_TIME; else "" */
+    uint64_t number;   /* for UNKNOWN_KIND the unknown kind; for TOO_LONG and FULL the limit */
+    uint32_t clusters_freed, domains_freed; /* rows that RemoveShard removed with the shard */
 };
-const char *fleet_status_text(enum fleet_status status); /* "shard exists"; never NULL */
+const char *fleet_status_text(enum fleet_status status); /* such as "shard exists"; never NULL */
 /* Returns the error code for the status, which determines gRPC status and exit code. */
 enum err fleet_status_err(enum fleet_status status);
 /* Describes the result for people: the request and what prevents it, for example "domain already
@@ -216,14 +216,14 @@ void fleet_result_text(const struct fleet_command *command, const struct fleet_r
 
 /* -- opening, closing and applying commands -- */
 struct fleet;
-enum err fleet_open(struct fleet **ret_fleet); /* empty; ERR_NOMEM */
+enum err fleet_open(struct fleet **ret_fleet); /* with empty tables; ERR_NOMEM */
 void fleet_close(struct fleet *fleet);         /* NULL is fine; no view may be open */
 void fleet_clear(struct fleet *fleet);         /* open views fail with ERR_CANCELLED */
 /* Commands are applied by section 5 of the specification. If the status is not DONE, the tables are
  * unchanged. A replica must stop on NO_MEMORY, because it would differ from other replicas. */
 struct fleet_entry { /* the log entry of the command */
     uint64_t index;
-    uint32_t level; /* below FLEET_LEAVING_LEVEL no domain becomes leaving */
+    uint32_t level; /* cluster level; below FLEET_LEAVING_LEVEL no domain becomes leaving */
 };
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry);
@@ -234,7 +234,7 @@ struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row);
 
 /* -- heartbeats: each replica has its own -- */
 bool fleet_heartbeat(struct fleet *fleet, struct str shard,
-                     struct fleet_time now); /* false: no such shard */
+                     struct fleet_time now); /* returns false for an unknown shard */
 void fleet_heartbeats_clear(struct fleet *fleet);
 
 /* -- reading -- */
@@ -249,7 +249,7 @@ uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct st
 /* Returns how many domains are leaving the shard, which must still acknowledge them. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
-uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated content; O(1) */
+uint64_t fleet_hash(const struct fleet *fleet);  /* hash of the replicated rows; O(1) */
 uint64_t fleet_bytes(const struct fleet *fleet); /* memory in use, also by rows kept for views */
 
 /* The position in a walk; {0} at the start. The fleet must not change during a walk (asserted). */
@@ -282,6 +282,6 @@ enum err fleet_view_open(struct fleet *fleet,
  * view. ERR_NOMEM (a removed row could not be kept) and ERR_CANCELLED (fleet_clear) are final. */
 enum err fleet_view_next(struct fleet_view *view, struct fleet_row *ret_row, bool *ret_more);
 struct fleet_counts fleet_view_counts(const struct fleet_view *view);
-uint64_t fleet_view_hash(const struct fleet_view *view); /* fleet_hash() at that moment */
+uint64_t fleet_view_hash(const struct fleet_view *view); /* fleet_hash() when the view was opened */
 void fleet_view_close(struct fleet_view *view);          /* before fleet_close(); NULL is fine */
 #endif

@@ -21,8 +21,8 @@ struct table_row {
 struct name {
     uint32_t holders;
     uint16_t len;
-    uint64_t hash;     /* for a key: the initial hash of its domains */
-    struct order rows; /* for a shard: its leaving domains */
+    uint64_t hash;     /* for a key: the value from which its domains' hashes start */
+    struct order rows; /* for a shard id: the domains that the shard is leaving */
     char text[];
 };
 /* A row is one block of memory: its struct, then its own texts. `lens` has the texts' lengths. */
@@ -83,7 +83,7 @@ struct fleet {
 struct order_key row_key(enum fleet_table table, const void *row);
 uint64_t row_hash(enum fleet_table table, const void *row);
 void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row);
-void row_drop(struct fleet *fleet, enum fleet_table table, void *row); /* releases one reference */
+void row_drop(struct fleet *fleet, enum fleet_table table, void *row); /* drops one reference */
 /* Drops the references to all rows of the set, and empties the set. */
 void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order);
 /* Makes a row with one reference, which is in no table. The row also references `shard`, if it

@@ -51,7 +51,7 @@ static bool walk_begin(const struct fleet *fleet, struct fleet_walk *walk)
 
     if (first) walk->changes = fleet->changes;
     walk->begun = true;
-    assert(walk->changes == fleet->changes); /* otherwise the walk's row may be gone */
+    assert(walk->changes == fleet->changes); /* no change; otherwise the walk's row may be gone */
     return first;
 }
 

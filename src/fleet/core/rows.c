@@ -33,8 +33,8 @@ static struct str name_text(const struct name *name)
 /* Where a text is: after the row's struct (OWN), in its shared name, or in the row's shard. */
 enum source { OWN = 1, NAME, SHARD };
 static const struct layout {
-    uint8_t from[FLEET_TEXTS_MAX];   /* enum source of each text of fleet_row */
-    uint8_t lens, text, name, shard; /* offsets in the struct; 0: no such member */
+    uint8_t from[FLEET_TEXTS_MAX];   /* indexed by text of fleet_row: its enum source */
+    uint8_t lens, text, name, shard; /* offsets in the row's struct; 0: no such member */
 } layouts[FLEET_TABLES] = {
 #define AT(type, member) offsetof(struct type##_row, member)
     [FLEET_SHARDS] = {{OWN, OWN}, AT(shard, lens), AT(shard, text), 0, 0},

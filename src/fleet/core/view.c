@@ -19,11 +19,11 @@ struct fleet_view {
     struct fleet_counts counts;
     uint64_t hash;
     enum err failed;
-    enum fleet_table table;          /* the current table */
-    struct order kept[FLEET_TABLES]; /* removed rows that the view has not returned yet */
+    enum fleet_table table;          /* the table that the view is reading */
+    struct order kept[FLEET_TABLES]; /* per table: removed rows that the view still must return */
     void *given;                     /* row from `kept`, freed by the next call; NULL: none */
     enum fleet_table given_table;
-    struct order_place place; /* in the table; valid while `changes` equals the fleet's `changes` */
+    struct order_place place; /* place in the table; valid while `changes` equals fleet->changes */
     uint64_t changes;
     bool begun; /* a row of this table was returned, so `last` is set */
     size_t first_len, second_len;

@@ -9,7 +9,7 @@
 enum {
     FLEET_META_BYTES_MAX = 1 << 20,
     FLEET_META_SERVERS_MAX = 64,
-    FLEET_META_TEXT_MAX = 255, /* id, server id and address */
+    FLEET_META_TEXT_MAX = 255, /* bytes of an id, server id or address */
 };
 enum fleet_suffrage { FLEET_VOTER, FLEET_NON_VOTER, FLEET_STAGING };
 struct fleet_meta_server {
@@ -17,8 +17,8 @@ struct fleet_meta_server {
     char id[FLEET_META_TEXT_MAX + 1], address[FLEET_META_TEXT_MAX + 1];
 };
 struct fleet_meta {
-    uint64_t index, term; /* of the last entry that the snapshot contains */
-    uint64_t size;        /* bytes of state; 0: unknown */
+    uint64_t index, term; /* index and term of the last log entry in the snapshot */
+    uint64_t size;        /* bytes of the state; 0: unknown */
     /* The following fields are written, but not read by a restore. */
     uint64_t configuration_index, created_ms;
     size_t server_count;

@@ -20,16 +20,16 @@ enum { RECORD_PAYLOADS = FLEET_KIND_LAST + 1 };
 
 enum shape_kind {
     SHAPE_TEXT,    /* texts[payload][slot] */
-    SHAPE_TIME,    /* texts[payload][slot], not parsed */
-    SHAPE_NUMBER,  /* numbers[slot]: an integer of at least 0 */
-    SHAPE_FLAG,    /* numbers[slot]; 0 is not written */
+    SHAPE_TIME,    /* stored in texts[payload][slot], not parsed */
+    SHAPE_NUMBER,  /* stored in numbers[slot]: an integer of at least 0 */
+    SHAPE_FLAG,    /* stored in numbers[slot]; 0 is not written */
     SHAPE_OBJECT,  /* an object with its own fields */
     SHAPE_PAYLOAD, /* an object whose texts belong to payload `slot`, so that an unexpected payload
                     * cannot overwrite others. Sets bit `slot` of `present`; null clears the bit */
     SHAPE_SLICES,  /* a map from shard id to number, read into `slices` */
     SHAPE_ROW,     /* an object that is one row */
-    SHAPE_ROWS,    /* a list of rows; at most once */
-    SHAPE_MAP,     /* a map of texts; each pair is a row of two texts; at most once */
+    SHAPE_ROWS,    /* a list of rows; may appear only once */
+    SHAPE_MAP,     /* a map of texts; each pair is a row of two texts; may appear only once */
     SHAPE_IGNORED, /* any value */
 };
 struct record_shape;
@@ -37,7 +37,7 @@ struct shape_field {
     struct str name;
     enum shape_kind kind;
     uint8_t slot;
-    const struct record_shape *shape; /* for OBJECT, PAYLOAD, ROW, ROWS */
+    const struct record_shape *shape; /* set for OBJECT, PAYLOAD, ROW, ROWS */
 };
 struct record_shape {
     const struct shape_field *fields;
@@ -63,17 +63,17 @@ struct format_record {
     /* payload 0 contains the texts outside of payloads; an unset text is NULL */
     struct str texts[RECORD_PAYLOADS][RECORD_TEXTS];
     uint64_t numbers[RECORD_NUMBERS];
-    uint32_t present; /* one bit per slot of PAYLOAD, ROWS and MAP fields */
+    uint32_t present; /* bit `slot` is set if a PAYLOAD, ROWS or MAP field was present */
     struct fleet_slice *slices;
     size_t slice_count, slice_cap;
     /* the parser's position */
     struct {
-        const struct record_shape *shape; /* of the object; NULL in SLICES or MAP */
+        const struct record_shape *shape; /* shape of the object; NULL in SLICES or MAP */
         const struct shape_field *field;  /* the field of the next value; NULL: unknown field */
         uint8_t payload;
-        bool list; /* in ROWS, between two rows */
+        bool list; /* the level is a ROWS list, between two rows */
     } levels[RECORD_DEPTH];
-    uint32_t depth, skipped; /* number of open levels; of levels inside an unknown value */
+    uint32_t depth, skipped; /* numbers of open levels and of levels inside an unknown value */
     uint64_t offset;         /* where record_parse stopped */
 };
 

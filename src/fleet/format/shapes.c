@@ -6,7 +6,7 @@
 
 static_assert(FLEET_TIME_SECONDS_MAX - FLEET_TIME_UNIX == RFC3339_LAST_S, "every time has a text");
 
-enum { TEXT_REGISTERED = 2, TEXT_HEARTBEAT = 3 }; /* slots of texts */
+enum { TEXT_REGISTERED = 2, TEXT_HEARTBEAT = 3 }; /* slots in texts[payload] */
 
 static const struct shape_field shard_fields[] = {
     FIELD("ID", TEXT, 0, NULL),

@@ -5,7 +5,7 @@
 #include "fleet/format/record.h"
 
 extern const struct record_shape fleet_command_shape; /* field n describes the payload of kind n */
-enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE };     /* slots of the shape's numbers */
+enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE };     /* slots in numbers[] */
 /* The members of the state's JSON: the rows of each table, then the seal. */
 extern const struct shape_field fleet_members[FLEET_TABLES + 1];
 extern const struct record_shape fleet_state_shape;

@@ -18,15 +18,15 @@
 #include "fleet/core/fleet.h"
 
 enum {
-    STATE_SLICE_BYTES = 64 << 10, /* written per turn of the loop, in one millisecond at most */
-    STATE_SLICE_MAX = 64 << 20,   /* the most for one slice: the largest record and the budget */
+    STATE_SLICE_BYTES = 64 << 10, /* bytes written per turn of the event loop, in at most 1 ms */
+    STATE_SLICE_MAX = 64 << 20,   /* bytes of the largest slice: largest record and budget */
 };
 
 /* -- writing -- */
 struct fleet_state_style {
-    bool heartbeats; /* write the known heartbeats; false: the unset time */
+    bool heartbeats; /* write the known heartbeats; false: write the unset time */
     bool sealed;     /* write the member "muster" */
-    uint64_t index;  /* for the seal */
+    uint64_t index;  /* log index for the seal */
 };
 struct fleet_state_writer;
 /* Opens a writer of the current tables. Errors of fleet_view_open(), ERR_NOMEM. */
@@ -48,12 +48,12 @@ struct fleet_state_options {
     void *owner;
 };
 struct fleet_state_summary {
-    struct fleet_counts taken;   /* accepted rows */
-    struct fleet_counts dropped; /* refused rows */
+    struct fleet_counts taken;   /* number of accepted rows per table */
+    struct fleet_counts dropped; /* number of refused rows per table */
     /* One bit per table that precedes the shards and needs a second pass. Always 0 if strict. */
     uint32_t again;
     bool sealed;
-    uint64_t index, hash; /* from the seal */
+    uint64_t index, hash; /* values in the seal */
 };
 enum err fleet_state_read_begin(const struct fleet_state_options *options,
                                 struct fleet_state_reader **ret_reader); /* ERR_NOMEM */

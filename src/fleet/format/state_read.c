@@ -16,7 +16,7 @@
 enum {
     STATE_READ_TEXT_MAX = 1 << 20,
     ROW_BYTES_MAX = 64 << 20, /* memory of one row; the largest is a quota with long names */
-    SEAL_FORMAT_MAX = 2,      /* 1: without leaving domains */
+    SEAL_FORMAT_MAX = 2,      /* format 1 has no leaving domains */
 };
 
 struct fleet_state_reader {

@@ -8,8 +8,8 @@
 struct fleet_state_writer {
     struct fleet_view *view;
     struct fleet_state_style style;
-    enum fleet_table table; /* the current table */
-    bool begun, any, done;  /* written so far: anything; a row of this table; the last byte */
+    enum fleet_table table; /* the table being written */
+    bool begun, any, done;  /* set after any byte, after a row of this table, after the last byte */
 };
 
 enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,

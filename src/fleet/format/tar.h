@@ -12,7 +12,7 @@
 enum {
     TAR_BLOCK = 512,
     TAR_NAME_MAX = 256,            /* the longest name in a tar: prefix, '/' and name */
-    TAR_END_BYTES = 2 * TAR_BLOCK, /* zeros at the end */
+    TAR_END_BYTES = 2 * TAR_BLOCK, /* zeros at the end of a tar */
 };
 #define TAR_SIZE_MAX ((uint64_t)1 << 62)
 
@@ -25,7 +25,7 @@ struct tar_entry {
     char name[TAR_NAME_MAX + 1];
     uint64_t size;
     bool regular;
-    bool names_next; /* the content is the next entry's full name */
+    bool names_next; /* this entry's content is the full name of the next entry */
 };
 /* Reads a header that is not all zeros. Returns NULL, or a text that says what is wrong. */
 const char *tar_entry_read(const char block[TAR_BLOCK], struct tar_entry *ret_entry);

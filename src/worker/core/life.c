@@ -100,7 +100,7 @@ enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_
     assert(sent.ms <= now.ms);
     if (coord_epoch < life->coord_epoch) return LIFE_STALE; /* invariant I5 */
     life->coord_epoch = coord_epoch;
-    if (now.ms > good_until) return LIFE_STALE; /* too old: its permission has already ended */
+    if (now.ms > good_until) return LIFE_STALE; /* the answer's permission has already ended */
     if (!life->answered || good_until > life->good_until.ms) {
         life->good_until.ms = good_until;
         life->good_sent = sent;
@@ -165,7 +165,7 @@ void life_registered(struct worker_life *life, uint64_t interval_ms, const struc
     life->fence_ms = life_fence_ms(life, terms);
     life->coordinator_fence_ms = terms->fence_ms;
     life->base_ms = max_u64(life->options.interval_ms, terms->interval_ms);
-    if (!life->answered) return; /* fenced: the next answer asks for a registration again */
+    if (!life->answered) return; /* the worker is fenced: the next answer makes it register again */
     life->good_until.ms =
         min_u64(life->good_until.ms, good_until_ms(life, life->good_sent, life->good_lease_ms));
     life->registered = true;

@@ -49,17 +49,17 @@ struct life_options {
 struct worker_life {
     struct life_options options;
     struct prng prng;
-    boot_time seen; /* time of the last call */
+    boot_time seen; /* time of the last event */
     boot_time next_beat;
-    boot_time good_until; /* the worker may act until then; 0: not answered yet */
-    boot_time good_sent;  /* when the heartbeat that set good_until was sent; its lease */
-    uint64_t good_lease_ms;
-    uint64_t fence_ms;             /* in force: the shorter fence of worker and coordinator */
+    boot_time good_until;          /* the worker may act until this time; 0: no answer yet */
+    boot_time good_sent;           /* when the heartbeat that set good_until was sent */
+    uint64_t good_lease_ms;        /* lease in the heartbeat that set good_until */
+    uint64_t fence_ms;             /* the shorter fence time: the worker's or the coordinator's */
     uint64_t coordinator_fence_ms; /* the last fence time that a coordinator sent; 0: none */
-    uint64_t base_ms;              /* half of the usual lease; a longer lease extends the fence */
+    uint64_t base_ms;              /* half of the usual lease; a longer lease lengthens the fence */
     uint32_t refusals;             /* refusals in a row: another process has this worker id */
-    uint64_t interval_ms;          /* in force: the longer interval, configured or advised */
-    uint64_t coord_epoch;          /* highest epoch seen */
+    uint64_t interval_ms;          /* heartbeat interval: the longer of configured and advised */
+    uint64_t coord_epoch;          /* highest coordinator epoch seen */
     bool answered;                 /* a valid answer arrived since the last fence */
     bool registered, holding, draining;
 };
@@ -81,9 +81,9 @@ void life_beat_now(struct worker_life *life); /* makes the next heartbeat due im
 /* Returns the lease to send with a heartbeat: the next heartbeat follows within this time. */
 uint64_t life_lease_ms(const struct worker_life *life);
 enum life_answer {
-    LIFE_STALE,    /* epoch lower than an earlier one: treated as no answer */
-    LIFE_KEPT,     /* acknowledged */
-    LIFE_REGISTER, /* acknowledged, but the worker must register */
+    LIFE_STALE,    /* the epoch is lower than an earlier one: treated as no answer */
+    LIFE_KEPT,     /* the heartbeat was acknowledged */
+    LIFE_REGISTER, /* the heartbeat was acknowledged, but the worker must register */
 };
 /* Handles the answer to a heartbeat that was sent at `sent` with `lease_ms`. */
 enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_t lease_ms,
@@ -109,5 +109,5 @@ void life_registered(struct worker_life *life, uint64_t interval_ms,
                      const struct life_terms *terms);
 void life_reset(struct worker_life *life); /* drops all grants; the worker registers again */
 void life_set_holding(struct worker_life *life, bool holding); /* holding: RUNNING, else READY */
-void life_drain(struct worker_life *life);                     /* cannot be undone */
+void life_drain(struct worker_life *life);                     /* a drain cannot be undone */
 #endif

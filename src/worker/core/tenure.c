@@ -106,7 +106,7 @@ static struct tenure row_after(const struct tenure *held, const struct grant *gr
     struct tenure row = held ? *held : (struct tenure){.partition = grant->partition};
     bool newer = !held || grant->token > held->token;
 
-    if (!newer && grant->token < held->token) return row; /* an old message */
+    if (!newer && grant->token < held->token) return row; /* the grant is an old message */
     row.token = grant->token;
     if (newer) { /* the new token was not claimed yet */
         row.begun = false;

@@ -29,13 +29,13 @@ enum tenure_ack { ACK_NONE, ACK_DUE, ACK_SENT };
 struct tenure {
     uint32_t partition;
     enum tenure_state state;
-    enum tenure_ack ack; /* in GONE: progress of the acknowledgement to the coordinator */
+    enum tenure_ack ack; /* in state GONE: progress of the acknowledgement to the coordinator */
     uint64_t token;      /* the grant epoch */
-    bool begun;          /* was claimed, so LEAVE may have work to write */
+    bool begun;          /* the partition was claimed, so LEAVE may have work to write */
     bool want_write;     /* a checkpoint was requested */
     void *data;          /* data of the caller for this partition */
 };
-struct grant { /* one entry of an assignment */
+struct grant { /* one partition in an assignment */
     uint32_t partition;
     uint64_t token;
     bool revoking; /* the worker must return the partition */
@@ -46,7 +46,7 @@ struct tenures {
     struct tenure *rows; /* sorted by partition */
     size_t count;
     size_t cursor;             /* index of the next row for tenures_next */
-    uint64_t assignment_epoch; /* the newest assignment applied */
+    uint64_t assignment_epoch; /* epoch of the newest assignment that was applied */
 };
 void tenures_init(struct tenures *t);
 void tenures_deinit(struct tenures *t); /* the caller frees every `data` first */
