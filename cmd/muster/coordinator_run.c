@@ -135,9 +135,9 @@ static void on_rival(void *owner, const struct note *note)
     chassis_fail(c->role.chassis, ERR_CONFLICT, note);
 }
 
-/* Handles a hello of another cluster. A one-replica cluster that was just made here has no join
- * address to ask. If the other cluster knows this address under an older replica id, this replica
- * was wiped and belongs to that cluster. */
+/* Handles a hello of another cluster. If that cluster knows this address under an older replica id,
+ * this replica was wiped and belongs to that cluster. A new cluster of one replica learns this only
+ * from the hello, because it has no join address to ask. */
 static void judge_foreign(struct task *task)
 {
     struct coordinator *c = CONTAINER_OF(task, struct coordinator, foreign);

@@ -47,7 +47,7 @@ static bool slices_fit(struct leader_request *request)
 }
 
 /* Refuses a new row that a shard would refuse (model/ids.h): no shard could ever give it up. */
-static bool texts_fit(struct leader_request *request, const ProtobufCMessage *m)
+static bool admit_row_texts(struct leader_request *request, const ProtobufCMessage *m)
 {
     static const size_t domain_max[] = {317, 253, SIZE_MAX}; /* key, value, shard */
     enum fleet_kind kind = service_method_of(request)->kind;
@@ -76,7 +76,8 @@ static bool admit_texts(struct leader_request *request)
 
     while (m && i < method->needed && text_at(m, i)[0]) i++;
     if (m && i == method->needed)
-        return texts_fit(request, m) && (method->kind != FLEET_SET_QUOTA || slices_fit(request));
+        return admit_row_texts(request, m) &&
+               (method->kind != FLEET_SET_QUOTA || slices_fit(request));
     request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s%s required", method->base.name,
                    m == request->message ? ""
                    : m                   ? "provider."

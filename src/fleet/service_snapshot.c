@@ -19,7 +19,7 @@
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 enum {
-    TURN_MS = 300000, /* timeout for opening views, which the log's snapshots also use */
+    TURN_MS = 300000, /* wait for views that a snapshot of the log has open */
     TURN_EVERY_MS = 50,
     CHUNK_BYTES = 1 << 20, /* size of one frame (wire.md 4.5) */
 };

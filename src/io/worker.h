@@ -26,7 +26,7 @@ void job_init(struct job *job, void (*run)(struct job *), void (*done)(struct jo
 /* Starts a worker. ERR_INVALID, ERR_NOMEM, ERR_UNAVAILABLE (cannot start a thread). */
 enum err worker_open(struct loop *loop, const struct worker_options *options,
                      struct loop_worker **ret_worker);
-/* Loop thread. The caller keeps the job on ERR_FULL and ERR_CLOSED (a done() in worker_close). */
+/* Loop thread. After an error the caller keeps the job. ERR_FULL. ERR_CLOSED in worker_close(). */
 enum err worker_submit(struct loop_worker *worker, struct job *job);
 /* Waits for the running job, calls done() for all remaining jobs, and frees the worker. `worker`
  * may be NULL. A job's done() may call worker_close. */

@@ -34,7 +34,7 @@ struct detect_options { /* detect_defaults() sets all fields; times are in nanos
     uint64_t heartbeat_timeout_ns; /* DETECT_SILENCE: silence after which a worker fails */
     double suspect_ratio;          /* DETECT_SILENCE: share of the timeout until suspicion; 0..1 */
     uint32_t confirm_scans;        /* DETECT_SILENCE: additional scans before a worker fails */
-    /* Share of workers (0..1, at least DETECT_MASS_LEAST) that may fail in DETECT_MASS_WINDOW_NS */
+    /* A mass failure: this share of the workers (0..1) fails within DETECT_MASS_WINDOW_NS. */
     double max_fail_fraction;
     uint64_t mass_failure_hold_ns;
     /* With DETECT_DEADLINE: suspects a worker by the phi accrual of arrival times, not by a fixed

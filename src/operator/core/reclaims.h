@@ -63,7 +63,7 @@ void reclaims_close(struct reclaims *reclaims);                        /* NULL i
 enum err reclaims_order(struct reclaims *reclaims, struct str id, struct str machine,
                         int64_t grace_seconds, int32_t preemptor_priority, wall_time now,
                         struct note *note);
-/* Adds an order from disk in its stored phase, as `resumed`. Errors as for reclaims_order(). */
+/* Adds an order read from disk, and sets its field `resumed`. Errors as for reclaims_order(). */
 enum err reclaims_put(struct reclaims *reclaims, const struct reclaim *order, struct note *note);
 /* Returns the number of the newest change to be saved. reclaims_saved() confirms saved changes. */
 uint64_t reclaims_change(const struct reclaims *reclaims);
