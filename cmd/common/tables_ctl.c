@@ -26,7 +26,9 @@ TABLE(list_shard_reports, WANTED("shard", "ID", "shard-0", "only this one's repo
     WANTED("shard", "NAME|ADDRESS", "shard-0.example:7780",                                        \
            "ask this shard alone: its gRPC address, which needs no coordinator, or its name; "     \
            "without it, all that the coordinators list")
-TABLE(needs, OPTION_SHARD, WANTED("cluster", "ID", "prod-eu-1", "only this one's Needs"),
+TABLE(needs, OPTION_SHARD,
+      FLAG("cluster", STRING, .alias = "-n", .placeholder = "ID", .example = "prod-eu-1",
+           .help = "only this one's Needs"),
       FLAG_NUMBER("limit", U64, "0", 0, INT32_MAX,
                   "at most so many of a shard, the most important first; 0: all"),
       OPTIONS_WATCH, CTL_OPTIONS);

@@ -42,7 +42,8 @@ enum ctl_output {
          .help = "look again every second, and print it again when it changed, until Ctrl-C"),     \
         FLAG_NUMBER("count", U64, "0", 0, 0, "with --watch: end after so many outputs; 0: never")
 #define OPTION_YES                                                                                 \
-    FLAG("yes", BOOL, .also = "-y", .help = "do not ask; only a person at a terminal is asked")
+    FLAG("yes", BOOL, .also = "-y", .alias = "--force",                                            \
+         .help = "do not ask; only a person at a terminal is asked")
 #define OPTION_REQUEST_ID                                                                          \
     FLAG("request-id", STRING, .placeholder = "ID",                                                \
          .help = "the id of a command whose outcome stayed unknown: repeated under the same id "   \

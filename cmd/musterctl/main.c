@@ -16,10 +16,16 @@
 
 /* Words that people know from other tools. A word with two names means the first that the noun has. */
 static const struct command_synonym synonyms[] = {
-    {"get", "list"},   {"ls", "list"},          {"list", "ls"},       {"show", "explain"},
-    {"show", "list"},  {"describe", "explain"}, {"describe", "list"}, {"delete", "remove"},
-    {"delete", "del"}, {"rm", "remove"},        {"rm", "del"},        {"set", "put"},
-    {"kv", "store"},   {"claim", "coord"},      {"lock", "coord"},    {"health", "doctor"},
+    {"get", "list"},       {"ls", "list"},
+    {"list", "ls"},        {"show", "explain"},
+    {"show", "list"},      {"describe", "explain"},
+    {"describe", "list"},  {"delete", "remove"},
+    {"delete", "del"},     {"rm", "remove"},
+    {"rm", "del"},         {"set", "put"},
+    {"kv", "store"},       {"claim", "coord"},
+    {"lock", "coord"},     {"health", "doctor"},
+    {"member", "replica"}, {"members", "replica"},
+    {"nodes", "replica"},  {"coordinators", "replica"},
     {NULL, NULL}};
 
 static const struct command explain_need_command = {

@@ -154,6 +154,11 @@ static enum err unknown_command(const struct command_call *call, const char *wor
         return note_fail(note, ERR_INVALID,
                          "unknown command '%s' (did you mean '%s'?); see %s --help", word,
                          command_name(parent, parent->children[nearest.place]), path);
+    for (size_t i = 0; call->depth == 1 && next && parent->synonyms && parent->synonyms[i].word;
+         i++)
+        if (strcmp(parent->synonyms[i].word, word) == 0)
+            return note_fail(note, ERR_INVALID, "unknown noun '%s' after '%s'; see %s --help", next,
+                             word, path);
     if (call->depth == 1)
         return note_fail(note, ERR_INVALID, "unknown command '%s'; see %s --help", word, path);
     for (size_t i = 0; parent->children[i]; i++)

@@ -123,7 +123,10 @@ static void needs_add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedVi
     const Bigfleet__V1alpha1__CapacityNeed *need = v->need ? v->need : &none;
     const Bigfleet__V1alpha1__Resources *lacks = v->residual_deficit;
 
-    table_format(&l->table, "%s", v->cluster_id[0] ? v->cluster_id : "-");
+    if (l->ctl->table_flags & TABLE_NAMES) /* a name that explain need accepts */
+        table_format(&l->table, "%s/%" PRId32, v->cluster_id, need->priority);
+    else
+        table_format(&l->table, "%s", v->cluster_id[0] ? v->cluster_id : "-");
     table_number(&l->table, need->priority);
     needs_requirements_cell(l, need);
     needs_amounts_cell(l, (ProtobufCMessage **)need->aggregate_resources,
@@ -159,6 +162,8 @@ static void needs_take_header(struct needs_view *l, const Bigfleet__V1alpha1__In
         if (l->shard) return; /* with several shards, headers follow the Needs */
         message_json_fields(l->json, &h->base);
         ndjson_open_array(l->json, STR("needs"));
+    } else if (l->ctl->table_flags & (TABLE_NAMES | TABLE_NO_HEADERS)) {
+        return;
     } else if (h->cycle == 0) {
         ctl_line(l->ctl, "%s%sno cycle was decided yet: /readyz says why", shard, colon);
     } else {

@@ -170,6 +170,10 @@ TEST(an_unknown_verb_lists_those_of_its_group)
 {
     struct command_call call;
     struct note note = {""};
+    CHECK_ERR("noun",
+              resolve_in(&with_synonyms, (const char *const[]){"get", "foos", NULL}, &call, &note),
+              ERR_INVALID);
+    CHECK_TEXT("names it", note.text, "unknown noun 'foos' after 'get'; see tool --help");
     CHECK_ERR("verb", resolve((const char *const[]){"cert", "frobnicate", NULL}, &call, &note),
               ERR_INVALID);
     CHECK_TEXT("verbs", note.text, "unknown command 'frobnicate': tool cert has issue, show");

@@ -159,7 +159,7 @@ static const struct {
     {"a short option",
      {"-n"},
      {NULL},
-     "-n: unknown option; options are written out, as in --help\n"},
+     "-n: unknown option; most options are written out, as in --help\n"},
     {"no value", {"--name"}, {NULL}, "--name: needs a value, as in --name TEXT\n"},
     {"an option is no value",
      {"--name", "--json"},

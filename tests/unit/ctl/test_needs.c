@@ -105,6 +105,17 @@ TEST(for_programs_it_is_one_document)
     canned_close(&canned);
 }
 
+TEST(a_name_is_what_explain_need_accepts)
+{
+    some_need(CANNED_WORDS("--shard", "s:7780"));
+    canned.ctl.table_flags = TABLE_NAMES;
+    canned_answer(path, &head.base);
+    canned_answer(path, &frame.base);
+    CHECK_OK("it runs", needs_act(&canned.ctl));
+    CHECK_STR("only names", buf_peek(&canned.ctl.out), STR("c/900\n"));
+    canned_close(&canned);
+}
+
 TEST(half_an_answer_is_none)
 {
     some_need(CANNED_WORDS("--shard", "s:7780"));
