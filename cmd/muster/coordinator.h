@@ -70,7 +70,6 @@ struct coordinator {
     uint64_t foreign_cluster, foreign_to;
     struct coordinator_etcd etcd;
     struct coordinator_workers workers;
-    struct rival *rival;
     struct coordinator_dash dash;
     struct transfer transfer;
     char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];

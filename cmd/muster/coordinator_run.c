@@ -11,7 +11,6 @@
 #include "common/tables.h"
 #include "dash/token.h"
 #include "fleet/join.h"
-#include "fleet/rival.h"
 #include "fleet/roster.h"
 #include "log/datadir.h"
 #include "member/machine.h"
@@ -164,8 +163,8 @@ static void on_foreign(void *owner, uint64_t cluster_id, uint64_t to)
     c->foreign_at = loop_now(c->role.io->loop);
     c->foreign_cluster = cluster_id;
     c->foreign_to = to;
-    if (c->rival)
-        rival_greeted(c->rival, cluster_id);
+    if (c->join_addresses[0] && c->joins)
+        fleet_service_greeted(c->fleet, cluster_id);
     else
         loop_defer(c->role.io->loop, &c->foreign);
 }
@@ -190,6 +189,7 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
         .name = conf_text(c->role.conf, "id"),
         .dir = conf_text(c->role.conf, "data-dir"),
         .cluster_known = cluster_known,
+        .rival_found = on_rival,
         .exports = {.dir = conf_text(c->role.conf, "snapshot-export-dir"),
                     .every_ms = conf_number(c->role.conf, "snapshot-export-interval"),
                     .keep = (uint32_t)conf_number(c->role.conf, "snapshot-export-keep")},
@@ -310,20 +310,6 @@ static enum err open_quorum(void *state, struct note *note)
     return err;
 }
 
-static enum err open_rival(void *state, struct note *note)
-{
-    struct coordinator *c = state;
-    struct rival_options options = {
-        .to = coordinator_join(c),
-        .log = c->log,
-        .replica = c->replica,
-        .name = conf_text(c->role.conf, "id"),
-        .found = on_rival,
-        .owner = c,
-    };
-    return c->join_addresses[0] ? rival_open(&options, &c->rival, note) : ERR_OK;
-}
-
 /* -- the hooks -- */
 
 static enum err coordinator_begin(void *state, struct note *note)
@@ -440,13 +426,10 @@ static void close_coordinator(void *state)
 {
     struct coordinator *c = state;
     struct chassis *chassis = c->role.chassis;
-    struct rival *rival = c->rival;
 
     coordinator_dash_stop(c);
     while (c->dash.closing && !c->dash.closed) chassis_turn(chassis);
     task_cancel(&c->foreign);
-    c->rival = NULL;
-    CHASSIS_AWAIT(chassis, rival_close, rival);
     role_close_server(&c->role);
     CHASSIS_AWAIT(chassis, rpc_server_close, c->etcd.listener.server);
     CHASSIS_AWAIT(chassis, etcd_stop, c->etcd.api);
@@ -486,7 +469,7 @@ static const struct chassis_hooks coordinator_run_hooks = {
     .ready_reason = "no leader is known",
     .tls = ROLE_TLS_SERVER | ROLE_TLS_CLIENT,
     .steps = CHASSIS_STEPS(coordinator_begin, role_open_ready, role_open_tls, open_raft_tls,
-                           open_replica, coordinator_run_open_server, open_quorum, open_rival,
+                           open_replica, coordinator_run_open_server, open_quorum,
                            coordinator_dash_open, warn_of_open_listeners),
     .drains = CHASSIS_DRAINS(role_drain_ready, drain_dash, drain_leadership, role_drain_server,
                              drain_etcd, drain_workers, drain_quorum),

@@ -59,6 +59,14 @@ size_t str_find(struct str s, char c)
     return found ? (size_t)(found - s.at) : s.len;
 }
 
+size_t str_count(struct str s, char c)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < s.len; i++) count += s.at[i] == c;
+    return count;
+}
+
 bool str_has(struct str s, char c)
 {
     return str_find(s, c) < s.len;

@@ -53,6 +53,7 @@ static inline struct str str_put(char **at, struct str s)
 struct str str_trim(struct str s);     /* removes spaces, tabs, CR and LF at both ends */
 size_t str_find(struct str s, char c); /* the index, or s.len if absent */
 bool str_has(struct str s, char c);
+size_t str_count(struct str s, char c); /* how often `c` occurs */
 /* Splits *rest at the first `separator`: returns the part before it and leaves the part after it in
  * *rest. Returns false if *rest is used up (rest->at == NULL). "a,,b" gives "a", "", "b". */
 bool str_split(struct str *rest, char separator, struct str *ret_part);

@@ -68,11 +68,6 @@ int ulid_compare(const struct ulid *a, const struct ulid *b)
     return memcmp(a->bytes, b->bytes, sizeof a->bytes);
 }
 
-wall_time ulid_time(const struct ulid *ulid)
-{
-    return (wall_time){(uint64_t)(ulid_number(ulid) >> RANDOM_BITS)};
-}
-
 enum err ulid_next(struct ulid_maker *maker, wall_time now, const uint8_t random[10],
                    struct ulid *ret_ulid)
 {

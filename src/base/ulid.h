@@ -22,7 +22,6 @@ struct note;
 enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note);
 void ulid_text(const struct ulid *ulid, char text[ULID_TEXT_CAP]);
 int ulid_compare(const struct ulid *a, const struct ulid *b);
-wall_time ulid_time(const struct ulid *ulid);
 
 /* Makes ULIDs that grow. If two ULIDs are made in one millisecond, or the clock goes back, the
  * second keeps the last time and increments the random part. The caller supplies the time and ten

@@ -97,14 +97,14 @@ enum err cert_list_leaves(struct fs *fs, const char *dir, const char ***ret_path
                           size_t *ret_count, struct note *note)
 {
     const char **paths = NULL;
-    size_t count = 0, i = 0;
+    size_t count, i = 0;
     struct buf names;
     char *text;
     enum err err;
 
     buf_init(&names, CERT_LEAVES_BYTES_MAX);
     err = fs_names(fs, dir, may_be_leaf, &names, note);
-    for (size_t at = 0; at < names.len; at++) count += names.data[at] == '\0';
+    count = str_count(buf_peek(&names), '\0');
     if (!err) {
         paths = malloc(count * (sizeof *paths + strlen(dir) + 1) + names.len + 1);
         if (!paths) err = note_fail(note, ERR_NOMEM, "list %s: %s", dir, err_text(ERR_NOMEM));

@@ -30,14 +30,6 @@ struct section {
     size_t lines, shown; /* of the body */
 };
 
-static size_t screen_count_lines(struct str text)
-{
-    size_t lines = 0;
-
-    for (size_t i = 0; i < text.len; i++) lines += text.at[i] == '\n';
-    return lines;
-}
-
 static struct str screen_take_line(struct str *text)
 {
     struct str line = STR_EMPTY;
@@ -68,7 +60,7 @@ static size_t screen_find_sections(struct str frame, struct section *sections)
         }
         while (end < frame.len && frame.at[end] != SCREEN_SECTION) end++; /* no text has one */
         section->body = str_of(frame.at, end);
-        section->lines = screen_count_lines(section->body);
+        section->lines = str_count(section->body, '\n');
         frame = str_tail(frame, end);
     }
     return count;

@@ -181,9 +181,11 @@ enum err fleet_service_join(struct fleet_service *service, const struct fleet_jo
               : ERR_INVALID;
     if (err) note_set(note, "id and addresses are visible characters, at most 63 and 255");
     if (!err) err = survey_open(&survey, &q->survey, note);
+    if (!err) err = rival_open(q, &survey.to, note);
     if (!err) err = timer_init(&q->look_timer, service->io->loop, quorum_on_look);
     if (err) {
         survey_close(q->survey, NULL, NULL);
+        survey_close(q->rival.survey, NULL, NULL);
         quorum_close(q);
         return err;
     }
@@ -192,22 +194,35 @@ enum err fleet_service_join(struct fleet_service *service, const struct fleet_jo
     return ERR_OK;
 }
 
+static void quorum_on_closed(void *owner)
+{
+    struct quorum *q = owner;
+
+    if (--q->closing == 0 && q->stopped) q->stopped(q->stopped_owner);
+}
+
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner)
 {
-    struct survey *survey = quorum ? quorum->survey : NULL;
-
-    if (quorum) {
-        quorum->stopping = true;
-        quorum->survey = NULL;
-        timer_stop(&quorum->look_timer);
-        admissions_stop(quorum);
+    if (!quorum || (quorum->stopping && quorum->closing == 0)) {
+        if (done) done(owner);
+        return;
     }
-    survey_close(survey, done, owner);
+    quorum->stopped = done;
+    quorum->stopped_owner = owner;
+    if (quorum->stopping) return;
+    quorum->stopping = true;
+    quorum->closing = 2;
+    timer_stop(&quorum->look_timer);
+    task_cancel(&quorum->rival.ask);
+    admissions_stop(quorum);
+    survey_close(quorum->survey, quorum_on_closed, quorum);
+    survey_close(quorum->rival.survey, quorum_on_closed, quorum);
 }
 
 void quorum_close(struct quorum *quorum)
 {
     if (!quorum) return;
+    assert(quorum->closing == 0);
     assert(list_empty(&quorum->admissions)); /* closing the replica has ended all admissions */
     timer_deinit(&quorum->look_timer);
     free(quorum);

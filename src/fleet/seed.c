@@ -61,11 +61,10 @@ static enum err seed_row(void *owner, uint8_t slot, struct note *note)
 static void seed_name_place(const struct seed_reader *reader, struct str text, struct note *note)
 {
     const struct shape_field *table = reader->record.levels[0].field;
-    size_t row = 0, line = 1;
+    size_t row = 0, line = 1 + str_count(str_of(text.at, reader->record.offset), '\n');
 
     for (size_t i = 0; i < reader->seed.count; i++)
         row += table && fleet_kind_table(reader->seed.commands[i].kind) == table->slot;
-    for (size_t i = 0; i < reader->record.offset; i++) line += text.at[i] == '\n';
     if (table && reader->record.depth > 1) note_prefix(note, "%.*s.%zu", STR_ARG(table->name), row);
     note_prefix(note, "line %zu", line);
 }

@@ -63,6 +63,8 @@ struct fleet_service_options {
     /* Returns true if the replica may belong to a known cluster. The replica then promises to no
      * other bootstrap. May be NULL, which means false. */
     bool (*cluster_known)(void *owner);
+    /* Called once, if the leader of another cluster lists this replica as a voter. May be NULL. */
+    void (*rival_found)(void *owner, const struct note *note);
     struct fleet_exports exports;
     struct fleet_service_limits limits;
 };
@@ -91,6 +93,9 @@ struct fleet_join {
  * port. ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (name or address), ERR_TOO_LARGE. */
 enum err fleet_service_join(struct fleet_service *service, const struct fleet_join *join,
                             struct note *note);
+/* Reports that a replica of another cluster connected: asks the join addresses, if any, whether
+ * two clusters claim this replica. Call after fleet_service_join. */
+void fleet_service_greeted(struct fleet_service *service, uint64_t cluster_id);
 /* Registers etcdserverpb.Maintenance/Snapshot, which sends a backup of muster in etcd's frames. The
  * first frame names the format in `version`. With TLS, only administrators may call the method. */
 enum err fleet_service_etcd(struct fleet_service *service, struct rpc_server *server,

@@ -130,6 +130,14 @@ struct outflow {                    /* a stream of the whole state: service_snap
     struct buf slice;
 };
 
+struct rival {             /* rival.c */
+    struct survey *survey; /* NULL: nothing to ask, or nobody wants to know */
+    struct task ask;
+    mono_time asked;     /* time of the last round; 0: never */
+    uint64_t cluster_id; /* cluster of the replica that connected */
+    bool running, was_found;
+};
+
 struct quorum { /* joins this replica to the cluster (quorum.c), admits others (admission.c) */
     struct fleet_service *service;
     struct admit_request self; /* this replica's request to join; cluster_id is set at sending */
@@ -144,7 +152,12 @@ struct quorum { /* joins this replica to the cluster (quorum.c), admits others (
     size_t admission_count;
     mono_time leading_since; /* 0: not the leader */
 
+    struct rival rival;
+
     bool stopping;
+    unsigned closing; /* surveys that are not closed yet */
+    void (*stopped)(void *owner);
+    void *stopped_owner;
 };
 
 struct fleet_service {
@@ -274,10 +287,14 @@ void service_list_later(struct leader_request *request, struct service_lister *l
 
 /* -- quorum.c -- */
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Stops joining and admitting. Calls done() once, immediately or after the last query. */
+/* Stops joining and admitting. Calls done() once, immediately or after the last query; a second
+ * call replaces the first. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* NULL is fine */
 void quorum_close(struct quorum *quorum);                                        /* NULL is fine */
 uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica is not the leader */
+
+/* -- rival.c: errors of survey_open -- */
+enum err rival_open(struct quorum *quorum, const struct survey_to *to, struct note *note);
 
 /* -- admission.c: on the leader -- */
 struct admission;

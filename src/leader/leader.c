@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rpc/forward.h"
-
 enum { TEXT_MAX = 1024 };
 
 /* -- leadership -- */
@@ -380,7 +378,7 @@ static void on_writable(void *, struct rpc_call *call)
         request->leader->options.rules->writable(request);
 }
 
-const struct rpc_handler leader_handler = {
+static const struct rpc_handler leader_handler = {
     .on_message = on_message, .on_writable = on_writable, .on_drain = on_drain, .on_done = on_done};
 
 /* -- open and close -- */
@@ -398,7 +396,8 @@ void leader_close(struct leader *leader)
     timer_deinit(&leader->overdue);
 }
 
-struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method)
+/* Returns the binding of the method, which is the same on every server. */
+static struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method)
 {
     struct leader_binding *binding;
 
@@ -410,17 +409,39 @@ struct leader_binding *leader_bind(struct leader *leader, const struct leader_me
     return binding;
 }
 
+enum err leader_add_gated(struct leader *leader, struct rpc_server *server,
+                          const struct rpc_method *method, const struct rpc_forward_gate *gate,
+                          struct note *note)
+{
+    struct rpc_forward_gate *own = &leader->gates[leader->gate_count++];
+    struct rpc_method gated = *method;
+
+    assert(leader->gate_count <= LEADER_GATES_MAX);
+    *own = *gate;
+    own->forwarder = leader->forwarder;
+    own->handler = method->handler;
+    own->service = method->service;
+    own->response_max = method->response_max;
+    gated.handler = &rpc_forward_handler;
+    gated.service = own;
+    return rpc_server_add(server, &gated, note);
+}
+
 enum err leader_add(struct leader *leader, struct rpc_server *server,
                     const struct leader_method *method, struct note *note)
 {
-    return rpc_server_add(server,
-                          &(struct rpc_method){.path = method->path,
-                                               .kind = method->kind,
-                                               .input = method->input,
-                                               .output = method->output,
-                                               .request_max = method->request_max,
-                                               .response_max = method->response_max,
-                                               .handler = &leader_handler,
-                                               .service = leader_bind(leader, method)},
-                          note);
+    const struct leader_options *o = &leader->options;
+    const struct rpc_method added = {
+        .path = method->path,
+        .kind = method->kind,
+        .input = method->input,
+        .output = method->output,
+        .request_max = method->request_max ? method->request_max : o->request_max,
+        .response_max = method->response_max ? method->response_max : o->response_max,
+        .arena_max = o->arena_max,
+        .handler = &leader_handler,
+        .service = leader_bind(leader, method)};
+
+    return o->gate.stays ? leader_add_gated(leader, server, &added, &o->gate, note)
+                         : rpc_server_add(server, &added, note);
 }

@@ -16,13 +16,14 @@
 #define LEADER_LEADER_H
 #include "io/io.h"
 #include "log/log.h"
+#include "rpc/forward.h"
 #include "rpc/server.h"
 #include "wire/pack.h"
 
 struct leader_method {       /* must be the first field of the service's own struct */
     const char *path, *name; /* name: used in error texts */
     const ProtobufCMessageDescriptor *input, *output;
-    size_t request_max, response_max; /* 0: the server's limits */
+    size_t request_max, response_max; /* 0: the service's limits (leader_options) */
     enum rpc_kind kind; /* RPC_UNARY, or RPC_SERVER_STREAM for requests that the service keeps */
 };
 /* Initializes the `base` field, the first field of a row in a service's method table. `input_` and
@@ -100,7 +101,11 @@ struct leader_rules {
     void (*freed)(struct leader_request *request);    /* the request is freed; may be NULL */
 };
 
-enum { LEADER_METHODS_MAX = 64, LEADER_WAIT_MS = 5000 /* the usual wait_ms */ };
+enum {
+    LEADER_METHODS_MAX = 64,
+    LEADER_GATES_MAX = 96, /* on all servers together */
+    LEADER_WAIT_MS = 5000, /* the usual wait_ms */
+};
 struct leader_options {
     const struct leader_rules *rules;
     struct loop *loop;
@@ -108,10 +113,13 @@ struct leader_options {
     void *owner;
     uint64_t wait_ms;
     uint32_t requests_max;
+    size_t request_max, response_max, arena_max; /* limits of each method; 0: the server's */
+    struct rpc_forward_gate gate; /* gate of each method (leader_add_gated); no `stays`: none */
 };
 struct leader { /* embedded in the service's struct */
     struct leader_options options;
-    struct replica *replica; /* NULL until the replica is attached */
+    struct replica *replica;         /* NULL until the replica is attached */
+    struct rpc_forwarder *forwarder; /* for gates; opened and closed by the service */
     /* The next three fields are from the replica's last status. */
     bool led;   /* this replica is leader of `term` */
     bool ready; /* this replica is leader and can answer */
@@ -119,11 +127,13 @@ struct leader { /* embedded in the service's struct */
     struct list requests;
     uint32_t request_count; /* includes kept requests, but not streams */
     struct timer overdue;
-    struct leader_binding { /* the service pointer that the server passes to leader_handler */
+    struct leader_binding { /* the service pointer that the server passes to leader.c */
         struct leader *leader;
         const struct leader_method *method;
     } bindings[LEADER_METHODS_MAX];
     size_t binding_count;
+    struct rpc_forward_gate gates[LEADER_GATES_MAX];
+    size_t gate_count;
 };
 
 /* -- open and close -- */
@@ -132,10 +142,11 @@ enum err leader_open(struct leader *leader, const struct leader_options *options
 void leader_close(struct leader *leader); /* all requests must have ended */
 enum err leader_add(struct leader *leader, struct rpc_server *server,
                     const struct leader_method *method, struct note *note);
-/* Returns a binding for a service that registers the method itself, with leader_handler as the
- * handler and the binding as the method's service. The same method always gets the same binding. */
-struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method);
-extern const struct rpc_handler leader_handler;
+/* Adds the method behind a copy of `gate`, of which the caller sets only the functions and the
+ * timeout. A method of leader_add has a struct leader_binding as its service. */
+enum err leader_add_gated(struct leader *leader, struct rpc_server *server,
+                          const struct rpc_method *method, const struct rpc_forward_gate *gate,
+                          struct note *note);
 /* Runs a call of this replica like a client's call. The service must have `words`. ERR_NOMEM:
  * `answered` is not called. The message must live as long as the caller's arena. */
 enum err leader_ask(struct leader *leader, const struct leader_method *method,

@@ -78,22 +78,6 @@ static const double sync_buckets[] = {.0001, .00025, .0005, .001, .0025, .005, .
                                       .025,  .05,    .1,    .25,  .5,    1,    5};
 static const double batch_buckets[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384};
 
-static enum err add_histogram(struct metrics *metrics, const char *name, const char *help,
-                              const double *buckets, size_t count, struct histogram **ret_histogram,
-                              struct note *note)
-{
-    const struct metric_options options = {.name = name,
-                                           .help = help,
-                                           .kind = METRIC_HISTOGRAM,
-                                           .buckets = buckets,
-                                           .bucket_count = count};
-    struct metric_family *family;
-    enum err err = metrics_add(metrics, &options, &family, note);
-
-    if (!err) *ret_histogram = metric_histogram(family, NULL);
-    return err;
-}
-
 static enum err add_all(struct metrics *metrics, struct replica_metrics *m, struct note *note)
 {
     enum err err = ERR_OK;
@@ -112,11 +96,12 @@ static enum err add_all(struct metrics *metrics, struct replica_metrics *m, stru
                                                .labels = {"result"}},
                       &m->results, note);
     if (!err)
-        err = add_histogram(metrics, "muster_log_sync_seconds", "One append with its sync.",
-                            sync_buckets, ARRAY_LEN(sync_buckets), &m->sync_seconds, note);
+        err = metrics_add_histogram(metrics, "muster_log_sync_seconds", "One append with its sync.",
+                                    sync_buckets, ARRAY_LEN(sync_buckets), &m->sync_seconds, note);
     if (!err)
-        err = add_histogram(metrics, "muster_log_batch_entries", "Entries of one append.",
-                            batch_buckets, ARRAY_LEN(batch_buckets), &m->batch_entries, note);
+        err =
+            metrics_add_histogram(metrics, "muster_log_batch_entries", "Entries of one append.",
+                                  batch_buckets, ARRAY_LEN(batch_buckets), &m->batch_entries, note);
     return err;
 }
 

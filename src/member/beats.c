@@ -336,7 +336,7 @@ static void on_passed(void *owner, const struct rpc_client_call *,
     struct arena arena;
     ProtobufCMessage *read = NULL;
     const Muster__V1__PassBeatsResponse *answer;
-    const char *leader = rpc_forwarder_leader(beats->service->forwarder);
+    const char *leader = rpc_forwarder_leader(beats->service->leader.forwarder);
 
     arena_init(&arena, ANSWER_MAX * 4);
     if (outcome->err || message_read(&muster__v1__pass_beats_response__descriptor, message, NULL,
@@ -390,7 +390,7 @@ static void pass_on(struct timer *timer)
                                        .idempotent = true,
                                        .wait_for_ready = true,
                                        .untraced = true};
-    struct rpc_channel *leader = rpc_forwarder_channel(beats->service->forwarder);
+    struct rpc_channel *leader = rpc_forwarder_channel(beats->service->leader.forwarder);
     struct pass *pass;
     enum err err;
 

@@ -18,7 +18,7 @@ static void look_for_leader(struct member_service *service)
 
     if (!service->leader.led && service->options.leader_address)
         address = service->options.leader_address(service->options.owner);
-    (void)rpc_forwarder_set_leader(service->forwarder, address);
+    (void)rpc_forwarder_set_leader(service->leader.forwarder, address);
 }
 
 /* Keeps a stream on this replica if there is no leader, and answers UNAVAILABLE here. "Not the
@@ -28,7 +28,7 @@ static bool stream_stays(void *owner, struct rpc_call *call)
     const struct member_service *service = owner;
     struct str hops;
 
-    return service->leader.led || !rpc_forwarder_leader(service->forwarder)[0] ||
+    return service->leader.led || !rpc_forwarder_leader(service->leader.forwarder)[0] ||
            rpc_call_metadata(call, STR(RPC_HOPS_HEADER), &hops);
 }
 
@@ -94,7 +94,8 @@ static enum err open_parts(struct member_service *service, struct note *note)
                                                                .address = options->leader_address,
                                                                .owner = options->owner,
                                                                .wait_ms = LEADER_WAIT_MS,
-                                                               .requests_max = REQUESTS_MAX});
+                                                               .requests_max = REQUESTS_MAX,
+                                                               .gate = {.stays = stays}});
 
     if (!err) err = member_machine_open(&machine, &service->machine);
     if (!err) err = timer_init(&service->batch_due, loop, batch_overdue);
@@ -104,7 +105,7 @@ static enum err open_parts(struct member_service *service, struct note *note)
     if (!err)
         err = rpc_forwarder_open(
             &(struct rpc_forwarder_options){.io = service->io, .tls = options->tls},
-            &service->forwarder);
+            &service->leader.forwarder);
     if (!err) err = beats_open(&service->beats, service);
     if (!err) err = member_metrics_open(&service->metrics, options->metrics, note);
     return err;
@@ -160,7 +161,7 @@ static void stopped(void *owner)
 
 void member_service_stop(struct member_service *service, void (*done)(void *owner), void *owner)
 {
-    struct rpc_forwarder *forwarder = service->forwarder;
+    struct rpc_forwarder *forwarder = service->leader.forwarder;
 
     service->done = done;
     service->done_owner = owner;
@@ -212,47 +213,6 @@ void member_service_attach(struct member_service *service, struct replica *repli
 
 /* -- methods -- */
 
-/* Registers a method behind a gate that forwards to the leader. Both servers share the gates. */
-static enum err add_gated(struct member_service *service, struct rpc_server *server,
-                          const struct rpc_method *method,
-                          bool (*stays_here)(void *service, struct rpc_call *call),
-                          struct note *note)
-{
-    struct rpc_method gated = *method;
-    struct rpc_forward_gate *gate = &service->gates[service->gate_count++];
-
-    assert(service->gate_count <= ARRAY_LEN(service->gates));
-    *gate = (struct rpc_forward_gate){.forwarder = service->forwarder,
-                                      .handler = method->handler,
-                                      .service = method->service,
-                                      .response_max = method->response_max,
-                                      .stays = stays_here};
-    gated.handler = &rpc_forward_handler;
-    gated.service = gate;
-    return rpc_server_add(server, &gated, note);
-}
-
-static enum err add_calls(struct member_service *service, struct rpc_server *server,
-                          const struct member_method *methods, bool workers, struct note *note)
-{
-    enum err err = ERR_OK;
-
-    for (const struct member_method *m = methods; !err && m->base.path; m++) {
-        if (workers && m->tools) continue;
-        err = add_gated(service, server,
-                        &(struct rpc_method){.path = m->base.path,
-                                             .kind = RPC_UNARY,
-                                             .input = m->base.input,
-                                             .output = m->base.output,
-                                             .request_max = m->base.request_max,
-                                             .response_max = m->base.response_max,
-                                             .handler = &leader_handler,
-                                             .service = leader_bind(&service->leader, &m->base)},
-                        stays, note);
-    }
-    return err;
-}
-
 #define OTHER(gate, of_tools, its_path, of_kind, package, in, out, its_handler, its_service)       \
     {                                                                                              \
         .gated = (gate), .tools = (of_tools), .method = {                                          \
@@ -286,12 +246,14 @@ static enum err add_others(struct member_service *service, struct rpc_server *se
         OTHER(true, true, "/muster.v1.Membership/WatchChanges", SERVER_STREAM, muster__v1,
               watch_changes_request, watch_changes_response, &member_look_handler, service),
     };
+    static const struct rpc_forward_gate gate = {.stays = stream_stays};
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < ARRAY_LEN(others); i++) {
         if (workers && others[i].tools) continue;
-        err = others[i].gated ? add_gated(service, server, &others[i].method, stream_stays, note)
-                              : rpc_server_add(server, &others[i].method, note);
+        err = others[i].gated
+                  ? leader_add_gated(&service->leader, server, &others[i].method, &gate, note)
+                  : rpc_server_add(server, &others[i].method, note);
     }
     return err;
 }
@@ -303,7 +265,8 @@ enum err member_service_methods(struct member_service *service, struct rpc_serve
                                                          member_read_methods};
     enum err err = add_others(service, server, workers, note);
 
-    for (size_t i = 0; !err && i < ARRAY_LEN(tables); i++)
-        err = add_calls(service, server, tables[i], workers, note);
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++)
+        for (const struct member_method *m = tables[i]; !err && m->base.path; m++)
+            if (!workers || !m->tools) err = leader_add(&service->leader, server, &m->base, note);
     return err;
 }

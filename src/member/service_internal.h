@@ -21,7 +21,6 @@
 
 enum {
     MEMBER_ANSWER_MAX = 4 << 20,
-    MEMBER_METHODS_MAX = 64,       /* methods of both servers */
     MEMBER_REQUEST_OPS_MAX = 1024, /* partitions or items per call */
 };
 
@@ -209,9 +208,6 @@ struct member_service {
     struct beats beats;
     struct map control; /* from worker to its control stream and waiting directives: control.c */
     size_t control_streams;
-    struct rpc_forwarder *forwarder;
-    struct rpc_forward_gate gates[MEMBER_METHODS_MAX];
-    size_t gate_count;
     struct member_metrics metrics;
     /* entries of the log: */
     struct batch *batch; /* the batch being filled, or NULL */

@@ -85,22 +85,7 @@ static const struct metric_field ledger_rows[] = {
      COUNTER(member_ledger_stats, dropped)},
 };
 
-static enum err add_histogram(struct metrics *metrics, const char *name, const char *help,
-                              struct histogram **ret_histogram, struct note *note)
-{
-    static const double buckets[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
-                                     0.05,   0.1,   0.2,    0.5,   1};
-    struct metric_options options = {.name = name,
-                                     .help = help,
-                                     .kind = METRIC_HISTOGRAM,
-                                     .buckets = buckets,
-                                     .bucket_count = ARRAY_LEN(buckets)};
-    struct metric_family *family;
-    enum err err = metrics_add(metrics, &options, &family, note);
-
-    if (!err) *ret_histogram = metric_histogram(family, NULL);
-    return err;
-}
+static const double seconds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1};
 
 static enum err add_by_reason(struct member_metrics *m, struct metrics *metrics, struct note *note)
 {
@@ -134,11 +119,13 @@ enum err member_metrics_open(struct member_metrics *m, struct metrics *metrics, 
     if (!err) err = ADD(ledger_rows);
     if (!err) err = add_by_reason(m, metrics, note);
     if (!err)
-        err = add_histogram(metrics, "muster_member_beat_reply_seconds",
-                            "From a beat's coming to its answer.", &m->reply, note);
+        err = metrics_add_histogram(metrics, "muster_member_beat_reply_seconds",
+                                    "From a beat's coming to its answer.", seconds,
+                                    ARRAY_LEN(seconds), &m->reply, note);
     return err ? err
-               : add_histogram(metrics, "muster_member_scan_seconds",
-                               "What looking for silent workers took.", &m->scan, note);
+               : metrics_add_histogram(metrics, "muster_member_scan_seconds",
+                                       "What looking for silent workers took.", seconds,
+                                       ARRAY_LEN(seconds), &m->scan, note);
 }
 
 void member_gauges(struct member_service *service)

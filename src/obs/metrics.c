@@ -192,6 +192,22 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
     return err;
 }
 
+enum err metrics_add_histogram(struct metrics *metrics, const char *name, const char *help,
+                               const double *buckets, size_t bucket_count,
+                               struct histogram **ret_histogram, struct note *note)
+{
+    struct metric_options options = {.name = name,
+                                     .help = help,
+                                     .kind = METRIC_HISTOGRAM,
+                                     .buckets = buckets,
+                                     .bucket_count = bucket_count};
+    struct metric_family *family;
+    enum err err = metrics_add(metrics, &options, &family, note);
+
+    if (!err) *ret_histogram = metric_histogram(family, NULL);
+    return err;
+}
+
 /* -- struct fields -- */
 
 enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,

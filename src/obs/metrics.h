@@ -58,6 +58,9 @@ enum err metrics_add_counter(struct metrics *metrics, const char *name, const ch
                              struct counter **ret_counter, struct note *note);
 enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char *help,
                            struct gauge **ret_gauge, struct note *note);
+enum err metrics_add_histogram(struct metrics *metrics, const char *name, const char *help,
+                               const double *buckets, size_t bucket_count,
+                               struct histogram **ret_histogram, struct note *note);
 
 /* A field of a struct that other code counts, shown as a counter or a gauge. Rows with the same
  * name must be adjacent: they are the series of one family, distinguished by `label`. */

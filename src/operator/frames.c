@@ -114,17 +114,12 @@ enum err frames_read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, str
                              &ret_request->requirements, note);
 }
 
-/* Reads the entries of a map; all map<string, string> entries have the same layout. */
 static enum err read_pairs(const char *field, ProtobufCMessage *const *entries, size_t count,
                            struct arena *arena, const struct label **ret_pairs, struct note *note)
 {
-    struct label *pairs = arena_calloc(arena, count, sizeof *pairs);
+    struct label *pairs = read_labels(arena, entries, count);
 
     if (!pairs) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) {
-        const Bigfleet__V1alpha1__NodeStateUpdate__LabelsEntry *entry = (const void *)entries[i];
-        pairs[i] = (struct label){str_from(entry->key), str_from(entry->value)};
-    }
     *ret_pairs = pairs;
     return labels_canonicalise(field, pairs, count, note);
 }

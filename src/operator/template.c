@@ -103,14 +103,6 @@ static size_t find_two(struct str text, const char *two)
     return at ? (size_t)(at - text.at) : text.len;
 }
 
-static size_t lines_in(struct str text)
-{
-    size_t lines = 0;
-
-    for (size_t i = 0; i < text.len; i++) lines += text.at[i] == '\n';
-    return lines;
-}
-
 static bool is_quote(struct str text, size_t at)
 {
     return at < text.len && str_has(STR("'\"`"), text.at[at]);
@@ -160,7 +152,7 @@ static enum err read_parts(struct template *t, struct str text, struct note *not
         err = template_add(t,
                            (struct template_part){.kind = PART_TEXT, .line = line, .text = before});
         if (err || open == rest.len) break;
-        line += lines_in(before);
+        line += str_count(before, '\n');
         rest = str_tail(rest, open + 2);
         close = find_two(rest, "}}");
         if (close == rest.len) return note_fail(note, ERR_PARSE, "line %zu: {{ without }}", line);
@@ -169,7 +161,7 @@ static enum err read_parts(struct template *t, struct str text, struct note *not
         err = check_quotes(str_of(text.at, (size_t)(word.at - 2 - text.at)), word, rest, note);
         if (!err) err = add_placeholder(t, word, line, note);
         if (err == ERR_PARSE) note_prefix(note, "line %zu", line);
-        line += lines_in(word);
+        line += str_count(word, '\n');
     }
     if (err == ERR_TOO_LARGE) note_set(note, "more than %d placeholders", TEMPLATE_PARTS_MAX);
     return err;

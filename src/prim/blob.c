@@ -57,7 +57,7 @@ static bool blob_read_key(struct str *rest, struct prim_held *held, char **text)
     if (rest->len < BLOB_KEY_HEADER + len) return false;
     struct str key = str_of(at + BLOB_KEY_HEADER, len);
     uint32_t slot = load_le32(at + 16), named = COORD_NO_SLOT;
-    bool is_slot = prim_slot_number(prim_leaf_of(key), &named) && named < PRIM_SLOTS_MAX;
+    bool is_slot = claim_slot_number(prim_leaf_of(key), &named) && named < PRIM_SLOTS_MAX;
     *held = (struct prim_held){*text, load_le64(at), load_le64(at + 8), slot};
     if (!is_number(held->token) || !is_number(held->create_revision) ||
         prim_check_key(key).code != COORD_OK || slot != (is_slot ? named : COORD_NO_SLOT))

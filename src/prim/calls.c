@@ -18,7 +18,7 @@ static coord_result check_plain_key(struct str key)
 {
     uint32_t slot;
     RETURN_UNLESS_OK(prim_check_key(key));
-    return prim_slot_number(prim_leaf_of(key), &slot)
+    return claim_slot_number(prim_leaf_of(key), &slot)
                ? prim_answer(COORD_INVALID, COORD_R_KEY,
                              "names slot-0000 to slot-9999 are reserved for slots of a group")
                : prim_ok(COORD_R_NONE);

@@ -6,39 +6,13 @@
 
 #include "prim/answer.h"
 
-static bool is_reserved(struct str segment)
-{
-    return str_equal(segment, STR(".group"));
-}
-
-/* Returns the fault of the name, or NULL. Only the library may make slots and group records. */
-static const char *fault_of(struct str name, size_t max)
-{
-    if (name.len == 0) return "is empty";
-    if (name.len > max) return "is too long";
-    size_t segments = 0;
-    struct str rest = name, segment;
-    while (str_split(&rest, '/', &segment)) {
-        if (++segments > PRIM_DEPTH_MAX) return "has more than 16 segments";
-        if (segment.len == 0) return "has an empty segment (a leading, trailing or double '/')";
-        if (segment.at[0] == '.' && !is_reserved(segment))
-            return "has a segment that starts with '.'";
-        for (size_t i = 0; i < segment.len; i++)
-            if (segment.at[i] < 0x21 || segment.at[i] > 0x7e)
-                return "has a byte outside 0x21-0x7e (percent-encode it)";
-    }
-    return NULL;
-}
-
 static coord_result check_name(struct str name, size_t max, int reason, const char *what)
 {
-    const char *fault = fault_of(name, max);
-    if (fault == NULL && is_reserved(prim_leaf_of(name)))
-        fault = "ends in the reserved name .group";
+    const char *fault = claim_name_fault(name, max);
     return fault == NULL ? prim_ok(COORD_R_NONE)
                          : prim_answer(COORD_INVALID, reason,
                                        "%s of %zu bytes %s; 1-%zu bytes, at most %d segments", what,
-                                       name.len, fault, max, PRIM_DEPTH_MAX);
+                                       name.len, fault, max, CLAIM_DEPTH_MAX);
 }
 
 coord_result prim_check_key(struct str key)
@@ -54,14 +28,11 @@ coord_result prim_check_group(struct str group)
 coord_result prim_check_owner(const char *owner)
 {
     struct str name = str_from(owner);
-    const struct str alphabet = STR("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                    "0123456789._:@/-");
-    bool fine = name.len >= 1 && name.len <= PRIM_OWNER_MAX;
-    for (size_t i = 0; fine && i < name.len; i++) fine = str_has(alphabet, name.at[i]);
-    return fine ? prim_ok(COORD_R_NONE)
-                : prim_answer(COORD_INVALID, COORD_R_OWNER,
-                              "owner of %zu bytes: 1-%d bytes of A-Z a-z 0-9 . _ : @ / -", name.len,
-                              PRIM_OWNER_MAX);
+    return claim_owner_is_valid(name, PRIM_OWNER_MAX)
+               ? prim_ok(COORD_R_NONE)
+               : prim_answer(COORD_INVALID, COORD_R_OWNER,
+                             "owner of %zu bytes: 1-%d bytes of A-Z a-z 0-9 . _ : @ / -", name.len,
+                             PRIM_OWNER_MAX);
 }
 
 coord_result prim_check_value(struct str value, const coord_limits *limits)
@@ -88,7 +59,7 @@ coord_limits prim_limits(int64_t ttl_min_ms, int64_t ttl_step_ms, uint64_t value
         .key_max = PRIM_KEY_MAX,
         .owner_max = PRIM_OWNER_MAX,
         .group_max = PRIM_GROUP_MAX,
-        .depth_max = PRIM_DEPTH_MAX,
+        .depth_max = CLAIM_DEPTH_MAX,
         .slot_count_max = PRIM_SLOTS_MAX,
         .keys_per_lease_max = PRIM_KEYS_PER_LEASE_MAX,
         .leases_max = PRIM_LEASES_MAX,
@@ -135,20 +106,10 @@ void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP])
     memcpy(key + group.len, leaf, sizeof leaf);
 }
 
-bool prim_slot_number(struct str leaf, uint32_t *ret_slot)
-{
-    uint64_t number;
-    if (leaf.len != 9 || !str_starts(leaf, STR("slot-")) ||
-        str_to_u64(str_tail(leaf, 5), &number) != ERR_OK)
-        return false;
-    *ret_slot = (uint32_t)number;
-    return true;
-}
-
 bool prim_in_scope(struct str key, struct str scope, bool bucket)
 {
     if (!bucket) return str_equal(key, scope);
-    return str_equal(prim_bucket_of(key), scope) && !is_reserved(prim_leaf_of(key));
+    return str_equal(prim_bucket_of(key), scope) && !claim_is_reserved(prim_leaf_of(key));
 }
 
 int64_t prim_margin_ms(int64_t ttl_ms)

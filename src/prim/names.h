@@ -5,13 +5,12 @@
 #define PRIM_NAMES_H
 #include <muster/coord.h>
 
-#include "base/str.h"
+#include "base/claim_name.h"
 
 enum {
     PRIM_KEY_MAX = 512,
     PRIM_GROUP_MAX = 480,
     PRIM_OWNER_MAX = 128,
-    PRIM_DEPTH_MAX = 16,
     PRIM_SLOTS_MAX = 1024,
     PRIM_KEYS_PER_LEASE_MAX = 1024,
     PRIM_LEASES_MAX = 4096,
@@ -44,7 +43,6 @@ struct str prim_leaf_of(struct str key);
 void prim_slot_key(struct str group, uint32_t slot,
                    char key[PRIM_SLOT_KEY_CAP]);                    /* "g/slot-0007" */
 void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP]); /* "g/.group" */
-bool prim_slot_number(struct str leaf, uint32_t *ret_slot);         /* 7 for "slot-0007" */
 /* Checks whether `key` is in the scope of a watch. A bucket includes its own keys, not deeper keys,
  * and never ".group". */
 bool prim_in_scope(struct str key, struct str scope, bool bucket);

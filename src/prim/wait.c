@@ -18,7 +18,7 @@ void wait_view_event(struct wait_view *view, const coord_event *event)
     default: break;
     }
     struct str key = str_of(event->key.at, event->key.len);
-    if (event->key.len == 0 || !prim_slot_number(prim_leaf_of(key), &slot) ||
+    if (event->key.len == 0 || !claim_slot_number(prim_leaf_of(key), &slot) ||
         slot >= PRIM_SLOTS_MAX)
         return;
     uint64_t bit = UINT64_C(1) << (slot % 64), *word = &view->held[slot / 64];

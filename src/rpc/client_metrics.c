@@ -14,12 +14,7 @@ enum err rpc_client_metrics_open(struct metrics *metrics, struct rpc_client_metr
                                          .help = "Calls that ended, by status.",
                                          .kind = METRIC_COUNTER,
                                          .labels = {"status"}};
-    const struct metric_options duration = {.name = "muster_rpc_client_call_seconds",
-                                            .help = "From the start of a call to its end.",
-                                            .kind = METRIC_HISTOGRAM,
-                                            .buckets = seconds,
-                                            .bucket_count = ARRAY_LEN(seconds)};
-    struct metric_family *calls, *took;
+    struct metric_family *calls;
     enum err err;
 
     if (!m) return ERR_NOMEM;
@@ -35,7 +30,10 @@ enum err rpc_client_metrics_open(struct metrics *metrics, struct rpc_client_metr
          &m->dials_failed},
     };
     err = metrics_add(metrics, &ended, &calls, note);
-    if (!err) err = metrics_add(metrics, &duration, &took, note);
+    if (!err)
+        err = metrics_add_histogram(metrics, "muster_rpc_client_call_seconds",
+                                    "From the start of a call to its end.", seconds,
+                                    ARRAY_LEN(seconds), &m->seconds, note);
     for (size_t i = 0; !err && i < ARRAY_LEN(counters); i++)
         err = metrics_add_counter(metrics, counters[i].name, counters[i].help, counters[i].counter,
                                   note);
@@ -47,7 +45,6 @@ enum err rpc_client_metrics_open(struct metrics *metrics, struct rpc_client_metr
         struct str name = str_from(grpc_status_name((enum grpc_status)i));
         m->calls[i] = metric_counter(calls, &name);
     }
-    m->seconds = metric_histogram(took, NULL);
     *ret_metrics = m;
     return ERR_OK;
 }

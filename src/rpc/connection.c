@@ -549,7 +549,6 @@ void connection_accept(void *owner, struct stream *own_stream)
     }
     list_append(&s->connections, &c->link);
     s->stats.connections++;
-    s->stats.connections_total++;
     meter_connections(s, 1);
     stream_start(own_stream, &connection_stream_events, c);
     connection_wake_by(c, connection_next_due(c));

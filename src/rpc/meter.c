@@ -127,21 +127,11 @@ void meter_call_began(struct rpc_server *s)
 
 void meter_refused(struct rpc_server *s, enum refused why)
 {
-    if (why == REFUSED_MEMORY) s->stats.memory_closed++;
-    if (why == REFUSED_CALLS)
-        s->stats.calls_refused++;
-    else if (why == REFUSED_ABUSE || why == REFUSED_MEMORY)
-        s->stats.abuse_closed++;
-    else if (why == REFUSED_BODY)
-        s->stats.bodies_expired++;
-    else
-        s->stats.connections_refused++;
     if (s->meter) counter_inc(s->meter->refused[why]);
 }
 
 void meter_late_data(struct rpc_server *s, uint64_t bytes)
 {
-    s->stats.late_bytes += bytes;
     if (s->meter) counter_add(s->meter->late, bytes);
 }
 

@@ -112,11 +112,8 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
  * freed, never inside this function. With a NULL server done() is called at once. */
 void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner);
 struct rpc_server_stats {
-    uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;
-    uint64_t late_bytes;     /* data received for streams that were gone */
-    uint64_t memory_closed;  /* closed by metadata_per_connection_max; part of abuse_closed */
-    uint64_t bodies_expired; /* calls ended by body_timeout_ms */
-    uint64_t unchoked;       /* calls resumed after their connection was choked */
+    uint64_t calls_total;
+    uint64_t unchoked; /* calls resumed after their connection was choked */
     uint32_t connections, calls;
     size_t buffered, metadata;
 };

@@ -75,14 +75,12 @@ static void set_sort(struct domain_set *set)
 static enum err set_read(struct domain_set *set, const char *path, struct note *note)
 {
     struct str text = buf_peek(&set->text), line = STR_EMPTY;
-    size_t lines = 1;
     enum err err = ERR_OK;
 
     if (!str_starts(text, STR(FIRST_LINE)))
         return note_fail(note, ERR_PARSE, "%s: its first line is not ours", path);
     text = str_tail(text, strlen(FIRST_LINE));
-    for (size_t i = 0; i < text.len; i++) lines += text.at[i] == '\n';
-    set->each = calloc(lines, sizeof *set->each);
+    set->each = calloc(str_count(text, '\n') + 1, sizeof *set->each);
     if (!set->each) return ERR_NOMEM;
     while (!err && str_split(&text, '\n', &line) && text.at)
         err = line_read(line, &set->each[set->count++], note);

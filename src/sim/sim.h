@@ -146,5 +146,4 @@ bool sim_host_paused(const struct sim_host *host);
 void sim_host_clock_rate(struct sim_host *host, int32_t ppm);
 /* Moves only the wall clock. The monotonic clock never jumps and never runs backwards. */
 void sim_host_clock_step(struct sim_host *host, int64_t ms);
-int64_t sim_host_wall_error_ms(const struct sim_host *host); /* difference from the world's time */
 #endif

@@ -112,9 +112,3 @@ void sim_host_clock_step(struct sim_host *host, int64_t ms)
     host->clock.wall_ns += ms * (int64_t)NS_PER_MS;
     sim_mark(host->sim, SIM_MARK_CLOCK, host, (uint64_t)ms, 1);
 }
-
-int64_t sim_host_wall_error_ms(const struct sim_host *host)
-{
-    int64_t truth = (int64_t)(SIM_WALL_START_NS + host->sim->now.ns);
-    return (wall_in(host, 0) - truth) / (int64_t)NS_PER_MS;
-}

@@ -99,8 +99,7 @@ void sim_fs_fail_once(struct sim_fs *disk, enum sim_fs_call call, uint64_t nth, 
 
 struct sim_fs_stats {
     uint64_t calls, failures, crashes;
-    uint64_t writes_kept, writes_lost, writes_torn; /* counted at power cuts */
-    uint64_t names_kept, names_lost;
+    uint64_t names_lost; /* counted at power cuts */
     uint64_t writes_dropped, flips, misdirected, stalls;
 };
 struct sim_fs_stats sim_fs_stats(const struct sim_fs *disk);

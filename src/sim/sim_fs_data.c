@@ -258,9 +258,6 @@ void data_crash(struct sim_fs *disk, struct sim_node *node)
         if (ordered && write->truncation && limit != UINT64_MAX) fate = LOST;
         if (ordered && write->truncation && fate == LOST) limit = min_u64(limit, write->offset);
         if (ordered && !write->truncation && write->offset + write->len > limit) fate = LOST;
-        if (fate == KEPT) disk->stats.writes_kept++;
-        if (fate == LOST) disk->stats.writes_lost++;
-        if (fate == TORN) disk->stats.writes_torn++;
         if (fate == TORN) tear(disk, node, write);
         if (fate == KEPT)
             make_durable(disk, node, write);

@@ -349,10 +349,7 @@ void names_crash(struct sim_fs *disk)
             op->lost = lost || builds_on_lost(disk, op);
         else
             op->lost = ended = ended || lost;
-        if (op->lost)
-            disk->stats.names_lost++;
-        else
-            disk->stats.names_kept++;
+        disk->stats.names_lost += op->lost;
     }
     for (struct list *link = disk->journal.prev, *before; link != &disk->journal; link = before) {
         before = link->prev;

@@ -6,54 +6,28 @@
 #include <inttypes.h>
 #include <muster/coord.h>
 
+#include "base/claim_name.h"
 #include "store/machine.h"
 
 /* Longest key of any command except a transaction: a claim's key with its prefix "muster/". */
 enum { COMMAND_KEY_MAX = STORE_CLAIM_KEY_MAX + sizeof STORE_CLAIMS - 1 };
 
-static bool is_reserved(struct str segment)
-{
-    return str_equal(segment, STR(".group"));
-}
-
-/* Returns an error text if the name is invalid, otherwise NULL. */
-static const char *fault_of(struct str name, size_t max)
-{
-    struct str rest = name, segment = STR_EMPTY;
-    size_t segments = 0;
-
-    if (name.len == 0) return "is empty";
-    if (name.len > max) return "is too long";
-    while (str_split(&rest, '/', &segment)) {
-        if (++segments > STORE_DEPTH_MAX) return "has more than 16 segments";
-        if (segment.len == 0) return "has an empty segment (a leading, trailing or double '/')";
-        if (segment.at[0] == '.' && !is_reserved(segment))
-            return "has a segment that starts with '.'";
-        for (size_t i = 0; i < segment.len; i++)
-            if (segment.at[i] < 0x21 || segment.at[i] > 0x7e)
-                return "has a byte outside 0x21-0x7e (percent-encode it)";
-    }
-    return is_reserved(segment) ? "ends in the reserved name .group" : NULL;
-}
-
 int store_check_claim_key(struct str key, struct note *note)
 {
-    const char *fault = fault_of(key, STORE_CLAIM_KEY_MAX);
+    const char *fault = claim_name_fault(key, STORE_CLAIM_KEY_MAX);
 
     if (!fault) return 0;
     return note_fail(note, COORD_R_KEY, "key of %zu bytes %s; 1-%d bytes, at most %d segments",
-                     key.len, fault, STORE_CLAIM_KEY_MAX, STORE_DEPTH_MAX);
+                     key.len, fault, STORE_CLAIM_KEY_MAX, CLAIM_DEPTH_MAX);
 }
 
 /* "slot-0000" to "slot-9999" are the keys of a group's slots. Only the group writes them. */
 static bool is_slot(struct str key)
 {
     struct str leaf = str_tail(key, key.len > 9 ? key.len - 9 : 0);
-    uint64_t number;
+    uint32_t slot;
 
-    if (key.len > 9 && key.at[key.len - 10] != '/') return false;
-    return leaf.len == 9 && str_starts(leaf, STR("slot-")) &&
-           !str_to_u64(str_tail(leaf, 5), &number);
+    return (key.len <= 9 || key.at[key.len - 10] == '/') && claim_slot_number(leaf, &slot);
 }
 
 int store_check_entry_key(struct str key, struct note *note)
@@ -67,25 +41,16 @@ int store_check_entry_key(struct str key, struct note *note)
 
 int store_check_group(struct str group, struct note *note)
 {
-    const char *fault = fault_of(group, STORE_GROUP_MAX);
+    const char *fault = claim_name_fault(group, STORE_GROUP_MAX);
 
     if (!fault) return 0;
     return note_fail(note, COORD_R_GROUP, "group of %zu bytes %s; 1-%d bytes, at most %d segments",
-                     group.len, fault, STORE_GROUP_MAX, STORE_DEPTH_MAX);
-}
-
-static bool is_owner_byte(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("._:@/-", c));
+                     group.len, fault, STORE_GROUP_MAX, CLAIM_DEPTH_MAX);
 }
 
 int store_check_owner(struct str owner, struct note *note)
 {
-    bool fine = owner.len >= 1 && owner.len <= STORE_OWNER_MAX;
-
-    for (size_t i = 0; fine && i < owner.len; i++) fine = is_owner_byte(owner.at[i]);
-    if (fine) return 0;
+    if (claim_owner_is_valid(owner, STORE_OWNER_MAX)) return 0;
     return note_fail(note, COORD_R_OWNER,
                      "owner of %zu bytes: 1-%d bytes of A-Z a-z 0-9 . _ : @ / -", owner.len,
                      STORE_OWNER_MAX);

@@ -55,7 +55,7 @@ static uint32_t slot_of_key(const char *key)
 {
     uint32_t slot;
 
-    return prim_slot_number(prim_leaf_of(str_from(key)), &slot) ? slot : COORD_NO_SLOT;
+    return claim_slot_number(prim_leaf_of(str_from(key)), &slot) ? slot : COORD_NO_SLOT;
 }
 
 void judge_learn(struct hist *h)

@@ -2,6 +2,8 @@
 /* Writes demand with wire/pack.h and reads requirements from decoded messages. Pure. */
 #include "model/wire/demand_wire.h"
 
+#include "wire/pb/bigfleet_v1alpha1_provider.pb-c.h"
+
 enum err read_requirements(struct arena *arena,
                            Bigfleet__V1alpha1__NodeSelectorRequirement *const *given, size_t count,
                            const struct requirement **ret_requirements, struct note *note)
@@ -23,6 +25,18 @@ enum err read_requirements(struct arena *arena,
     }
     *ret_requirements = requirements;
     return ERR_OK;
+}
+
+/* All map<string, string> entries have the same layout. */
+struct label *read_labels(struct arena *arena, ProtobufCMessage *const *entries, size_t count)
+{
+    struct label *labels = arena_calloc(arena, count, sizeof *labels);
+
+    for (size_t i = 0; labels && i < count; i++) {
+        const Bigfleet__V1alpha1__Machine__LabelsEntry *entry = (const void *)entries[i];
+        labels[i] = (struct label){str_from(entry->key), str_from(entry->value)};
+    }
+    return labels;
 }
 
 void pack_pair(struct pack *pack, uint32_t field, struct str key, struct str value,

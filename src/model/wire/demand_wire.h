@@ -12,6 +12,8 @@
 enum err read_requirements(struct arena *arena,
                            Bigfleet__V1alpha1__NodeSelectorRequirement *const *given, size_t count,
                            const struct requirement **ret_requirements, struct note *note);
+/* Returns views of the entries of a map<string, string> in the arena; NULL if out of memory. */
+struct label *read_labels(struct arena *arena, ProtobufCMessage *const *entries, size_t count);
 
 /* Writes repeated NodeSelectorRequirement `field`, in canonical order. */
 void pack_requirements(struct pack *pack, uint32_t field, const struct profile *profile,

@@ -273,7 +273,7 @@ static bool slot_of(const struct etcd_space *space, struct str group, const Mvcc
 {
     struct str leaf = str_tail(etcd_key_ours(space, grpc_str(kv->key)), group.len + 1);
 
-    return !str_has(leaf, '/') && prim_slot_number(leaf, ret_slot);
+    return !str_has(leaf, '/') && claim_slot_number(leaf, ret_slot);
 }
 
 /* Requests the record and the slots at one revision. Does not request all of "g/", which may

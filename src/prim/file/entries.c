@@ -250,7 +250,7 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
                         .owner = STR_EMPTY,
                         .value = plan->envelope.value};
     if (store->settings.create_only) head.lease_id = store->creator;
-    if (prim_slot_number(prim_leaf_of(c->key), &slot)) head.flags |= HEAD_SLOT;
+    if (claim_slot_number(prim_leaf_of(c->key), &slot)) head.flags |= HEAD_SLOT;
     if ((plan->envelope.flags & ENVELOPE_GROUP) != 0) {
         head.flags |= HEAD_GROUP;
         head.value = group_bytes(own, plan, file);

@@ -75,7 +75,6 @@ static bool lock_for_a_moment(struct round *round)
     coord_result result =
         lock_bucket(round->store, round->bucket, true, file_now(round->store) - 1, &round->locked);
     round->busy = result.code != COORD_OK;
-    if (round->busy) round->report.buckets_busy++;
     return !round->busy;
 }
 

@@ -227,7 +227,7 @@ int floor_raise(struct file_store *store, uint64_t floor);
  * tombstones and expired entries, and their lock files. Before a head is removed, meta/floor
  * durably records its revision, so that a key created again gets a larger revision. */
 struct gc_report {
-    unsigned temps, heads, locks, leases, buckets_busy;
+    unsigned temps, heads, locks, leases;
 };
 /* Runs one round over the whole store. Searches without locks and locks a bucket briefly only to
  * remove files. A bucket in use is left for the next round. */

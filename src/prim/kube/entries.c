@@ -171,7 +171,7 @@ static coord_result kube_entries_list(struct prim_change *c, struct str group, u
         struct str key = docs->at[i].view.key;
         uint32_t slot;
         /* Skips objects of another bucket with the same hash. */
-        if (str_equal(prim_bucket_of(key), group) && prim_slot_number(prim_leaf_of(key), &slot) &&
+        if (str_equal(prim_bucket_of(key), group) && claim_slot_number(prim_leaf_of(key), &slot) &&
             slot < slots->count)
             kube_entries_record(own->ask.store, &docs->at[i], &slots->at[slot]);
     }

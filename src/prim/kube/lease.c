@@ -266,7 +266,7 @@ static void write_labels(struct ndjson *w, const struct lease_write *in, struct 
     ndjson_c_string(w, field_name(room, in->prefix, "bucket"), hash);
     ndjson_c_string(w, field_name(room, in->prefix, "kind"), kind);
     ndjson_c_string(w, field_name(room, in->prefix, "store"), in->store_id);
-    if (flags & ENVELOPE_SLOT && prim_slot_number(prim_leaf_of(in->key), &slot)) {
+    if (flags & ENVELOPE_SLOT && claim_slot_number(prim_leaf_of(in->key), &slot)) {
         (void)snprintf(number, sizeof number, "%u", slot);
         ndjson_c_string(w, field_name(room, in->prefix, "slot"), number);
     }

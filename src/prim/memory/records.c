@@ -326,7 +326,7 @@ static struct memory_record *next_slot(const struct memory_shared *s, struct ord
 
     while ((record = order_next(place)) && str_equal(record->place.first, group))
         if ((record->kind == PRIM_SEEN_LIVE || record->rests_until_ns > s->now_ns) &&
-            prim_slot_number(record->place.second, ret_slot))
+            claim_slot_number(record->place.second, ret_slot))
             return record;
     return NULL;
 }

@@ -133,7 +133,8 @@ static coord_result slots_run(struct slots *slots, int64_t deadline_ns)
             wait_ms < 1 ? JET_STEP_SILENT : jet_run_next(store, &run, wait_ms, &got);
         if (step == JET_STEP_MESSAGE) {
             uint32_t index;
-            if (prim_slot_number(prim_leaf_of(str_from(got.key)), &index) && index < slots->count) {
+            if (claim_slot_number(prim_leaf_of(str_from(got.key)), &index) &&
+                index < slots->count) {
                 struct slot *slot = &slots->at[index];
                 buf_clear(&slot->memory);
                 slot->state = got.state;

@@ -114,28 +114,13 @@ enum err offer_write(const struct offer *offer, struct buf *into)
 
 /* --- decoding --- */
 
-/* Reads the entries of a map; all map<string, string> entries have the same layout. */
-static enum err offer_read_pairs(ProtobufCMessage *const *entries, size_t count,
-                                 struct arena *arena, const struct label **ret_pairs)
-{
-    struct label *pairs = arena_calloc(arena, count, sizeof *pairs);
-
-    if (!pairs) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) {
-        const Bigfleet__V1alpha1__Machine__LabelsEntry *entry = (const void *)entries[i];
-        pairs[i] = (struct label){str_from(entry->key), str_from(entry->value)};
-    }
-    *ret_pairs = pairs;
-    return ERR_OK;
-}
-
 static enum err offer_read_amounts(const Bigfleet__V1alpha1__Resources *given, struct arena *arena,
                                    const struct label **ret_pairs, size_t *ret_count)
 {
     *ret_count = given ? given->n_resources : 0;
-    return given ? offer_read_pairs((ProtobufCMessage *const *)given->resources, *ret_count, arena,
-                                    ret_pairs)
-                 : ERR_OK;
+    if (!given) return ERR_OK;
+    *ret_pairs = read_labels(arena, (ProtobufCMessage *const *)given->resources, *ret_count);
+    return *ret_pairs ? ERR_OK : ERR_NOMEM;
 }
 
 static enum err offer_read_metadata(const Bigfleet__V1alpha1__Machine *given, struct arena *arena,
@@ -181,8 +166,7 @@ enum err offer_read(struct str offer, struct str binding, struct arena *arena,
     err = offer_read_amounts(given->resources, arena, &o->resources, &o->resource_count);
     if (!err)
         err = offer_read_amounts(given->allocatable, arena, &o->allocatable, &o->allocatable_count);
-    if (!err)
-        err = offer_read_pairs((ProtobufCMessage *const *)given->labels, o->label_count, arena,
-                               &o->labels);
-    return err ? err : offer_read_metadata(given, arena, operation);
+    if (err) return err;
+    o->labels = read_labels(arena, (ProtobufCMessage *const *)given->labels, o->label_count);
+    return !o->labels ? ERR_NOMEM : offer_read_metadata(given, arena, operation);
 }

@@ -161,14 +161,15 @@ enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_c
 
 static void way_to_leader(struct etcd_api *api)
 {
-    (void)rpc_forwarder_set_leader(api->forwarder, api->options.leader_address(api->options.owner));
+    (void)rpc_forwarder_set_leader(api->leader.forwarder,
+                                   api->options.leader_address(api->options.owner));
 }
 
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api)
 {
-    if (!api->forwarder) return NULL;
+    if (!api->leader.forwarder) return NULL;
     way_to_leader(api);
-    return rpc_forwarder_channel(api->forwarder);
+    return rpc_forwarder_channel(api->leader.forwarder);
 }
 
 static bool api_stays(void *service, struct rpc_call *)
@@ -205,7 +206,7 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
 
     if (!method->serializable || !method->serializable(message)) return false;
     if (!method->newest) return true;
-    if (lacks_forwarded(api) && rpc_forwarder_leader(api->forwarder)[0]) return false;
+    if (lacks_forwarded(api) && rpc_forwarder_leader(api->leader.forwarder)[0]) return false;
     return method->newest(message) <= (int64_t)keys_revision(api_keys(api));
 }
 
@@ -399,54 +400,15 @@ const struct leader_method *etcd_method_at(const char *path)
     return NULL;
 }
 
-/* Adds the method to the server, behind a gate that keeps a call or forwards it to the leader. */
-static enum err add_gated(struct etcd_api *api, struct rpc_server *server,
-                          const struct rpc_method *method, struct rpc_forward_gate gate,
-                          struct note *note)
-{
-    struct rpc_method gated = *method;
-
-    if (api->gate_count == ETCD_GATES_MAX) return ERR_FULL;
-    gate.forwarder = api->forwarder;
-    gate.handler = method->handler;
-    gate.service = method->service;
-    gate.response_max = method->response_max;
-    gate.lost = etcd_on_lost;
-    if (method->kind == RPC_UNARY) gate.timeout_ms = api->leader.options.wait_ms + ETCD_FORWARD_MS;
-    gated.handler = &rpc_forward_handler;
-    gated.service = &api->gates[api->gate_count];
-    api->gates[api->gate_count++] = gate;
-    return rpc_server_add(server, &gated, note);
-}
-
 static enum err add_raw(struct etcd_api *api, struct rpc_server *server, const struct etcd_raw *raw,
                         struct note *note)
 {
+    static const struct rpc_forward_gate gate = {.stays = api_stays, .lost = etcd_on_lost};
     struct rpc_method method = raw->rpc;
 
     method.service = api;
-    if (!raw->leader_only) return rpc_server_add(server, &method, note);
-    return add_gated(api, server, &method, (struct rpc_forward_gate){.stays = api_stays}, note);
-}
-
-static enum err add_unary(struct etcd_api *api, struct rpc_server *server,
-                          const struct leader_method *base, struct note *note)
-{
-    struct rpc_method method = {
-        .path = base->path,
-        .kind = RPC_UNARY,
-        .input = base->input,
-        .output = base->output,
-        .request_max = base->request_max ? base->request_max : ETCD_MESSAGE_MAX,
-        .response_max = base->response_max ? base->response_max : ETCD_ANSWER_MAX,
-        .arena_max = (size_t)64 << 20,
-        .handler = &leader_handler,
-        .service = leader_bind(&api->leader, base)};
-
-    return add_gated(api, server, &method,
-                     (struct rpc_forward_gate){
-                         .stays = binding_stays, .keeps = binding_keeps, .passed = binding_passed},
-                     note);
+    return raw->leader_only ? leader_add_gated(&api->leader, server, &method, &gate, note)
+                            : rpc_server_add(server, &method, note);
 }
 
 enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct note *note)
@@ -455,7 +417,7 @@ enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct no
 
     for (size_t i = 0; !err && i < ARRAY_LEN(parts); i++) {
         for (const struct etcd_method *m = parts[i]->methods; !err && m && m->base.path; m++)
-            err = add_unary(api, server, &m->base, note);
+            err = leader_add(&api->leader, server, &m->base, note);
         for (const struct etcd_raw *r = parts[i]->raws; !err && r && r->rpc.path; r++)
             err = add_raw(api, server, r, note);
     }
@@ -520,16 +482,25 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
     list_init(&api->acting);
     buf_init(&api->answer, ETCD_ANSWER_MAX);
     buf_init(&api->command, REPLICA_COMMAND_MAX);
-    err = leader_open(&api->leader, &(struct leader_options){.rules = &rules,
-                                                             .loop = options->io->loop,
-                                                             .address = options->leader_address,
-                                                             .owner = options->owner,
-                                                             .wait_ms = limits.wait_ms,
-                                                             .requests_max = limits.requests_max});
+    err = leader_open(&api->leader, &(struct leader_options){
+                                        .rules = &rules,
+                                        .loop = options->io->loop,
+                                        .address = options->leader_address,
+                                        .owner = options->owner,
+                                        .wait_ms = limits.wait_ms,
+                                        .requests_max = limits.requests_max,
+                                        .request_max = ETCD_MESSAGE_MAX,
+                                        .response_max = ETCD_ANSWER_MAX,
+                                        .arena_max = (size_t)64 << 20,
+                                        .gate = {.timeout_ms = limits.wait_ms + ETCD_FORWARD_MS,
+                                                 .stays = binding_stays,
+                                                 .keeps = binding_keeps,
+                                                 .passed = binding_passed,
+                                                 .lost = etcd_on_lost}});
     if (!err)
         err = rpc_forwarder_open(
             &(struct rpc_forwarder_options){.io = options->io, .tls = options->tls},
-            &api->forwarder);
+            &api->leader.forwarder);
     for (size_t i = 0; !err && i < ARRAY_LEN(parts); i++)
         if (parts[i]->open) err = parts[i]->open(api);
     if (err) {
@@ -548,10 +519,10 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
 
 void etcd_removal_stopped(struct etcd_api *api)
 {
-    struct rpc_forwarder *forwarder = api->forwarder;
+    struct rpc_forwarder *forwarder = api->leader.forwarder;
 
     leader_calls_stop(api);
-    api->forwarder = NULL;
+    api->leader.forwarder = NULL;
     if (forwarder)
         rpc_forwarder_close(forwarder, api->stopped, api->stopped_owner);
     else if (api->stopped)

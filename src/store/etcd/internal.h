@@ -22,7 +22,6 @@ enum {
     ETCD_REQUEST_MAX = 1536 * 1024,                   /* bytes of a proposal */
     ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* bytes of a request message */
     ETCD_ANSWER_MAX = INT32_MAX,
-    ETCD_GATES_MAX = 96,
     /* How long after its own timeout the leader may need to report the timeout. */
     ETCD_FORWARD_MS = 2000,
 };
@@ -128,9 +127,6 @@ struct etcd_api {
     struct log_source log;
     struct store_service *service;
     struct leader leader;
-    struct rpc_forwarder *forwarder;
-    struct rpc_forward_gate gates[ETCD_GATES_MAX];
-    size_t gate_count;
     struct buf answer, command; /* scratch buffers of one call */
     struct list listings;       /* Ranges of very many keys */
     struct list acting;

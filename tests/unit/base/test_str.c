@@ -57,6 +57,8 @@ TEST(starts_ends_find_tail_trim)
     CHECK_SIZE("none", str_find(s, 'x'), s.len);
     CHECK_SIZE("in nothing", str_find((struct str){0}, 'x'), 0);
     CHECK("has", str_has(s, 'b') && !str_has(s, 'B') && !str_has(STR_EMPTY, '\0'));
+    CHECK_SIZE("how often", str_count(STR("a\0b\0"), '\0'), 2);
+    CHECK_SIZE("never in nothing", str_count((struct str){0}, 'a'), 0);
     CHECK_STR("tail", str_tail(s, 4), STR("bc"));
     CHECK_STR("past the end", str_tail(s, 100), STR_EMPTY);
     CHECK_STR("trimmed", str_trim(STR(" \t\r\n a b \n")), STR("a b"));

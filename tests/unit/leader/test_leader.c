@@ -71,6 +71,7 @@ struct rpc_call {
 };
 static const struct rpc_handler *handler;
 static void *binding;
+const struct rpc_handler rpc_forward_handler; /* this service has no gates */
 
 enum err rpc_server_add(struct rpc_server *server, const struct rpc_method *method,
                         struct note *note)

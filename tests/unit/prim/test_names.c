@@ -97,11 +97,11 @@ TEST(names_of_slots_and_groups)
     CHECK_SIZE("the longest", strlen(key), 490);
     prim_group_key(STR("a/g"), key);
     CHECK_TEXT("a group", key, "a/g/.group");
-    CHECK("a slot's number", prim_slot_number(STR("slot-0012"), &slot) && slot == 12);
+    CHECK("a slot's number", claim_slot_number(STR("slot-0012"), &slot) && slot == 12);
     static const char *const others[] = {"slot-12", "slot-00x1", "slot-00012", "slut-0001",
                                          "",        "slot--001", "slot-+001"};
     for (size_t i = 0; i < ARRAY_LEN(others); i++) {
-        CHECK(others[i], !prim_slot_number(str_from(others[i]), &slot));
+        CHECK(others[i], !claim_slot_number(str_from(others[i]), &slot));
     }
     CHECK_U32("untouched", slot, 12);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/test.h"
+#include "rpc/server_internal.h"
 
 enum { WAIT_MS = 60000, BODY_MAX = 64 << 20, SETTLE_MS = 5 }; /* for SETTINGS to go both ways */
 
@@ -286,6 +287,20 @@ static void on_line(void *context, enum log_level level, struct str line)
 
     (void)level;
     (void)buf_append(&rig->log, line);
+}
+
+struct rig_counts rig_counts(const struct rig *rig)
+{
+    uint64_t refused[REFUSED_COUNT];
+
+    for (size_t i = 0; i < REFUSED_COUNT; i++) refused[i] = counter_value(rig->meter->refused[i]);
+    return (struct rig_counts){.connections =
+                                   refused[REFUSED_CONNECTIONS] + refused[REFUSED_IDENTITY],
+                               .calls = refused[REFUSED_CALLS],
+                               .abuse = refused[REFUSED_ABUSE] + refused[REFUSED_MEMORY],
+                               .memory = refused[REFUSED_MEMORY],
+                               .bodies = refused[REFUSED_BODY],
+                               .late_bytes = counter_value(rig->meter->late)};
 }
 
 static void open_instruments(struct rig *rig)

@@ -66,6 +66,10 @@ struct rig {
  * adds more before listening; may be NULL. */
 void rig_open(struct rig *rig, const struct rpc_server_limits *limits,
               const struct tls_identity *const *tls, void (*prepare)(struct rig *rig));
+struct rig_counts { /* what was refused, from the metrics; `memory` is part of `abuse` */
+    uint64_t connections, calls, abuse, memory, bodies, late_bytes;
+};
+struct rig_counts rig_counts(const struct rig *rig);
 void rig_close(struct rig *rig);        /* clients, server, world */
 void rig_close_server(struct rig *rig); /* and waits for done() */
 void rig_drain(struct rig *rig, uint64_t within_ms);

@@ -28,7 +28,7 @@ static void check_neighbour(void)
 static void check_closed_for_abuse(struct client *c)
 {
     client_wait_gone(c);
-    CHECK_U64("counted", rpc_server_stats(rig.server).abuse_closed, 1);
+    CHECK_U64("counted", rig_counts(&rig).abuse, 1);
     check_neighbour();
     CHECK_U64("only the neighbour is left", rpc_server_stats(rig.server).connections, 1);
     CHECK_U64("no call is left", rpc_server_stats(rig.server).calls, 0);
@@ -331,11 +331,9 @@ TEST(data_that_crosses_the_end_of_a_call_is_counted_and_forgiven)
         pour_data(c, 2 * i + 1, EACH);
     }
     CHECK("the connection lives", c->open);
-    CHECK("most of it came too late",
-          rpc_server_stats(rig.server).late_bytes > (uint64_t)STREAMS * EACH / 2);
-    CHECK("and not more than came",
-          rpc_server_stats(rig.server).late_bytes <= (uint64_t)STREAMS * EACH);
-    CHECK_U64("nobody was turned away", rpc_server_stats(rig.server).abuse_closed, 0);
+    CHECK("most of it came too late", rig_counts(&rig).late_bytes > (uint64_t)STREAMS * EACH / 2);
+    CHECK("and not more than came", rig_counts(&rig).late_bytes <= (uint64_t)STREAMS * EACH);
+    CHECK_U64("nobody was turned away", rig_counts(&rig).abuse, 0);
     check_neighbour();
     buf_deinit(&frames);
     rig_close(&rig);
@@ -354,11 +352,11 @@ TEST(data_for_streams_that_are_over_is_counted_and_bounded)
     client_bytes(c, buf_peek(&frames));
     rig_run(&rig, 100);
     for (int i = 0; i < 3; i++) check_neighbour(); /* its last frame is empty, and no crime */
-    CHECK_U64("nothing is late yet", rpc_server_stats(rig.server).late_bytes, 0);
+    CHECK_U64("nothing is late yet", rig_counts(&rig).late_bytes, 0);
     pour_data(c, 1, 64 << 20);
     check_closed_for_abuse(c);
-    CHECK("counted", rpc_server_stats(rig.server).late_bytes >= 1 << 20);
-    CHECK("and cut short", rpc_server_stats(rig.server).late_bytes < 2 << 20);
+    CHECK("counted", rig_counts(&rig).late_bytes >= 1 << 20);
+    CHECK("and cut short", rig_counts(&rig).late_bytes < 2 << 20);
     CHECK_OK("NUL", buf_append_byte(&rig.log, 0));
     CHECK_HAS("reported in the log", rig.log.data, "data on closed streams");
     buf_deinit(&frames);
@@ -570,7 +568,7 @@ TEST(connections_are_bounded_in_all_and_per_identity)
         client_wait_gone(c);
     }
     CHECK_U64("three are in", rpc_server_stats(rig.server).connections, 3);
-    CHECK_U64("one was refused", rpc_server_stats(rig.server).connections_refused, 1);
+    CHECK_U64("one was refused", rig_counts(&rig).connections, 1);
     client_close(&rig.clients[0]);
     rig_run(&rig, 100);
     client_close(&rig.clients[3]);
@@ -589,7 +587,7 @@ TEST(calls_are_bounded_in_all)
     stream = client_unary(c, UNARY, &ECHO_REQUEST());
     client_wait_closed(c, stream);
     CHECK_I64("the eleventh", client_answer(c, stream)->grpc, GRPC_RESOURCE_EXHAUSTED);
-    CHECK_U64("counted", rpc_server_stats(rig.server).calls_refused, 1);
+    CHECK_U64("counted", rig_counts(&rig).calls, 1);
     rig_run(&rig, 2000);
     stream = client_unary(c, UNARY, &ECHO_REQUEST());
     client_wait_closed(c, stream);
