@@ -114,8 +114,7 @@ void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void
 struct rpc_server_stats {
     uint64_t connections_total, connections_refused, calls_total, calls_refused, abuse_closed;
     uint64_t late_bytes;     /* bytes of DATA frames received for closed streams */
-    uint64_t memory_closed;  /* connections over metadata_per_connection_max; in abuse_closed,
-                              * too */
+    uint64_t memory_closed;  /* part of abuse_closed: closed by metadata_per_connection_max */
     uint64_t bodies_expired; /* calls ended because of body_timeout_ms */
     uint64_t unchoked;       /* calls that were read again after their connection was choked */
     uint32_t connections, calls;
