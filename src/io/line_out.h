@@ -15,7 +15,7 @@
 #include "base/str.h"
 
 enum {
-    LINE_OUT_ATOMIC = 4096,     /* at most PIPE_BUF */
+    LINE_OUT_ATOMIC = 4096,     /* bytes that a pipe takes in one piece: at most PIPE_BUF */
     LINE_OUT_MAX = 1024 * 1024, /* longest line in bytes; a longer line is ERR_TOO_LARGE */
 };
 enum line_out_kind { LINE_OUT_FILE, LINE_OUT_PIPE, LINE_OUT_SOCKET };

@@ -29,7 +29,7 @@ struct real_stream {
     struct stream stream;
     struct real_io *real;
     enum stream_state state;
-    struct real_listener *listener; /* listener that accepted the stream; NULL once it is closed */
+    struct real_listener *listener; /* accepting listener; NULL when that listener is closed */
     struct list in_listener, in_unsent;
     struct real_listener *shakes_for; /* the accepting listener during the TLS handshake, or NULL */
     struct stream *tls;               /* the TLS stream that uses this stream */

@@ -34,7 +34,7 @@ struct tls_stream {
     struct stream_events events;
     void *owner;
     struct timer timer; /* handshake deadline; later, deadline for the peer to close the stream */
-    mono_time deadline; /* deadline of a dialed stream; the plain dial, then `timer` enforces it */
+    mono_time deadline; /* deadline of a dialed stream, kept by the plain dial, then by `timer` */
     struct task work;
     struct buf output; /* plaintext written in this turn or during the handshake */
     size_t output_max, plain_max;

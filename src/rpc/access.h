@@ -20,7 +20,7 @@ enum rpc_access_kind {
     ACCESS_REPLICA, /* a certificate with muster://replica/<any> */
     ACCESS_SHARD,   /* bigfleet://shard/<id>; the handler compares the id with the request */
     ACCESS_CLUSTER, /* bigfleet://cluster/<id>; the handler compares the id with the request */
-    ACCESS_WORKER,  /* CN or DNS name worker-<ULID>; the handler compares it with the request */
+    ACCESS_WORKER,  /* CN or DNS worker-<ULID>; the handler compares the name with the request */
     ACCESS_STORE,   /* a common name or one URI; the store maps the name to key prefixes */
     ACCESS_KIND_COUNT
 };

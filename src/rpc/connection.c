@@ -462,7 +462,7 @@ void connection_flush(struct connection *c)
 
 /* -- accepting -- */
 
-static const struct tls_identity nobody; /* stands for a peer without a certificate */
+static const struct tls_identity nobody; /* used for a peer without a certificate */
 
 /* Copies identity and address, because the stream frees its own at on_closed, before calls end. */
 static enum err connection_copy_peer(const struct listening *l, struct connection *c)

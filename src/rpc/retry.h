@@ -42,7 +42,7 @@ struct retry_facts {
     enum retry_repeat repeat;
     bool replayable; /* the whole request is kept, and the caller has seen no data */
     bool follows;    /* the channel dials the leader that a response names */
-    uint32_t attempts, attempts_max; /* both count this attempt, too */
+    uint32_t attempts, attempts_max; /* both include this attempt */
 };
 struct retry_verdict {
     bool again;

@@ -14,7 +14,7 @@ enum {
     CATALOGUE_ZONES_MAX = 64,
     CATALOGUE_NAME_MAX = 100, /* bytes; a machine id contains the names of its pool and zone */
     CATALOGUE_MACHINES_MAX = 4 << 20,
-    CATALOGUE_MILLION = 1000000, /* unit of shares: one millionth */
+    CATALOGUE_MILLION = 1000000, /* a share is a number of millionths */
 };
 
 struct catalogue_span {

@@ -27,7 +27,7 @@ struct source { /* the file being read */
 struct part { /* a file being appended to */
     struct fs_file *file;
     uint64_t salt, at, synced;
-    bool sealed; /* the last batch is a seal: all before it is durable */
+    bool sealed; /* the last batch is a seal: everything before it is durable */
 };
 struct journal {
     struct fs *fs;
