@@ -9,7 +9,7 @@
 
 enum {
     HOST_LEN_MAX = 253,                                          /* maximum length of a DNS name */
-    UNIX_PATH_CAP = sizeof(((struct sockaddr_un *)0)->sun_path), /* including NUL */
+    UNIX_PATH_CAP = sizeof(((struct sockaddr_un *)0)->sun_path), /* bytes, including NUL */
     PORT_MAX = 65535,
 };
 

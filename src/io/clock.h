@@ -31,9 +31,9 @@ static inline void entropy_fill(struct entropy *entropy, void *out, size_t len)
 }
 uint64_t entropy_u64(struct entropy *entropy);
 
-struct clock *clock_real(void); /* CLOCK_MONOTONIC and CLOCK_REALTIME */
+struct clock *clock_real(void); /* reads CLOCK_MONOTONIC and CLOCK_REALTIME */
 /* Returns a clock whose mono is CLOCK_BOOTTIME, which includes the time that the machine sleeps.
  * Deadlines that must count the time asleep use this clock. */
 struct clock *clock_boot(void);
-struct entropy *entropy_real(void); /* getrandom(2); aborts if the kernel lacks it */
+struct entropy *entropy_real(void); /* calls getrandom(2); aborts if the kernel lacks it */
 #endif

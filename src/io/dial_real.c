@@ -18,10 +18,10 @@ struct dial {
     mono_time deadline;
     uv_getaddrinfo_t lookup;
     bool looking;
-    struct addrinfo *found, *next; /* found: result of the lookup; next: the next address to try */
+    struct addrinfo *found, *next; /* result of the lookup, and the next address to try */
     struct addrinfo numeric;       /* the only address if no lookup was needed */
     struct sockaddr_storage numeric_address;
-    int code; /* error of the last address */
+    int code; /* libuv's error for the last address */
     bool is_unix;
     struct str host; /* view into `address` */
     uint16_t port;
@@ -104,7 +104,7 @@ static void on_connect(uv_connect_t *connect, int status)
     struct dial *dial = s->dial;
 
     real_enter(s->real);
-    if (uv_is_closing(&s->uv.handle)) return; /* cancelled; the close callback continues */
+    if (uv_is_closing(&s->uv.handle)) return; /* closed; the close callback continues */
     if (status == 0) status = check_peer(dial);
     if (status < 0) {
         end_attempt(dial, status);

@@ -7,10 +7,10 @@
 
 enum { ENVIRONMENT_OURS_MAX = 12 };
 struct environment {
-    const char **all; /* terminated by NULL */
+    const char **all; /* the variables; terminated by NULL */
     size_t count, ours;
     char *texts[ENVIRONMENT_OURS_MAX];
-    enum err err; /* the first failure; later calls then do nothing */
+    enum err err; /* the first failure; every function called after it does nothing */
 };
 /* Copies our environment without variables whose names begin with `without`; NULL copies all. */
 void environment_init(struct environment *environment, const char *without);

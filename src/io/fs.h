@@ -16,18 +16,18 @@
 #include "base/time.h"
 
 struct fs;
-struct fs_file; /* an open file; used by one owner at a time */
+struct fs_file; /* an open file; only one owner uses it at a time */
 struct fs_lock;
 
 enum {
-    FS_PATH_CAP = 4096, /* including NUL; longer paths are ERR_INVALID */
+    FS_PATH_CAP = 4096, /* bytes, including NUL; a longer path is ERR_INVALID */
     FS_NAME_MAX = 255,  /* bytes of one path component */
 };
 enum fs_flags {
     FS_READ = BIT(0),
     FS_WRITE = BIT(1),     /* ERR_INVALID if the path is a symbolic link */
     FS_CREATE = BIT(2),    /* creates an absent file with `mode`; needs FS_WRITE */
-    FS_EXCLUSIVE = BIT(3), /* with FS_CREATE: ERR_EXISTS if the file exists */
+    FS_EXCLUSIVE = BIT(3), /* used with FS_CREATE: ERR_EXISTS if the file exists */
     FS_TRUNCATE = BIT(4),  /* needs FS_WRITE */
     FS_APPEND = BIT(5),    /* each write is appended atomically, even if other processes also write;
                             * the offset argument is ignored; needs FS_WRITE */
@@ -35,7 +35,7 @@ enum fs_flags {
 enum fs_kind { FS_REGULAR, FS_DIRECTORY, FS_OTHER };
 struct fs_info {
     enum fs_kind kind;
-    uint64_t size, inode; /* size is undefined for a directory */
+    uint64_t size, inode; /* the size of a directory is undefined */
     int64_t modified_ns;  /* nanoseconds since 1970 */
     uint32_t mode;        /* permission bits */
 };
@@ -124,7 +124,7 @@ static inline bool fs_same(const struct fs_info *a, const struct fs_info *b)
  * fs_sync changes no metadata. A full disk is reported here and not by the later write. */
 enum err fs_allocate_zeroed(struct fs *fs, struct fs_file *file, uint64_t offset, uint64_t len);
 
-struct fs *fs_real(void); /* the kernel's file system; any thread */
+struct fs *fs_real(void); /* the kernel's file system; any thread may use it */
 
 /* -- for implementations only: each function is fs_<name> above, with checked arguments -- */
 struct fs_file {     /* first field of an implementation's struct; the implementation zeroes it */

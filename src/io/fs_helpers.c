@@ -13,7 +13,7 @@
 enum {
     READ_STEP_MIN = 4096, /* bytes of the first read if the file reports size 0 */
     ZERO_STEP = 64 * 1024,
-    SWEEP_BYTES_MAX = 64 * 1024, /* bytes of names that one round of a sweep collects */
+    SWEEP_BYTES_MAX = 64 * 1024, /* bytes of names that a sweep collects before it removes files */
     TEMP_UNIQUE_LEN = 8,
 };
 #define TEMP_END ".tmp"
@@ -150,16 +150,15 @@ enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_
     err = fs_open(fs, temp, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, mode, &file);
     if (err) return err;
     err = fs_write_at(fs, file, 0, content);
-    if (!err)
-        err = fs_sync(fs, file); /* sync before the rename; a power cut could otherwise keep the
-                                  * name and lose the content */
+    /* Synced before the rename: else a power cut could keep the name and lose the content. */
+    if (!err) err = fs_sync(fs, file);
     if (!err) err = fs_rename(fs, temp, path);
     fs_close(fs, file);
     if (err) {
         fs_remove(fs, temp); /* errors are ignored, because readers skip temporary files */
         return err;
     }
-    return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible already, maybe not durable */
+    return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* the file is visible, maybe not durable */
 }
 
 /* -- sweeping: names are gathered first, because a listed directory must not change -- */

@@ -53,8 +53,8 @@ enum err real_err(int uv_code)
     case EISDIR:
     case ENOTDIR:
     case ENAMETOOLONG:
-    case ELOOP: /* also returned for a symbolic link opened for writing */
-    case ENXIO: /* returned for a socket, and for a pipe without a reader */
+    case ELOOP: /* also the error of opening a symbolic link for writing */
+    case ENXIO: /* the error of opening a socket, or a pipe without a reader */
     case EXDEV: return ERR_INVALID;
     case ENOSYS:
     case EOPNOTSUPP: return ERR_UNSUPPORTED;
@@ -113,7 +113,7 @@ static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_
 
 static void real_close(struct fs *, struct fs_file *file)
 {
-    close(fd_of(file)); /* errors are ignored: durable data was synced before */
+    close(fd_of(file)); /* an error is ignored: data that must be durable was synced before */
     free(file);
 }
 
@@ -304,7 +304,7 @@ static void write_holder(struct fs_file *file)
 static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **ret_lock,
                               struct note *note)
 {
-    enum { TRIES_MAX = 16 }; /* each retry means that a process removed LOCK */
+    enum { TRIES_MAX = 16 }; /* a retry follows only if a process removed LOCK meanwhile */
     char file[FS_PATH_CAP];
     if (fs_path(path, FS_LOCK_NAME, file, NULL)) return ERR_INVALID;
     struct fs_lock *lock = malloc(sizeof *lock);
@@ -337,8 +337,8 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
 
 static void real_unlock(struct fs *, struct fs_lock *lock)
 {
-    (void)real_truncate(NULL, &lock->file.base,
-                        0); /* no message may name this process after its unlock */
+    /* Empties LOCK, so that no message names this process as the holder after its unlock. */
+    (void)real_truncate(NULL, &lock->file.base, 0);
     close(lock->file.fd);
     free(lock);
 }

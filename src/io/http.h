@@ -21,8 +21,8 @@ struct http_channel;
 enum http_method { HTTP_GET = BIT(0), HTTP_POST = BIT(1), HTTP_HEAD = BIT(2) };
 struct http_request {
     enum http_method method;
-    struct str path, query; /* decoded path; raw query string */
-    struct str body;        /* complete; at most body_max */
+    struct str path, query; /* the path is decoded, the query is not */
+    struct str body;        /* the complete body, at most body_max bytes */
     struct str content_type, authorization;
     struct str host, origin; /* a handler compares these headers to reject cross-site POSTs */
     /* The identity in a client certificate signed by our authorities. NULL without a certificate,
@@ -40,11 +40,11 @@ typedef void http_handler(void *context, const struct http_request *request,
                           struct http_response *response);
 struct http_options {
     const char *address;              /* such as "127.0.0.1:8790"; port 0 selects a free port */
-    const char *cert_file, *key_file; /* PEM; set both or none; TLS 1.2 and 1.3 */
+    const char *cert_file, *key_file; /* PEM files; set both or none; allows TLS 1.2 and 1.3 */
     const char *ca_file;      /* authorities of accepted client certificates; needs cert_file */
-    uint32_t connections_max; /* 0 means 256; further connections wait in the kernel */
-    uint32_t connections_per_peer_max; /* 0 means 64; further connections are closed at once */
-    uint32_t idle_timeout_s;           /* 0: 60 */
+    uint32_t connections_max; /* 0 means 256; more connections wait in the kernel's queue */
+    uint32_t connections_per_peer_max; /* 0 means 64; each further connection is closed at once */
+    uint32_t idle_timeout_s;           /* 0 means 60 seconds */
     size_t body_max;                   /* 0 means 64 KiB; a larger body gets status 413 */
     size_t response_max;               /* 0 means 16 MiB; a larger response becomes status 500 */
     uint32_t keepalive_ms; /* 0 means 15,000; an event reader idle for this long is probed */
@@ -74,10 +74,10 @@ struct http_stats http_stats(const struct http_server *server);
  * may call at any time. ERR_INVALID, ERR_EXISTS, ERR_FULL (HTTP_ROUTES_MAX), ERR_NOMEM. */
 enum {
     HTTP_ROUTES_MAX = 128,
-    HTTP_HEAD_MAX = 32 * 1024,           /* request line and headers; larger heads get 414 or 431 */
+    HTTP_HEAD_MAX = 32 * 1024,           /* bytes of request line and headers; beyond: 414 or 431 */
     HTTP_EVENT_MAX = 256 * 1024,         /* data of one server-sent event */
     HTTP_CHANNEL_BYTES_MAX = 8 << 20,    /* bytes of events that a channel keeps */
-    HTTP_CHANNEL_EVENTS_MAX = 64 * 1024, /* upper limit of events_max */
+    HTTP_CHANNEL_EVENTS_MAX = 64 * 1024, /* upper limit of a channel's events_max */
 };
 enum err http_route(struct http_server *server, const char *path, uint32_t methods,
                     http_handler *handler, void *context);

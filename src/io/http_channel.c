@@ -18,7 +18,7 @@
 enum { EVENT_ID_CAP = 48 };
 
 struct event {
-    uint32_t holders; /* references: the ring, and each reader in the middle of the event */
+    uint32_t holders; /* references: one by the ring, one by each reader that has sent a part */
     size_t len;
     char text[];
 };
@@ -27,9 +27,9 @@ struct http_channel {
     struct http_server *server;
     struct list readers; /* used by the HTTP thread only */
     size_t events_max, bytes;
-    uint64_t first, next; /* sequence numbers in the ring: from first to next - 1 */
+    uint64_t first, next; /* the ring has the events with sequence numbers first to next - 1 */
     bool marked;          /* events were added since the last write to readers */
-    struct event *ring[]; /* ring[sequence % events_max] */
+    struct event *ring[]; /* indexed by sequence number % events_max */
 };
 
 static void event_unhold(struct event *event)
@@ -92,7 +92,7 @@ static struct event *event_make(struct str name, struct str data)
             *at++ = c;
         }
     }
-    *at++ = '\n'; /* ring_add appends the id and the empty line */
+    *at++ = '\n'; /* ring_add appends the event's id and the empty line */
     event->len = (size_t)(at - event->text);
     assert(event->len + EVENT_ID_CAP <= room);
     event->holders = 1;
@@ -106,7 +106,7 @@ static void channel_write(struct http_connection *c, struct str text)
     char size[16];
     struct str parts[] = {STR_EMPTY, text, STR_EMPTY};
 
-    if (!c->head.old) { /* a chunk for HTTP/1.1; HTTP/1.0 has no chunks */
+    if (!c->head.old) { /* HTTP/1.1 needs a chunk around the text; HTTP/1.0 has no chunks */
         parts[0] = str_of(size, (size_t)snprintf(size, sizeof size, "%zX\r\n", text.len));
         parts[2] = STR("\r\n");
     }
@@ -143,7 +143,7 @@ void http_channel_pump(struct http_connection *c, bool probe)
     char notice[64];
     uint64_t missed;
 
-    while (http_connection_has_room(c)) { /* ends at the last event, or if output is full */
+    while (http_connection_has_room(c)) { /* loops until no event is left or the output is full */
         if (c->event) {
             struct str left = str_of(c->event->text + c->event_at, c->event->len - c->event_at);
             left.len = min_size(left.len, HTTP_OUTPUT_PIECE);
@@ -173,7 +173,7 @@ void http_channel_pump_all(struct http_channel *channel)
     channel->marked = false;
     http_unlock(channel->server);
     if (!marked) return;
-    LIST_EACH(&channel->readers, node) /* only this thread removes readers, and not by writing */
+    LIST_EACH(&channel->readers, node) /* only this thread removes readers, and never by writing */
     {
         http_channel_pump(CONTAINER_OF(node, struct http_connection, in_channel), false);
     }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* for the peer to read the last response */
+enum { HTTP_CONNECTION_LINGER_MS = 2000 }; /* time for the peer to read the last response */
 
 /* -- opening and closing ----------------------------------------------------------------------- */
 
@@ -37,7 +37,7 @@ static void connection_peer_text(const char *address, char text[HTTP_PEER_CAP])
 {
     struct address_parts parts = {.host = STR_EMPTY};
 
-    (void)address_split(address, &parts, NULL); /* the kernel's own address text, so it is valid */
+    (void)address_split(address, &parts, NULL); /* cannot fail: the kernel made this text */
     snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(parts.host));
 }
 
@@ -54,7 +54,7 @@ static bool connection_peer_is_full(const struct http_server *server, const char
 
 static const struct stream_events connection_events;
 
-static void connection_on_open(void *owner) /* TLS only */
+static void connection_on_open(void *owner) /* called for TLS connections only */
 {
     struct http_connection *c = owner;
 
@@ -68,7 +68,7 @@ static enum err connection_secure(struct http_connection *c, struct tls_context 
     enum err err = tls_accept(real_io_io(c->server->real)->loop, &options, c->stream,
                               &connection_events, c, &c->stream, NULL);
 
-    if (!err) http_tls_expire(c->server); /* the connection may have found changed files */
+    if (!err) http_tls_expire(c->server); /* tls_accept may have reloaded changed files */
     return err;
 }
 
@@ -110,7 +110,7 @@ void http_connection_end(struct http_connection *c)
     c->active_at = loop_now(real_io_io(c->server->real)->loop);
     stream_end(c->stream);
     c->paused = false;
-    stream_resume(c->stream); /* closing with unread bytes could cut off our response */
+    stream_resume(c->stream); /* reads on: a close with unread bytes could cut off our response */
 }
 
 void http_connection_fail(struct http_connection *c)
@@ -153,7 +153,7 @@ void http_connection_write(struct http_connection *c, const struct str *parts, s
 {
     enum err err = stream_write(c->stream, parts, count);
 
-    assert(err != ERR_FULL && err != ERR_TOO_LARGE); /* has_room was checked before */
+    assert(err != ERR_FULL && err != ERR_TOO_LARGE); /* http_connection_has_room was checked */
     if (err) stream_close(c->stream);
     for (size_t i = 0; i < count; i++) c->sent += parts[i].len;
 }
@@ -188,7 +188,7 @@ void http_connection_send(struct http_connection *c, struct str head, struct str
     struct str first[] = {head, str_of(body.at, min_size(body.len, HTTP_OUTPUT_PIECE))};
 
     c->state = CONNECTION_ANSWER;
-    http_connection_write(c, first, ARRAY_LEN(first)); /* one packet if both parts fit */
+    http_connection_write(c, first, ARRAY_LEN(first)); /* sent as one packet if both fit */
     c->answer_left = str_tail(body, first[1].len);
     connection_answer_pump(c);
 }
@@ -258,7 +258,7 @@ static bool connection_read_chunks(struct http_connection *c)
         struct str input = connection_input(c), data;
         size_t before = input.len;
         if (!http_chunks_take(&c->chunks, &input, &data)) {
-            c->head.close = true; /* later requests cannot be trusted */
+            c->head.close = true; /* later requests on this connection cannot be trusted */
             http_request_refuse(c, 400);
             return true;
         }
@@ -294,7 +294,7 @@ static void connection_advance(struct http_connection *c)
     }
     if (c->state == CONNECTION_ENDING) return;
     if (c->input_at == c->input.len)
-        buf_deinit(&c->input); /* an idle connection keeps no memory */
+        buf_deinit(&c->input); /* an idle connection needs no input memory */
     else
         buf_consume(&c->input, c->input_at);
     c->input_at = 0;

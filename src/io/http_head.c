@@ -34,7 +34,7 @@ static size_t head_empty_lines(struct str input)
 
 size_t http_head_len(struct str input)
 {
-    bool begun = false; /* a line that is not empty was found */
+    bool begun = false; /* true once a line that is not empty was found */
     const char *feed;
 
     for (size_t line = 0; (feed = memchr(input.at + line, '\n', input.len - line));) {
@@ -238,7 +238,7 @@ enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *re
         } else if (c == '+' && plus_is_space) {
             c = ' ';
         }
-        if (c == '\0') return ERR_PARSE; /* a decoded NUL would cut the text after its checks */
+        if (c == '\0') return ERR_PARSE; /* a NUL would cut the text after its checks */
         into[len++] = c;
     }
     *ret_len = len;

@@ -27,7 +27,7 @@ enum http_field {
 struct http_head {
     struct str method, target;
     struct str fields[FIELD_COUNT]; /* first occurrence of each header, trimmed; empty if absent */
-    bool old;                       /* the request is HTTP/1.0 */
+    bool old;                       /* the request uses HTTP/1.0 */
     bool chunked;
     bool close;        /* the connection closes after this request */
     bool continues;    /* the client waits for "100 Continue" before it sends the body */
@@ -46,7 +46,7 @@ int http_head_read(struct str head, struct http_head *ret_head);
 struct http_chunks {
     enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_DATA_END, CHUNK_TRAILERS, CHUNK_DONE } state;
     uint64_t left;        /* remaining bytes of the current chunk */
-    size_t trailer_bytes; /* bytes of trailers so far */
+    size_t trailer_bytes; /* bytes of trailers received so far */
 };
 enum { HTTP_CHUNK_LINE_MAX = 1024, HTTP_TRAILERS_MAX = 8 * 1024 };
 /* Consumes bytes from the start of *input, and sets *ret_data to a piece of the body or to an empty

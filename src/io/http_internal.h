@@ -28,8 +28,8 @@ enum {
     HTTP_RESPONSE_MAX = 16 << 20,
     HTTP_KEEPALIVE_MS = 15 * 1000,
     HTTP_PATH_MAX = 1024,          /* longest path of a route */
-    HTTP_DRAIN_MAX = 1 << 20,      /* body bytes discarded before a 413 is sent */
-    HTTP_INPUT_MAX = 256 * 1024,   /* received but not parsed: a head and the bytes after it */
+    HTTP_DRAIN_MAX = 1 << 20,      /* bytes of a refused body to discard before a 413 is sent */
+    HTTP_INPUT_MAX = 256 * 1024,   /* bytes not parsed yet: a head and the bytes after it */
     HTTP_OUTPUT_MAX = 256 * 1024,  /* bytes written but not yet accepted by the kernel */
     HTTP_OUTPUT_PIECE = 64 * 1024, /* bytes of a response body written at a time */
     HTTP_ADDRESS_CAP = 320,        /* room for a DNS name, a port and brackets */
@@ -82,12 +82,12 @@ struct http_connection {
     struct http_server *server;
     struct stream *stream;
     enum http_connection_state state;
-    bool last;                /* no further request is read after the current one */
-    bool expired;             /* the peer's certificate is no longer accepted, so the peer has no
+    bool last;    /* no further request is read after the current one */
+    bool expired; /* the peer's certificate is no longer accepted, so the peer has no
                                * identity */
-    bool paused;              /* the stream is paused */
+    bool paused;
     char peer[HTTP_PEER_CAP]; /* peer address without port */
-    mono_time active_at;      /* time of the last bytes in either direction */
+    mono_time active_at;      /* time of the last received or sent bytes */
     uint64_t sent, taken; /* sent: bytes given to the stream; taken: how many of them the kernel had
                            * accepted at the last check */
 
@@ -96,7 +96,7 @@ struct http_connection {
     struct buf head_text; /* text of the current request's head; `head` points into it */
     struct http_head head;
     struct http_chunks chunks;
-    size_t body_left, drained; /* drained: discarded body bytes */
+    size_t body_left, drained; /* body bytes that are still to come, and discarded body bytes */
     int refuse;                /* 413 if the body is too large; else 0 */
     enum http_method method;   /* method of the request; 0 if unknown */
     struct str path, query;    /* views into head_text; the path is decoded in place */
@@ -111,8 +111,8 @@ struct http_connection {
 
     /* Position of a reader of `channel`. */
     struct list in_channel; /* empty if the connection reads no channel */
-    uint64_t position;      /* the next event to send */
-    struct event *event;    /* the referenced event, or NULL */
+    uint64_t position;      /* sequence number of the next event to send */
+    struct event *event;    /* the event being sent, which is referenced; NULL if none */
     size_t event_at;
 };
 
@@ -122,15 +122,15 @@ struct http_server {
     uint64_t boot_id; /* part of each event id, to recognise ids of an earlier process */
     uint64_t idle_timeout_ms, keepalive_ms;
     uint32_t connections_max, per_peer_max, readers_max;
-    struct tls_options tls_options; /* owns its paths; plaintext without cert_file */
+    struct tls_options tls_options; /* its paths are our copies; no cert_file means plaintext */
     char address[HTTP_ADDRESS_CAP];
     pthread_t thread;
     struct real_io *real;
 
     /* -- used by the HTTP thread only, once it runs -- */
     struct listener *listener;
-    struct tls_context *tls; /* NULL: plaintext */
-    uint64_t tls_loads;      /* load count of `tls` when connections were last expired */
+    struct tls_context *tls; /* NULL means plaintext */
+    uint64_t tls_loads;      /* load count of `tls` when http_tls_expire last ran */
     struct list connections;
     struct timer sweep;
     mono_time pulse_at;
@@ -144,7 +144,7 @@ struct http_server {
     struct tls_context *tls_next; /* will replace `tls`; NULL if there is no new context */
     size_t route_count;
     struct route routes[HTTP_ROUTES_MAX];
-    bool thread_runs, stopping, woken, in_handler; /* woken: `wake` is posted */
+    bool thread_runs, stopping, woken, in_handler; /* woken: http_wake has posted `wake` */
 };
 
 static inline void http_lock(struct http_server *server)
@@ -157,7 +157,7 @@ static inline void http_unlock(struct http_server *server)
 }
 
 /* -- http_server.c -- */
-void http_wake(struct http_server *server); /* call with the lock held */
+void http_wake(struct http_server *server); /* the caller holds the lock */
 /* Returns the TLS context for a new connection, or NULL for plaintext. HTTP thread. */
 struct tls_context *http_tls_now(struct http_server *server);
 /* HTTP thread. After a reload of the TLS context, expires connections made with the old one. */
@@ -183,13 +183,13 @@ void http_connection_fail(struct http_connection *c); /* counts an error and clo
 /* -- http_request.c: HTTP thread -- */
 /* Starts reading the body of a request whose head is complete. */
 void http_request_begin(struct http_connection *c);
-void http_request_answer(struct http_connection *c); /* the body is complete */
+void http_request_answer(struct http_connection *c); /* call when the body is complete */
 void http_request_refuse(struct http_connection *c, int status);
 struct http_answer {
     int status;
-    const char *content_type, *cache_control; /* no content_type: no usual headers */
-    const char *etag, *allow;                 /* NULL: omit */
-    bool endless;                             /* the length is unknown */
+    const char *content_type, *cache_control; /* no content_type: also omits the usual headers */
+    const char *etag, *allow;                 /* NULL omits the header */
+    bool endless;                             /* the length of the body is unknown */
 };
 /* Sends the head, and unless the request was HEAD also `body` (of the page, or own_body). */
 void http_request_send(struct http_connection *c, const struct http_answer *answer,
@@ -210,7 +210,7 @@ void http_channel_answer(struct http_connection *c);
 void http_channel_pump(struct http_connection *c, bool probe);
 /* Writes pending events to all readers, if events were added since the last call. */
 void http_channel_pump_all(struct http_channel *channel);
-void http_channel_finish(struct http_connection *c); /* ends the stream in order */
+void http_channel_finish(struct http_connection *c); /* ends the event stream in an orderly way */
 /* Removes a closing connection from the readers. No effect on a connection that is not a reader. */
 void http_channel_leave(struct http_connection *c);
 void http_channel_free(struct http_channel *channel); /* call after the thread has ended */

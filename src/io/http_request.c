@@ -42,7 +42,7 @@ static int target_read(struct http_connection *c)
     question = str_find(target, '?');
     raw_path = str_of(target.at, question);
     c->query = str_tail(target, question + 1);
-    in_place = (char *)raw_path.at; /* the path is in head_text, which is writable */
+    in_place = (char *)raw_path.at; /* writable: the path points into head_text */
     if (http_decode(raw_path, false, in_place, &len)) return 400;
     c->path = str_of(in_place, len);
     return http_path_is_safe(c->path) ? 0 : 400;
@@ -169,7 +169,7 @@ static enum err answer_put_head(struct http_connection *c, const struct http_ans
     wall_time now = clock_wall(real_io_io(c->server->real)->clock);
     const char *connection = c->last ? "close" : c->head.old ? "Keep-Alive" : NULL;
     char *room;
-    enum err err = buf_reserve(head, ANSWER_HEAD_USUAL, &room); /* allocated once */
+    enum err err = buf_reserve(head, ANSWER_HEAD_USUAL, &room); /* so the head is allocated once */
 
     if (!err)
         err = buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, http_reason(answer->status));
@@ -195,7 +195,7 @@ void http_request_send(struct http_connection *c, const struct http_answer *answ
     c->last |= c->head.close || (answer->endless && c->head.old);
     buf_init(&head, ANSWER_HEAD_CAP);
     if (answer_put_head(c, answer, body.len, &head))
-        http_connection_fail(c); /* out of memory even for this response */
+        http_connection_fail(c); /* not even memory for this response */
     else
         http_connection_send(c, buf_peek(&head), c->method == HTTP_HEAD ? STR_EMPTY : body);
     buf_deinit(&head);
@@ -235,7 +235,7 @@ static bool etag_matches(struct str if_none_match, struct str etag)
     while (str_split(&rest, ',', &one)) {
         one = str_trim(one);
         if (str_equal(one, STR("*"))) return true;
-        if (str_starts(one, STR("W/"))) one = str_tail(one, 2); /* GET uses weak comparison */
+        if (str_starts(one, STR("W/"))) one = str_tail(one, 2); /* a GET ignores the weak mark W/ */
         if (str_equal(one, etag)) return true;
     }
     return false;

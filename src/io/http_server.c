@@ -13,7 +13,7 @@
 
 enum {
     HTTP_SWEEP_MS = 1000, /* interval between checks of the connections */
-    HTTP_STOP_TURNS = 16, /* loop turns that event streams get to end in order */
+    HTTP_STOP_TURNS = 16, /* turns of the loop in which event streams can send their last bytes */
 };
 
 void http_wake(struct http_server *server)
@@ -101,7 +101,7 @@ static void server_on_wake(struct post *post)
     if (certificates && http_tls_now(server)) http_tls_expire(server);
     for (size_t i = 0; i < count; i++) {
         struct http_channel *channel;
-        http_lock(server); /* another thread may be changing the kind of a neighbouring entry */
+        http_lock(server); /* another thread may be changing a neighbouring route's kind */
         channel = server->routes[i].kind == ROUTE_CHANNEL ? server->routes[i].channel : NULL;
         http_unlock(server);
         if (channel) http_channel_pump_all(channel);
@@ -153,7 +153,7 @@ static void *http_thread(void *argument)
     for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
         real_io_turn(server->real, false);
     server_close_connections(server, true);
-    while (!list_empty(&server->connections)) /* ends when all connections are closed */
+    while (!list_empty(&server->connections)) /* loops until all connections are closed */
         real_io_turn(server->real, true);
     return NULL;
 }

@@ -24,7 +24,7 @@ static void reopen_without_waiting(struct line_out *out)
     int fd;
     snprintf(path, sizeof path, "/proc/self/fd/%d", out->fd);
     fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0) return; /* without /proc, line_out_write calls poll first */
+    if (fd < 0) return; /* no /proc: line_out_write must call poll first */
     out->fd = fd;
     out->owned = true;
 }
@@ -66,7 +66,7 @@ static ssize_t put(const struct line_out *out, struct str bytes)
             errno = EAGAIN;
             return -1;
         }
-        bytes.len = min_size(bytes.len, LINE_OUT_ATOMIC); /* poll guarantees space for no more */
+        bytes.len = min_size(bytes.len, LINE_OUT_ATOMIC); /* poll promises no more space */
     }
     do
         sent = out->kind == LINE_OUT_SOCKET
@@ -123,12 +123,12 @@ enum err line_out_write(struct line_out *out, struct str line)
     if ((size_t)sent == line.len) return ERR_OK;
     line = str_tail(line, (size_t)sent);
     if (out->kind != LINE_OUT_FILE) {
-        err = buf_append(&out->rest, line); /* a line that was begun is completed first */
+        err = buf_append(&out->rest, line); /* kept: a begun line is completed before the next */
         out->torn = err != ERR_OK;
-        if (!err) (void)line_out_flush(out); /* as much as possible now */
+        if (!err) (void)line_out_flush(out); /* writes as much as fits now */
         return err;
     }
-    sent = put(out, line); /* a file accepts fewer bytes only if it reached a limit */
+    sent = put(out, line); /* a file accepts fewer bytes than requested only at a limit */
     if (sent == (ssize_t)line.len) return ERR_OK;
     err = sent < 0 ? err_of_write(errno) : ERR_NO_SPACE;
     out->torn = true;

@@ -15,21 +15,21 @@
 #include "base/str.h"
 
 enum {
-    LINE_OUT_ATOMIC = 4096,     /* PIPE_BUF */
-    LINE_OUT_MAX = 1024 * 1024, /* longest line; a longer line is ERR_TOO_LARGE */
+    LINE_OUT_ATOMIC = 4096,     /* bytes that a pipe takes in one piece: at most PIPE_BUF */
+    LINE_OUT_MAX = 1024 * 1024, /* longest line in bytes; a longer line is ERR_TOO_LARGE */
 };
 enum line_out_kind { LINE_OUT_FILE, LINE_OUT_PIPE, LINE_OUT_SOCKET };
 struct line_out {
-    int fd;     /* borrowed, or our own non-blocking descriptor of the same pipe */
-    bool owned; /* fd was opened here; otherwise (no /proc) each write calls poll first */
-    bool torn;  /* the last write ended inside a line and the rest of that line is lost */
+    int fd;     /* our caller's descriptor, or our own non-blocking one for the same pipe */
+    bool owned; /* we opened fd; otherwise (no /proc) each write calls poll first */
+    bool torn;  /* the last write stopped inside a line, and the end of that line is lost */
     enum line_out_kind kind;
-    struct buf rest; /* unsent part of a line */
+    struct buf rest; /* the part of a line that is not written yet */
 };
 
 /* Keeps the flags of `fd`, because other processes share them. ERR_INVALID if `fd` is not open. */
 enum err line_out_init(struct line_out *out, int fd);
-void line_out_deinit(struct line_out *out); /* accepts a zeroed struct; drops an unsent rest */
+void line_out_deinit(struct line_out *out); /* accepts a zeroed struct; drops an unsent part */
 /* `line` ends with '\n'. After ERR_FULL, ERR_NO_SPACE, ERR_CLOSED (no reader), ERR_TOO_LARGE,
  * ERR_NOMEM and ERR_IO the line was not written; a file may contain a part. The next line then
  * starts on a new line. */

@@ -19,23 +19,23 @@
 
 enum {
     STREAMS_MAX_DEFAULT = 1024,
-    ACCEPTS_PER_TURN = 64, /* accepts per turn of the loop, so that other work can run */
-    ACCEPT_RETRY_MS = 100, /* pause after a lack of descriptors or memory */
-    LISTEN_QUEUE = 4096,   /* length of the kernel's queue; the kernel may allow less */
+    ACCEPTS_PER_TURN = 64, /* connections accepted per turn, so that other work can run */
+    ACCEPT_RETRY_MS = 100, /* pause in accepting after descriptors or memory ran out */
+    LISTEN_QUEUE = 4096,   /* connections that the kernel queues; the kernel may allow fewer */
     LISTEN_ADDRESS_CAP = 128,
 };
 
 struct real_listener {
     struct listener listener;
     struct real_io *real;
-    struct listen_options options; /* copied, without the texts */
+    struct listen_options options; /* a copy, but its texts belong to the caller */
     uv_poll_t poll;
     int fd;
     struct timer retry;
-    struct list streams; /* accepted, open streams */
+    struct list streams; /* accepted streams that are still open */
     struct list handshakes;
     bool is_unix, closed, paused;
-    dev_t path_device; /* identifies our socket file, so that no other file is removed */
+    dev_t path_device; /* device and inode of our socket file, so that we remove no other file */
     ino_t path_inode;
     char address[LISTEN_ADDRESS_CAP];
 };
@@ -70,7 +70,7 @@ static void on_refused(void *owner, enum err why, const struct note *note)
     struct real_stream *s = owner;
     struct real_listener *l = s->shakes_for;
 
-    if (!l) return; /* the listener is closed, or on_accept has closed the stream */
+    if (!l) return; /* nothing to count: the listener is closed, or on_accept closed the stream */
     list_remove(&s->in_handshakes);
     l->listener.stats.failed_handshake++;
     if (l->options.on_refused) l->options.on_refused(l->options.owner, s->peer, why, note);
@@ -78,7 +78,7 @@ static void on_refused(void *owner, enum err why, const struct note *note)
 
 static void on_no_bytes(void *, struct str)
 {
-    assert(false); /* on_accept has started the stream with its own events, or closed it */
+    assert(false); /* not reached: on_accept gave the stream other events, or closed it */
 }
 
 static const struct stream_events handshake_events = {
@@ -126,7 +126,7 @@ static void take_connection(struct real_listener *l, int fd, const struct sockad
     if (stream_adopt(s, fd, l->is_unix)) {
         l->listener.stats.failed_accept++;
         close(fd);
-        stream_close(&s->stream); /* the stream was not started, so no callback is called */
+        stream_close(&s->stream); /* no callback runs, because the stream was not started */
         return;
     }
     stream_address_text(peer, s->peer);
@@ -161,7 +161,7 @@ static bool accept_one(struct real_listener *l)
     case ENFILE:
     case ENOBUFS:
     case ENOMEM: put_off(l); return false;
-    default: return true; /* only this connection failed; the next may succeed */
+    default: return true; /* only this connection failed: try the next one */
     }
 }
 
@@ -170,14 +170,14 @@ static void on_readable(uv_poll_t *poll, int status, int)
     struct real_listener *l = poll->data;
 
     real_enter(l->real);
-    if (status < 0) put_off(l); /* libuv stopped polling */
+    if (status < 0) put_off(l); /* libuv has stopped polling: start again later */
     for (int i = 0; status >= 0 && i < ACCEPTS_PER_TURN && accept_one(l); i++) continue;
 }
 
 static void watch(struct real_listener *l)
 {
     int failed = l->paused ? 0 : uv_poll_start(&l->poll, UV_READABLE, on_readable);
-    assert(!failed); /* the handle is open and not closing */
+    assert(!failed); /* cannot fail: the handle is open */
 }
 
 static void on_retry(struct timer *timer)
@@ -370,8 +370,8 @@ static void real_listener_close(struct listener *listener)
     }
     remove_path(l);
     uv_close((uv_handle_t *)&l->poll, on_poll_closed);
-    close(l->fd); /* closed at once, so that another process can use the address */
-    l->fd = -1;   /* the number of the descriptor may be reused soon */
+    close(l->fd); /* at once, so that another process can use the address */
+    l->fd = -1;   /* the number may soon belong to another descriptor */
 }
 
 static const struct listener_ops real_listener_ops = {
@@ -403,7 +403,7 @@ enum err real_listen(struct net *net, const struct listen_options *options,
         err = listen_real_refuse(note, options->address, -failed);
         goto failed;
     }
-    l->options.address = NULL; /* owned by the caller; the real address is stored in l->address */
+    l->options.address = NULL; /* belongs to the caller; l->address has the real address */
     l->poll.data = l;
     watch(l);
     *ret_listener = &l->listener;

@@ -35,7 +35,7 @@ struct timer {
  * timer cannot fail. timer_init fails with ERR_FULL or ERR_NOMEM. */
 enum { LOOP_TIMERS_MAX = 4 * 1024 * 1024 };
 enum err timer_init(struct timer *timer, struct loop *loop, timer_fn *fn);
-void timer_deinit(struct timer *timer); /* stops the timer; accepts a zeroed struct */
+void timer_deinit(struct timer *timer); /* stops the timer; also accepts a zeroed struct */
 /* Starts a one-shot timer or moves a running one. A due time in the past means now. A timer started
  * while timers fire waits for the next turn, so a self-restarting timer cannot block the loop. */
 void timer_start(struct timer *timer, mono_time due);
@@ -78,7 +78,7 @@ void post_init(struct post *post, post_fn *fn);
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */
-mono_time loop_now(const struct loop *loop); /* constant during a turn; else the current time */
+mono_time loop_now(const struct loop *loop); /* constant in a turn; outside it the current time */
 struct clock *loop_clock(const struct loop *loop);
 
 /* -- watchdog: the cost of turns. On a busy machine, a turn with more wall time than CPU time was
@@ -89,7 +89,7 @@ struct loop_turn {
     uint64_t wall_ns, cpu_ns;
 };
 struct loop_stats {
-    uint64_t turns, slow_wall, slow_cpu; /* slow: longer than LOOP_SLOW_NS */
+    uint64_t turns, slow_wall, slow_cpu; /* slow_*: turns longer than LOOP_SLOW_NS */
     uint64_t wall_ns_max, cpu_ns_max;
     uint64_t wall_ns_total, cpu_ns_total;
     uint64_t timers_fired, tasks_run, posts_run;
@@ -106,9 +106,9 @@ void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context);
 
 /* -- for the two implementations only -- */
 struct loop_ops {
-    void (*wake)(struct loop *loop); /* called when the earliest timer changed, or tasks were
-                                        deferred outside a turn */
-    void (*post)(struct loop *loop, struct post *post); /* any thread */
+    /* Called when the earliest timer changed, or a task was deferred outside a turn. */
+    void (*wake)(struct loop *loop);
+    void (*post)(struct loop *loop, struct post *post); /* called by any thread */
     enum err (*worker_open)(struct loop *loop, const struct worker_options *options,
                             struct loop_worker **ret_worker);
 };
@@ -123,14 +123,14 @@ struct loop {
     loop_slow_fn *slow_fn;
     void *slow_context;
     uint64_t late_ms;
-    bool in_turn; /* from loop_core_begin to the end of loop_core_run */
+    bool in_turn; /* true from loop_core_begin until loop_core_run returns */
 };
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock);
 void loop_core_deinit(struct loop *loop);
 /* Starts a turn, before its first event is delivered. loop_core_run ends the turn. */
 void loop_core_begin(struct loop *loop, mono_time now);
-void loop_core_run(struct loop *loop);                 /* runs timers, then tasks and hooks */
-void loop_core_run_on(struct loop *loop);              /* continues the same turn, without timers */
+void loop_core_run(struct loop *loop);                 /* runs timers, then tasks, then hooks */
+void loop_core_run_on(struct loop *loop);              /* continues the turn, but runs no timers */
 mono_time loop_core_next_due(const struct loop *loop); /* MONO_NEVER if no timer runs */
 bool loop_core_has_tasks(const struct loop *loop);
 void loop_core_count_turn(struct loop *loop, struct loop_turn turn);

@@ -22,7 +22,7 @@ struct tls_identity;
 struct stream_events {
     /* Called when the connection and its TLS handshake are complete. May be NULL. */
     void (*on_open)(void *owner);
-    void (*on_bytes)(void *owner, struct str bytes); /* valid during the call */
+    void (*on_bytes)(void *owner, struct str bytes); /* `bytes` is valid during the call */
     void (*on_drained)(void *owner); /* pending output fell below half of output_max; may be NULL */
     /* The peer sends no more data, but writing still works. If NULL, this side ends, too. */
     void (*on_end)(void *owner);
@@ -32,18 +32,18 @@ struct stream_events {
 
 struct dial_options {
     const char *address;
-    struct tls_context *tls; /* NULL means plaintext; the stream holds a reference until closed */
+    struct tls_context *tls; /* NULL means plaintext; an open stream holds a reference */
     const char *tls_name;    /* host name to verify; NULL means the host in `address` */
-    uint64_t timeout_ms;     /* limit for resolving, connecting and handshake; 0 means 10 s */
+    uint64_t timeout_ms;     /* limit for lookup, connection and handshake; 0 means 10 s */
     size_t output_max;       /* limit for bytes not yet accepted by the kernel; 0 means 1 MiB */
 };
 struct listen_options {
-    const char *address; /* port 0 selects a free port, see listener_address; ":port" means all
-                          * interfaces */
+    /* Port 0 selects a free port, see listener_address; ":port" means all interfaces. */
+    const char *address;
     struct tls_context *tls;
     size_t streams_max;            /* limit for open streams; 0 means 1,024 */
-    uint64_t handshake_timeout_ms; /* 0: 10 s */
-    size_t output_max;             /* per stream; 0: 1 MiB */
+    uint64_t handshake_timeout_ms; /* 0 means 10 s */
+    size_t output_max;             /* limit for each stream; 0 means 1 MiB */
     /* own_stream is open and paused. The callee owns the stream and must call stream_start or
      * stream_close at once. */
     void (*on_accept)(void *owner, struct stream *own_stream);
@@ -57,7 +57,7 @@ struct listen_options {
 struct listener_stats {
     uint64_t accepted, refused_full, failed_handshake;
     uint64_t failed_accept; /* accepts that failed or waited for descriptors or memory */
-    size_t open;            /* including handshakes in progress */
+    size_t open;            /* open streams, including those in a handshake */
 };
 
 /* -- provided by an implementation; each function implements the function of that name below -- */
@@ -74,7 +74,7 @@ struct listener_ops {
 };
 struct listener {
     const struct listener_ops *ops;
-    const char *address; /* has the real port; owned by the implementation */
+    const char *address; /* address with the real port; owned by the implementation */
     struct listener_stats stats;
 };
 struct stream_ops {
@@ -189,6 +189,6 @@ struct address_parts {
 enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
 /* Parses an IP address without brackets or scope. Returns its size, 4 or 16; 0 for other text. */
 size_t address_ip(struct str host, uint8_t ret_bytes[16]);
-bool address_is_loopback(const char *address); /* 127/8, ::1, localhost, unix: */
+bool address_is_loopback(const char *address); /* true for 127/8, ::1, localhost and unix: */
 
 #endif

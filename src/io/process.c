@@ -34,7 +34,7 @@
 
 enum {
     LINE_MAX_DEFAULT = 64 * 1024,
-    OUTPUTS = 2, /* stdout and stderr */
+    OUTPUTS = 2, /* stdout and stderr of the child */
     PROGRAM_PATH_CAP = 4096,
     CHILD_FD_FIRST = 3,
     CHILD_EXIT_NO_PARENT = 127,
@@ -44,8 +44,8 @@ struct output {
     struct process *process;
     int number; /* fd number: 1 or 2 */
     uv_pipe_t pipe;
-    struct buf line; /* an incomplete line */
-    bool cut;        /* the rest of this line is dropped */
+    struct buf line; /* the first part of an incomplete line */
+    bool cut;        /* the line was too long, so its end is dropped */
 };
 struct process {
     struct real_io *real;
@@ -53,12 +53,12 @@ struct process {
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
     pid_t pid;
-    int pidfd; /* -1: not open yet */
+    int pidfd; /* -1: no pidfd was opened yet */
     uv_poll_t watch;
     struct output outputs[OUTPUTS];
     struct timer grace;
-    unsigned handles;   /* number of open handles: the watch, the pipes */
-    bool ended, failed; /* failed: the start failed, on_exit is not called */
+    unsigned handles;   /* number of open libuv handles: the watch and the pipes */
+    bool ended, failed; /* failed: the process did not start, so on_exit is not called */
     bool own_group;
     struct process_exit exit;
 };
@@ -111,8 +111,8 @@ static void on_ended(uv_poll_t *watch, int, int)
     real_enter(p->real);
     if (p->own_group) kill_group(p);
     if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG)) {
-        if (errno == EINTR) return; /* the pidfd stays readable */
-        p->exit.unknown = true;     /* every later attempt would fail, too */
+        if (errno == EINTR) return; /* we are called again: the pidfd stays readable */
+        p->exit.unknown = true;     /* every later waitid would fail, too */
     } else if (info.si_pid == 0) {
         return;
     } else {
@@ -148,7 +148,7 @@ static void end_line(struct output *output, struct str last_part)
     struct process *p = output->process;
 
     if (output->line.len == 0 && !output->cut && last_part.len <= output->line.max) {
-        p->on_line(p->owner, output->number, last_part); /* the usual case, without a copy */
+        p->on_line(p->owner, output->number, last_part); /* usual: a whole line, not copied */
         return;
     }
     keep_part(output, last_part);
@@ -201,7 +201,7 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
     real_enter(output->process->real);
     if (got > 0) {
         take_bytes(output, str_of(room->base, (size_t)got));
-    } else if (got < 0) { /* end of file, or an error treated the same */
+    } else if (got < 0) { /* end of file; an error counts as one */
         end_output(output);
     }
 }
@@ -211,19 +211,19 @@ static void on_output(uv_stream_t *stream, ssize_t got, const uv_buf_t *room)
 /* Descriptors of a launch. The read end of each pipe precedes its write end. */
 enum {
     FD_INPUT,
-    FD_FILE,       /* receives both outputs of a detached process */
-    FD_STATUS,     /* a pipe: the child reports why exec failed */
-    FD_GATE = 4,   /* a pipe that delays a detached child until its pid is recorded */
-    FD_OUTPUT = 6, /* a pipe for each output */
+    FD_FILE,       /* a file for both outputs of a detached process */
+    FD_STATUS,     /* a pipe: the child writes why exec failed */
+    FD_GATE = 4,   /* a pipe: a detached child waits until its pid is recorded */
+    FD_OUTPUT = 6, /* the first of OUTPUTS pipes */
     FD_COUNT = FD_OUTPUT + 2 * OUTPUTS,
 };
 /* Data for the child, prepared before the fork. */
 struct launch {
     const struct process_options *options;
     char path[PROGRAM_PATH_CAP];
-    int fds[FD_COUNT]; /* -1: not open */
+    int fds[FD_COUNT]; /* -1 if not open */
     pid_t parent;
-    const struct process_detached *detached; /* NULL: not detached */
+    const struct process_detached *detached; /* NULL for a process that is not detached */
     enum err record_err;
     struct note *note;
     bool directory_failed; /* the error concerns options->directory */
@@ -247,7 +247,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
 
     if (strchr(name, '/')) {
         int len = snprintf(path, PROGRAM_PATH_CAP, "%s", name);
-        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG; /* exec reports other errors */
+        return len < PROGRAM_PATH_CAP ? 0 : ENAMETOOLONG; /* exec will report any other error */
     }
     if (rest.len == 0) rest = STR("/usr/local/bin:/usr/bin:/bin");
     while (name[0] && str_split(&rest, ':', &part)) {
@@ -256,7 +256,7 @@ static int find_program(const char *name, char path[PROGRAM_PATH_CAP])
         if (len >= PROGRAM_PATH_CAP) continue;
         if (access(path, X_OK) == 0) {
             if (is_file(path)) return 0;
-            errno = EACCES; /* for example a directory; try the next directory of PATH */
+            errno = EACCES; /* exec of a directory, for example: try the next PATH entry */
         }
         if (errno == EACCES) error = EACCES; /* the program exists but may not be executed */
     }

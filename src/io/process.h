@@ -13,13 +13,13 @@ struct process;
 enum { PROCESS_OUTPUT_GRACE_MS = 2000 };
 struct process_exit {
     bool signalled;
-    int code;     /* exit status, or the signal number */
+    int code;     /* exit status, or number of the signal that ended the process */
     bool unknown; /* the status is unknown, because other code in this process collected it */
 };
 struct process_options {
     const char *const *argv; /* argv[0] is looked up in PATH */
-    const char *const *env;  /* NULL: inherit */
-    const char *directory;   /* NULL: inherit */
+    const char *const *env;  /* NULL: that of this process */
+    const char *directory;   /* NULL: that of this process */
     struct str input;        /* content of standard input */
     /* Limit for a line of output; 0 means 64 KiB. Of a longer line, the first bytes are reported
      * when the limit is reached, and the other bytes are dropped. */
@@ -52,9 +52,9 @@ void process_abandon(struct process *process);
 
 /* -- processes that may outlive this process -- */
 struct process_detached {
-    const char *const *argv, *const *env; /* as in process_options */
+    const char *const *argv, *const *env; /* as in struct process_options */
     const char *directory;
-    const char *output; /* stdout and stderr are appended to this file; NULL discards both */
+    const char *output; /* file that gets stdout and stderr, appended; NULL discards both */
     /* Stores the pid of the new process before the program runs. After ERR_OK the process executes
      * the program. After any other result, or if the caller dies first, the process exits. So every
      * program that ever ran is recorded. */

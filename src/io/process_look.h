@@ -10,8 +10,8 @@
 
 enum { PROCESS_BOOT_CAP = 40 };
 struct process_name {
-    int pid;              /* 0: no process */
-    uint64_t start_ticks; /* start time since boot, in kernel clock ticks */
+    int pid;              /* 0 means no process */
+    uint64_t start_ticks; /* start of the process after boot, in kernel clock ticks */
     char boot[PROCESS_BOOT_CAP];
 };
 /* Reads a process's identity. ERR_NOT_FOUND: no process, or a zombie. ERR_UNSUPPORTED: no /proc. */

@@ -33,7 +33,7 @@ static void real_post(struct loop *loop, struct post *post)
 void real_unpost(struct real_io *real, struct post *post)
 {
     pthread_mutex_lock(&real->posts_lock);
-    list_remove(&post->link); /* harmless if the post is in no list */
+    list_remove(&post->link); /* does nothing if the post is in no list */
     pthread_mutex_unlock(&real->posts_lock);
 }
 
@@ -128,9 +128,9 @@ static void finish_turn(struct real_io *real)
 {
     bool spent;
 
-    real_enter(real); /* opens the turn if no event has opened it */
+    real_enter(real); /* begins a turn if no event has begun one */
     loop_core_run(&real->loop);
-    spent = loop_core_has_tasks(&real->loop); /* tasks are left, because the rounds are used up */
+    spent = loop_core_has_tasks(&real->loop); /* true: the limit of task rounds was reached */
     real_flush_streams(real);
     for (int rounds = 1; !spent && rounds < TURN_ROUNDS_MAX && has_more(real); rounds++) {
         loop_core_run_on(&real->loop);
@@ -162,14 +162,14 @@ static void set_alarm(struct real_io *real)
         uv_timer_stop(&real->alarm);
         return;
     }
-    now = uv_now(&real->uv); /* the same clock and the same unit as `due` */
+    now = uv_now(&real->uv); /* same clock and unit as `due` */
     uv_timer_start(&real->alarm, on_alarm, due.ms > now ? due.ms - now : 0, 0);
 }
 
 /* Delivers events, and waits for them if `wait` is set. The first event begins the turn. */
 static void run_events(struct real_io *real, bool wait)
 {
-    assert(!real->loop.in_turn); /* must not be called inside a callback */
+    assert(!real->loop.in_turn); /* a callback must not call this function */
     set_alarm(real);
     uv_run(&real->uv, wait && !has_more(real) ? UV_RUN_ONCE : UV_RUN_NOWAIT);
 }
@@ -182,7 +182,7 @@ void real_io_turn(struct real_io *real, bool wait)
 
 void real_io_run(struct real_io *real)
 {
-    while (!real->stop) real_io_turn(real, true); /* ends with real_io_stop */
+    while (!real->stop) real_io_turn(real, true); /* returns after real_io_stop */
     real->stop = false;
 }
 

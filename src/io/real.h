@@ -20,5 +20,5 @@ void real_io_turn(struct real_io *real, bool wait);
 /* Waits for closing handles, runs waiting posts, and frees `real`. Also waits for a name lookup
  * that cannot be cancelled. No thread may post any more. `real` may be NULL. */
 void real_io_close(struct real_io *real);
-const char *real_io_engine_version(void); /* version of the loaded libuv, such as "1.44.2" */
+const char *real_io_engine_version(void); /* version of the libuv in use, such as "1.44.2" */
 #endif

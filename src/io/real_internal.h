@@ -21,16 +21,16 @@ struct real_io {
     struct loop loop;
     struct net net;
     uv_loop_t uv;
-    uv_async_t wake;     /* signalled when posts wait */
-    uv_timer_t alarm;    /* set to the earliest timer of the loop */
-    mono_time alarm_due; /* MONO_NEVER: not set */
+    uv_async_t wake;     /* signalled when the first post is queued */
+    uv_timer_t alarm;    /* runs at the due time of the loop's earliest timer */
+    mono_time alarm_due; /* MONO_NEVER if `alarm` is not set */
     bool stop;
-    struct list unsent; /* streams with output, flushed at the end of the turn */
+    struct list unsent; /* streams whose output is flushed when the turn finishes */
     uint64_t turn_start_ns;
-    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* thread CPU time, and when it was read */
+    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* CPU time of the thread, and the time of that reading */
     pthread_mutex_t posts_lock;
-    struct list posts;   /* protected by posts_lock */
-    atomic_uint posters; /* threads in loop_post that have released posts_lock */
+    struct list posts;   /* waiting posts; protected by posts_lock */
+    atomic_uint posters; /* threads in loop_post that no longer hold posts_lock */
     char read_room[REAL_READ_ROOM];
 };
 

@@ -8,7 +8,7 @@
 
 enum { RESOLVE_MAX = 32, RESOLVE_CAP = 64 };
 struct resolved {
-    char at[RESOLVE_MAX][RESOLVE_CAP]; /* "10.0.0.7:7790", "[::1]:7790"; no duplicates */
+    char at[RESOLVE_MAX][RESOLVE_CAP]; /* such as "10.0.0.7:7790" or "[::1]:7790"; no duplicates */
     size_t count;
 };
 /* Resolves `address`. Blocks on the resolver, so call on a worker's thread (io/worker.h). Fails

@@ -14,10 +14,10 @@
 
 enum {
     STREAM_OUTPUT_MAX_DEFAULT = 1024 * 1024,
-    STREAM_READ_PER_TURN = 256 * 1024, /* limit per turn; the next turn reads more */
+    STREAM_READ_PER_TURN = 256 * 1024, /* bytes per stream and turn; the next turn reads more */
     STREAM_DIRECT_MIN = 32 * 1024,     /* a write of at least this size bypasses an empty buffer */
-    STREAM_KEEP = 4 * 1024,            /* an idle stream keeps buffers up to this size */
-    STREAM_PEER_CAP = 80,              /* "[v6%scope]:port" */
+    STREAM_KEEP = 4 * 1024,            /* bytes; an idle stream keeps buffers up to this size */
+    STREAM_PEER_CAP = 80,              /* longest text: "[v6%scope]:port" */
     DIAL_TIMEOUT_DEFAULT_MS = 10 * 1000,
 };
 
@@ -29,15 +29,15 @@ struct real_stream {
     struct stream stream;
     struct real_io *real;
     enum stream_state state;
-    struct real_listener *listener; /* the listener that accepted the stream, while both exist */
+    struct real_listener *listener; /* accepting listener; NULL when that listener is closed */
     struct list in_listener, in_unsent;
-    struct real_listener *shakes_for; /* the listener, during an accepted stream's handshake */
-    struct stream *tls;               /* the TLS stream over this stream */
+    struct real_listener *shakes_for; /* the accepting listener during the TLS handshake, or NULL */
+    struct stream *tls;               /* the TLS stream that uses this stream */
     struct list in_handshakes;
     struct dial *dial; /* the dial of a dialed stream until the stream is open */
     struct stream_events events;
     void *owner;
-    struct task notify; /* calls on_drained, or on_closed for a stream without handle */
+    struct task notify; /* calls on_drained; also on_closed if `has_handle` is false */
 
     union {
         uv_handle_t handle;
@@ -48,20 +48,20 @@ struct real_stream {
     uv_connect_t connect;
     uv_write_t write;
     uv_shutdown_t shutdown;
-    bool has_handle; /* uv is initialised, and its close callback has not run */
+    bool has_handle; /* `uv` is initialised and its close callback did not run yet */
 
     struct buf front, back;
     size_t front_at, writing;    /* writing: bytes of `front` given to libuv */
-    size_t output_max, drain_at; /* on_drained is due when at most drain_at bytes are pending */
-    uint64_t read_turn;          /* turn in which read_bytes bytes were read */
+    size_t output_max, drain_at; /* on_drained is called when at most drain_at bytes are unsent */
+    uint64_t read_turn;          /* the turn to which read_bytes belongs */
     size_t read_bytes;
     bool started, paused, reading;
     bool drain_wanted, drain_due;
     bool peer_ended, ending, shut; /* ending: stream_end was called; shut: shutdown is done */
 
-    enum err why;     /* reason of CLOSING */
-    const char *verb; /* the failed operation, for the note; NULL if none failed */
-    int code;         /* libuv's error, or 0 if only `why` is known */
+    enum err why;     /* reason for the state CLOSING */
+    const char *verb; /* the operation that failed, for the note, or NULL */
+    int code;         /* libuv's error; 0 if there is only `why` */
     char peer[STREAM_PEER_CAP];
 };
 
@@ -82,7 +82,7 @@ void stream_address_text(const struct sockaddr_storage *address, char text[STREA
 
 /* -- io/dial_real.c -- */
 void dial_stop(struct dial *dial);    /* starts to close the dial's stream */
-void dial_release(struct dial *dial); /* detaches the dial from its stream; NULL is fine */
+void dial_release(struct dial *dial); /* separates the dial from its stream; accepts NULL */
 /* -- io/listen_real.c -- */
 void listener_forget(struct real_listener *listener, struct real_stream *s);
 #endif

@@ -18,13 +18,13 @@
  * another control byte or invalid text makes the whole certificate unusable, because different
  * programs would read different names. The peer is then refused with an alert. Names of other kinds
  * (addresses, e-mail) are ignored. */
-enum { TLS_NAMES_MAX = 64 }; /* limit per kind; a certificate with more names is refused */
+enum { TLS_NAMES_MAX = 64 }; /* names of each kind; a certificate with more is refused */
 struct tls_identity {
     const struct str *uris;
     size_t uri_count;
     const struct str *dns_names;
     size_t dns_count;
-    struct str common_name; /* empty if the certificate has none or several */
+    struct str common_name; /* empty if the certificate has no common name, or several */
     struct str serial_hex;
     wall_time not_after;
 };
@@ -72,9 +72,9 @@ enum err tls_context_reload(struct tls_context *context, bool *ret_changed, stru
 enum err tls_context_replace(struct tls_context *context, struct str cert_pem, struct str key_pem,
                              struct str ca_pem, struct note *note);
 struct tls_info {
-    wall_time not_before, not_after; /* lifetime of our certificate; both 0 if there is none */
+    wall_time not_before, not_after; /* lifetime of our certificate; both 0 without a certificate */
     uint64_t loads, failed_loads;
-    struct note last_failure; /* empty if the files are loaded as they are now */
+    struct note last_failure; /* empty if the current content of the files is loaded */
 };
 struct tls_info tls_context_info(const struct tls_context *context);
 

@@ -17,10 +17,10 @@
 #include "io/tls_identity.h"
 
 enum {
-    FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots has a quarter of this size */
-    BUNDLE_CERTS_MAX = 512,       /* roots in all files together */
-    CHAIN_CERTS_MAX = 16,         /* certificates in our own file */
-    PEER_CHAIN_BYTES_MAX = 65536, /* a peer's chain; limits the memory a peer can use */
+    FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots needs a quarter of this */
+    BUNDLE_CERTS_MAX = 512,       /* root certificates in all CA files together */
+    CHAIN_CERTS_MAX = 16,         /* certificates in cert_file, which has our own */
+    PEER_CHAIN_BYTES_MAX = 65536, /* bytes of a peer's chain; limits its use of our memory */
     PEER_CHAIN_DEPTH_MAX = 8,
 };
 
@@ -74,7 +74,7 @@ static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certif
             X509_verify(certificate, X509_get0_pubkey(candidate)) == 1)
             found = candidate;
     }
-    ERR_clear_error(); /* roots that did not sign left errors in the queue */
+    ERR_clear_error(); /* candidates that did not sign left errors in the queue */
     if (found) X509_up_ref(found);
     sk_X509_pop_free(named, X509_free);
     if (!found) return X509_STORE_CTX_get1_issuer(ret_issuer, verify, certificate);
@@ -147,7 +147,7 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
     X509_STORE_set_get_issuer(SSL_CTX_get_cert_store(made), choose_issuer);
 
     if (context->alpn_len == 0) return true;
-    if (context->side == TLS_CLIENT) /* this function returns 0 for success, unlike the others */
+    if (context->side == TLS_CLIENT) /* unlike others, this OpenSSL function returns 0 on success */
         return SSL_CTX_set_alpn_protos(made, context->alpn, context->alpn_len) == 0;
     SSL_CTX_set_client_hello_cb(made, on_client_hello, context);
     SSL_CTX_set_alpn_select_cb(made, on_alpn_select, context);
@@ -498,7 +498,7 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
     struct note why = {0};
     enum err err;
 
-    assert(context->in_memory); /* a context with files is reloaded, not replaced */
+    assert(context->in_memory); /* a context that uses files reloads the files instead */
     err = copy_pem(context, cert_pem, key_pem, ca_pem);
     if (err)
         note_set(&why, "tls: %s", err_text(err));

@@ -11,12 +11,12 @@ enum {
     SOURCE_CERT,
     SOURCE_KEY,
     SOURCE_CA,
-    SOURCES_MAX = 6, /* certificate, key, four CA bundles */
+    SOURCES_MAX = 6, /* one certificate, one key and four CA bundles */
     ALPN_WIRE_MAX = 4 * 256,
 };
 struct source {
     char *path;     /* the file's path, or NULL if the PEM text is in memory */
-    struct buf pem; /* the PEM text; that of a file only during a load */
+    struct buf pem; /* the PEM text; text from a file is kept only during a load */
 };
 
 struct tls_context {
@@ -25,10 +25,10 @@ struct tls_context {
     enum tls_side side;
     enum tls_version version_min;
     bool peer_optional, peer_unproven;
-    unsigned char alpn[ALPN_WIRE_MAX]; /* length-prefixed, as in the TLS extension */
+    unsigned char alpn[ALPN_WIRE_MAX]; /* names after length bytes, as in the TLS extension */
     unsigned alpn_len;
     struct source sources[SOURCES_MAX];
-    size_t source_count; /* certificate and key always have an entry, maybe empty */
+    size_t source_count; /* the first two are certificate and key, even if empty */
     bool has_pair, has_ca, in_memory;
     SSL_CTX *current;
     struct fs_info loaded[SOURCES_MAX], refused[SOURCES_MAX];

@@ -19,8 +19,8 @@ enum { SERIAL_OCTETS_MAX = 32 };
 /* The views of `identity` point into the arrays, the certificate and OpenSSL's memory. */
 struct findings {
     GENERAL_NAMES *san;
-    unsigned char *common_name; /* UTF-8, on OpenSSL's heap */
-    char *serial_hex;           /* on OpenSSL's heap */
+    unsigned char *common_name; /* UTF-8; freed with OPENSSL_free */
+    char *serial_hex;           /* freed with OPENSSL_free */
     struct str uris[TLS_NAMES_MAX], dns_names[TLS_NAMES_MAX];
     struct tls_identity identity;
 };
@@ -41,7 +41,7 @@ enum err tls_engine_failed(enum err otherwise, struct note *note)
 
 static int no_password(char *, int, int, void *)
 {
-    return 0; /* no pass phrase; otherwise OpenSSL would prompt on the terminal */
+    return 0; /* there is no pass phrase; without this callback OpenSSL asks at the terminal */
 }
 
 void tls_wipe(struct buf *secret)
@@ -146,7 +146,7 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
 
     found->san = X509_get_ext_d2i(certificate, NID_subject_alt_name, &occurs, NULL);
     if (!found->san) {
-        if (occurs == -1) return ERR_OK; /* none */
+        if (occurs == -1) return ERR_OK; /* the certificate has no such extension */
         if (occurs == -2)
             return note_fail(note, ERR_UNAUTHENTICATED, "two lists of alternative names");
         return not_read(note, "alternative names do not parse");

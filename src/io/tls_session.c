@@ -16,7 +16,7 @@
 
 enum {
     HOST_NAME_MAX_LEN = 253,
-    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* memory that an idle session may keep */
+    TLS_SESSION_IDLE_OUTPUT_MAX = 2 * TLS_RECORD_MAX, /* bytes that an idle session may keep */
 };
 
 /* -- the BIO ----------------------------------------------------------------------------------- */
@@ -27,7 +27,7 @@ static int bio_read(BIO *bio, char *into, int cap)
     size_t take = min_size((size_t)cap, session->input.len - session->input_at);
 
     BIO_clear_retry_flags(bio);
-    if (take == 0) { /* more input may follow; this is not the end of the stream */
+    if (take == 0) { /* more input may follow; 0 would mean the end of the stream */
         BIO_set_retry_read(bio);
         return -1;
     }
@@ -35,7 +35,7 @@ static int bio_read(BIO *bio, char *into, int cap)
     session->input_at += take;
     if (session->input_at == session->input.len) {
         session->input_at = 0;
-        buf_deinit(&session->input); /* an idle session keeps no input memory */
+        buf_deinit(&session->input); /* an idle session needs no input memory */
     }
     return (int)take;
 }
@@ -122,7 +122,7 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
     BIO_set_data(bio, session);
     BIO_set_init(bio, 1);
     SSL_set_bio(session->ssl, bio, bio);
-    bio = NULL; /* now owned by the SSL */
+    bio = NULL; /* the SSL object owns it now */
     if (!SSL_set_app_data(session->ssl, session)) goto fail;
     if (context->side == TLS_SERVER) {
         SSL_set_accept_state(session->ssl);
@@ -187,7 +187,7 @@ static enum err fail_with(struct tls_session *session, enum err err)
 static enum err judge_alert(int alert)
 {
     switch (alert) {
-    case SSL_AD_HANDSHAKE_FAILURE: /* TLS 1.2's alert for a missing certificate */
+    case SSL_AD_HANDSHAKE_FAILURE: /* TLS 1.2 sends this alert for a missing certificate */
     case SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_UNSUPPORTED_CERTIFICATE:
     case SSL_AD_CERTIFICATE_REVOKED:

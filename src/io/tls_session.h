@@ -18,28 +18,28 @@
 #include "io/tls.h"
 
 enum {
-    TLS_RECORD_MAX = 16384,           /* plaintext of one record: the protocol's maximum */
-    TLS_RECORD_EXTRA = 256,           /* a record is at most this much larger on the wire */
-    TLS_HELD_MAX = 1024 * 1024,       /* limit for input that was fed but not read */
-    TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* limit for unconsumed output; beyond, the session fails */
+    TLS_RECORD_MAX = 16384,           /* bytes of plaintext in one record: the maximum of TLS */
+    TLS_RECORD_EXTRA = 256,           /* a record has at most this many bytes more on the wire */
+    TLS_HELD_MAX = 1024 * 1024,       /* limit for bytes that were fed but not read */
+    TLS_OUTPUT_MAX = 2 * 1024 * 1024, /* limit for unconsumed bytes; beyond it, the session fails */
 };
 enum tls_state { TLS_SHAKING, TLS_OPEN, TLS_FAILED };
 
 /* Any file may read the fields; only tls_session.c changes them. */
 struct tls_session {
-    struct tls_context *context; /* counts as a reference */
+    struct tls_context *context; /* the session holds a reference */
     SSL *ssl;
     enum tls_state state;
     struct buf input, output;
-    size_t input_at; /* the first `input_at` bytes of the input are consumed */
+    size_t input_at; /* the first input_at bytes of the input are consumed */
     bool ended;
     bool peer_ended;     /* the peer sent close_notify */
-    bool doubted;        /* the peer's certificate is not verified */
-    enum err output_err; /* an append to the output buffer failed */
+    bool doubted;        /* the peer has a certificate, but it is not verified */
+    enum err output_err; /* ERR_OK, or the error of an append to the output */
     enum err failed;
     struct note failure;
     struct tls_identity *identity; /* see tls_session_identity */
-    char alpn[256];                /* "" if none */
+    char alpn[256];                /* "" if no protocol was negotiated */
 };
 
 /* Opens a session. `peer_name` is a host name or an address; a client needs it, a server ignores

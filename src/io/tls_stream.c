@@ -19,36 +19,35 @@
 enum {
     DEFAULT_TIMEOUT_MS = 10 * 1000,
     DEFAULT_OUTPUT_MAX = 1024 * 1024,
-    PLAIN_SLACK = 64 * 1024,                /* for handshakes, alerts and similar messages */
+    PLAIN_SLACK = 64 * 1024,                /* room for handshakes, alerts and similar messages */
     OUTPUT_PIECE = 64 * 1024,               /* bytes encrypted at a time */
-    TLS_STREAM_IDLE_OUTPUT_MAX = 64 * 1024, /* memory that a stream without output may keep */
-    TLS_STREAM_LINGER_MS = 1000, /* time for the peer to receive the alert with the reason */
+    TLS_STREAM_IDLE_OUTPUT_MAX = 64 * 1024, /* bytes that a stream without output may keep */
+    TLS_STREAM_LINGER_MS = 1000, /* time for the peer to receive our alert with the reason */
     NAME_CAP = 256,
 };
 
 struct tls_stream {
-    struct stream stream; /* first member: the owner's handle */
+    struct stream stream; /* first field: the owner has a pointer to it */
     struct loop *loop;
-    struct stream *plain; /* owned; NULL before it exists and after its end */
+    struct stream *plain; /* owned; NULL until it is dialed and after it is closed */
     struct tls_session *session;
     struct stream_events events;
     void *owner;
-    struct timer timer; /* deadline of the handshake; later, of the wait for the peer */
-    mono_time deadline; /* deadline of a dialed stream; the plain dial enforces it until
-                           connected */
+    struct timer timer; /* handshake deadline; later, deadline for the peer to close the stream */
+    mono_time deadline; /* deadline of a dialed stream, kept by the plain dial, then by `timer` */
     struct task work;
-    struct buf output; /* plaintext written in this turn or before the handshake ended */
+    struct buf output; /* plaintext written in this turn or during the handshake */
     size_t output_max, plain_max;
     bool connected; /* the plain stream is open */
     bool opened;    /* the handshake is done and on_open was called */
     bool paused;
-    bool drain_wanted; /* on_drained is due when at most `drain_at` bytes are pending */
+    bool drain_wanted; /* call on_drained when at most `drain_at` bytes are unsent */
     size_t drain_at;
     bool ending, half_closed; /* stream_end was called; close_notify was sent */
     bool end_reported;        /* on_end was called */
     bool plain_ended;
-    bool closing; /* stream_close was called: only on_closed may follow */
-    bool failed;  /* `why` is set; lingering */
+    bool closing; /* stream_close was called, so only on_closed may follow */
+    bool failed;  /* `why` is set; the stream waits for the peer to read the alert */
     enum err why;
     struct note note;
 };
@@ -87,7 +86,7 @@ static void tls_fail(struct tls_stream *t, enum err why, const struct note *note
         return;
     }
     stream_end(t->plain);
-    stream_resume(t->plain); /* later bytes are dropped */
+    stream_resume(t->plain); /* bytes from now on are dropped */
     timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
 }
 
@@ -274,11 +273,11 @@ static void plain_open(void *owner)
 {
     struct tls_stream *t = owner;
 
-    t->stream.peer_address = t->plain->peer_address; /* while it dials: another text */
+    t->stream.peer_address = t->plain->peer_address; /* before: the dialed address */
     t->connected = true;
     if (t->failed || t->closing) return;
     timer_start(&t->timer, t->deadline);
-    tls_pump_in(t); /* a client sends first */
+    tls_pump_in(t); /* makes the client's first message */
 }
 
 static void plain_bytes(void *owner, struct str bytes)
@@ -307,7 +306,7 @@ static void plain_end(void *owner)
     t->plain_ended = true;
     if (t->closing) return;
     if (t->failed)
-        stream_close(t->plain); /* the peer has received the alert, or has ignored it */
+        stream_close(t->plain); /* the peer had time to receive our last bytes */
     else
         tls_pump_in(t);
 }

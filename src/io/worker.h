@@ -17,8 +17,8 @@ struct job {
     void (*done)(struct job *job, enum err err);
 };
 struct worker_options {
-    const char *name; /* thread name, at most 15 characters */
-    size_t jobs_max;  /* limit for jobs whose done() has not run yet */
+    const char *name; /* name of the thread, at most 15 characters */
+    size_t jobs_max;  /* limit for jobs whose done() was not called yet */
 };
 struct loop_worker;
 

@@ -6,20 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREAD_NAME_CAP = 16 }; /* the kernel's limit, including NUL */
+enum { THREAD_NAME_CAP = 16 }; /* the kernel's limit in bytes, including NUL */
 
 struct worker_thread {
     struct loop_worker worker;
     struct real_io *real;
     pthread_t thread;
-    size_t jobs_max, jobs;     /* loop thread only */
-    bool handing_back, closed; /* loop thread only; closed: a done() called worker_close */
+    size_t jobs_max, jobs;     /* used by the loop's thread only */
+    bool handing_back, closed; /* loop's thread only; closed: a done() called worker_close */
     struct post post;
     char name[THREAD_NAME_CAP];
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct list waiting, finished; /* waiting, finished, posted, stop: protected by `lock` */
+    struct list waiting, finished; /* `lock` protects waiting, finished, posted and stop */
     bool posted, stop;
 };
 
@@ -38,7 +38,7 @@ static void *thread_main(void *context)
     struct worker_thread *w = context;
 
     pthread_setname_np(pthread_self(), w->name);
-    for (;;) { /* ends with `stop`, even if jobs wait */
+    for (;;) { /* returns when `stop` is set, even if jobs wait */
         struct list *node = NULL;
         struct job *job;
 
@@ -62,7 +62,7 @@ static struct job *take_job(struct worker_thread *w, struct list *from)
     pthread_mutex_unlock(&w->lock);
     if (!node) return NULL;
     assert(w->jobs > 0);
-    w->jobs--; /* frees the slot before done() submits another job */
+    w->jobs--; /* first, so that done() can submit another job */
     return CONTAINER_OF(node, struct job, link);
 }
 
@@ -101,7 +101,7 @@ static void on_post(struct post *post)
 static enum err thread_submit(struct loop_worker *worker, struct job *job)
 {
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
-    enum err err = ERR_CLOSED; /* a done() that worker_close calls submitted the job */
+    enum err err = ERR_CLOSED; /* for a job that a done() submits while worker_close runs */
 
     pthread_mutex_lock(&w->lock);
     if (!w->stop) {

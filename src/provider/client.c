@@ -21,25 +21,24 @@ enum {
     KEPT_MAX = 2048,
     KEPT_LARGE_MAX = 16 << 20,
     REQUEST_MAX = 64 << 20,
-    LANE_BYTES_MAX =
-        32 << 20, /* half of what a connection may buffer for a peer that does not read */
+    LANE_BYTES_MAX = 32 << 20, /* half of the bytes that a connection buffers for a slow reader */
     ACK_MAX = 4 << 20,
 };
 
 struct call {
     struct list link; /* in provider.waiting, or in no list */
     struct provider *provider;
-    struct call_lane *lane; /* while the call runs */
+    struct call_lane *lane; /* set while the call runs */
     enum provider_verb verb;
     uint64_t timeout_ms;
     uint32_t attempts;
-    bool stamped;       /* the caller chose the token */
-    bool refused;       /* the call was refused once by a fence that named no newer epoch */
-    mono_time asked;    /* when the caller started the call */
-    mono_time sent;     /* when the call was last sent */
-    struct buf request; /* without its sequence number; empty when no longer needed */
-    size_t bytes;       /* size of the request; the connection may still hold a copy */
-    size_t kept;        /* bytes that this call counts in provider.kept while it runs */
+    bool stamped;       /* the caller chose the fencing token */
+    bool refused;       /* the provider refused the call once, but named no newer epoch */
+    mono_time asked;    /* time when the caller started the call */
+    mono_time sent;     /* time when the call was last sent */
+    struct buf request; /* encoded request without sequence number; empty when not needed */
+    size_t bytes;       /* bytes of the request; the connection may still hold a copy */
+    size_t kept;        /* bytes of this running call that provider.kept includes */
     provider_done_fn *done;
     void *context;
 };
@@ -47,7 +46,7 @@ struct call {
 /* Field numbers of the token in each request: proto/bigfleet/v1alpha1/provider.proto. */
 static const struct verb {
     const char *path;
-    uint32_t shard_id, epoch, sequence; /* field numbers; 0 if the request has no token */
+    uint32_t shard_id, epoch, sequence; /* protobuf field numbers; 0: the request has no token */
 } verbs[] = {
     [PROVIDER_CREATE] = {"/bigfleet.v1alpha1.CapacityProvider/Create", 3, 4, 5},
     [PROVIDER_CONFIGURE] = {"/bigfleet.v1alpha1.CapacityProvider/Configure", 4, 5, 6},
@@ -350,7 +349,7 @@ static void pump(struct provider *p)
     while (!p->closing && !list_empty(&p->waiting) && (lane = choose(p)) != NULL) {
         struct call *call = CONTAINER_OF(p->waiting.next, struct call, link);
         enum err err = call_send(call, lane);
-        if (err == ERR_FULL) break; /* no free timer; a call that ends frees one */
+        if (err == ERR_FULL) break; /* no timer is free now; a call that ends frees one */
         call_stops_waiting(call);
         if (err) call_end_unsent(call, "out of memory");
     }
@@ -414,7 +413,7 @@ enum err provider_call(struct provider *p, const struct provider_request *reques
     call->bytes = call->request.len;
     list_append(&p->waiting, &call->link);
     call_waits(call);
-    timer_start_in(&p->turn, 0); /* not at once, because pump() may end calls */
+    timer_start_in(&p->turn, 0); /* not called here, because pump() may end calls */
     return ERR_OK;
 }
 
@@ -504,7 +503,7 @@ enum err provider_open(const struct provider_options *options, struct provider *
         return err;
     }
     err = lane_open(p, note);
-    if (err) { /* the loop frees `p` when the opened channel is closed */
+    if (err) { /* the loop frees `p` when the open channel is closed */
         p->closing = true;
         rpc_channel_close(p->bulk, on_channel_closed, p);
         return err;

@@ -38,26 +38,26 @@
 #include "rpc/client.h"
 
 enum {
-    PROVIDER_ATTEMPTS_MAX = 3, /* attempts of a call that never reached the provider */
+    PROVIDER_ATTEMPTS_MAX = 3, /* attempts for a call that did not reach the provider */
     PROVIDER_CALLS_PER_CONNECTION = 8192,
 };
 
 struct provider;
 struct provider_options { /* the texts must outlive the client */
     struct io *io;
-    const char *address;      /* "host:port" */
-    const char *shard_id;     /* not empty */
-    int64_t epoch;            /* > 0 */
-    struct tls_context *tls;  /* NULL: plaintext. Held by reference */
-    const char *tls_name;     /* NULL: the dialled host */
-    uint32_t connections_max; /* connections for calls, not for List; 0 means 16 */
-    uint32_t calls_max;       /* waiting and running calls; 0 means 65,536; others get ERR_FULL */
-    uint64_t timeout_ms, list_timeout_ms; /* limits of one attempt; 0 means 30 s and 2 min */
-    size_t kept_max; /* bytes of large requests kept for sending again; 0 means 16 MiB */
-    size_t list_max; /* bytes of one List answer; 0 means 2 GiB */
-    uint64_t backoff_first_ms, backoff_max_ms; /* between dials; 0: the defaults of rpc/client.h */
-    uint64_t dial_timeout_ms;           /* limit of one connection attempt; 0: as rpc/client.h */
-    struct rpc_client_metrics *metrics; /* may be NULL */
+    const char *address;      /* such as "provider.example:7790" */
+    const char *shard_id;     /* required; not empty */
+    int64_t epoch;            /* required; greater than 0 */
+    struct tls_context *tls;  /* kept by reference; NULL means plaintext */
+    const char *tls_name;     /* host name to verify; NULL means the dialled host */
+    uint32_t connections_max; /* connections for all calls except List; 0 means 16 */
+    uint32_t calls_max;       /* limit for waiting and running calls (0: 65,536), then ERR_FULL */
+    uint64_t timeout_ms, list_timeout_ms; /* limits for one attempt; 0 means 30 s, List 2 min */
+    size_t kept_max; /* limit for bytes kept to send large requests again; 0 means 16 MiB */
+    size_t list_max; /* limit for bytes of one List response; 0 means 2 GiB */
+    uint64_t backoff_first_ms, backoff_max_ms; /* pauses between dials; 0 means as rpc/client.h */
+    uint64_t dial_timeout_ms;                  /* limit for one dial; 0 means as rpc/client.h */
+    struct rpc_client_metrics *metrics;        /* may be NULL */
 };
 /* Opens a client. ERR_INVALID with a note (missing or bad address, no shard id, no epoch),
  * ERR_NOMEM, ERR_FULL (timers). */
@@ -68,7 +68,7 @@ void provider_close(struct provider *provider, void (*done)(void *owner), void *
 struct provider_stats {
     uint32_t running, waiting, connections;
     size_t waiting_bytes; /* total size of waiting requests */
-    int64_t sequence;     /* the last sequence number used */
+    int64_t sequence;     /* the sequence number used last */
 };
 struct provider_stats provider_stats(const struct provider *provider);
 
@@ -84,8 +84,8 @@ enum provider_end {
 struct provider_answer {
     enum provider_end end;
     enum grpc_status status;
-    struct str text;  /* the provider's text, or ours if the provider sent none */
-    struct str bytes; /* after DONE: an undecoded TransitionAck, or for GET a Machine */
+    struct str text;  /* the provider's status message, or our own text */
+    struct str bytes; /* after DONE: the encoded TransitionAck, or for GET the Machine */
 };
 typedef void provider_done_fn(void *context, const struct provider_answer *answer);
 
@@ -98,13 +98,13 @@ enum provider_verb {
 };
 /* A token that the caller chooses, for programs that test a provider. Sent unchanged. */
 struct provider_token {
-    struct str shard; /* empty: no token */
+    struct str shard; /* empty if there is no fencing token */
     int64_t epoch, sequence;
 };
 struct provider_request { /* everything is copied */
     enum provider_verb verb;
     struct str machine;
-    uint64_t timeout_ms;          /* 0 means the timeout of the client */
+    uint64_t timeout_ms;          /* 0 means timeout_ms of the client */
     struct str cluster, blob;     /* only for CONFIGURE */
     const struct label *metadata; /* only for CONFIGURE */
     size_t metadata_count;
@@ -126,18 +126,18 @@ bool provider_fence_epoch(struct str text, int64_t *ret_epoch);
 
 /* -- List: one answer, delivered in chunks as they arrive -- */
 struct provider_fetch;
-struct provider_chunk { /* may be read on another thread until provider_chunk_done() */
+struct provider_chunk { /* another thread may read it until provider_chunk_done() */
     struct str bytes;
 };
 struct provider_fetch_request {
-    struct str cursor;      /* the since_revision; empty: everything */
-    struct str page_token;  /* from the previous page; empty for the first page */
-    uint32_t page_size;     /* 0 means all machines in one page */
-    const uint32_t *states; /* only machines in these states; not checked by the client */
-    size_t state_count;     /* 0: machines in all states */
-    uint32_t max_results;   /* 0: no limit */
-    size_t chunk_bytes;     /* a chunk is delivered as soon as it has this size; 0 means 256 KiB */
-    uint32_t chunks_max;    /* at this many unreturned chunks, reading stops; 0 means 8 */
+    struct str cursor;      /* the since_revision; empty to request everything */
+    struct str page_token;  /* token that the previous page returned; empty for the first page */
+    uint32_t page_size;     /* machines per page; 0 means all machines in one page */
+    const uint32_t *states; /* requests machines in these states; the client does not check them */
+    size_t state_count;     /* 0 means machines in all states */
+    uint32_t max_results;   /* 0 means no limit */
+    size_t chunk_bytes;     /* bytes; a chunk of this size is delivered at once; 0 means 256 KiB */
+    uint32_t chunks_max;    /* reading stops at this many unreturned chunks; 0 means 8 */
 };
 struct provider_fetch_events {
     void (*on_chunk)(void *context, struct provider_chunk *own_chunk);
@@ -150,6 +150,6 @@ enum err provider_fetch_start(struct provider *provider,
                               const struct provider_fetch_request *request,
                               const struct provider_fetch_events *events, void *context,
                               struct provider_fetch **ret_fetch);
-void provider_fetch_cancel(struct provider_fetch *fetch); /* on_end is called later */
-void provider_chunk_done(struct provider_chunk *chunk); /* returns a chunk; on the loop's thread */
+void provider_fetch_cancel(struct provider_fetch *fetch); /* on_end will be called */
+void provider_chunk_done(struct provider_chunk *chunk); /* returns the chunk on the loop's thread */
 #endif

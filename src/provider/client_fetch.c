@@ -11,7 +11,7 @@
 enum {
     CHUNK_BYTES = 256 << 10,
     CHUNKS_MAX = 8,
-    CHUNK_SLACK = 4 << 20, /* a piece may exceed its chunk by the bytes that arrive in a pause */
+    CHUNK_SLACK = 4 << 20, /* bytes that may arrive during a pause and make a chunk larger */
     FILTER_MAX = 1 << 20,
     FILTER_STATES = 1,
     FILTER_MAX_RESULTS = 4,
@@ -21,21 +21,21 @@ enum {
 };
 
 struct chunk {
-    struct provider_chunk chunk; /* the part that the caller sees */
+    struct provider_chunk chunk; /* first field: the caller sees only this part */
     struct provider_fetch *fetch;
     struct buf bytes;
 };
 struct provider_fetch {
     struct provider *provider;
-    struct rpc_client_call *call; /* NULL after the end */
-    mono_time sent, alive;        /* alive: when data last arrived */
+    struct rpc_client_call *call; /* NULL after the call has ended */
+    mono_time sent, alive;        /* alive: time when the last data arrived */
     struct provider_fetch_events events;
     void *context;
     size_t chunk_bytes;
-    uint32_t chunks_max, out; /* out: chunks that the caller holds */
+    uint32_t chunks_max, out; /* out: number of chunks that the caller holds */
     uint32_t messages;
     bool short_of_memory, two_messages;
-    bool over; /* on_end was called, or the fetch never began */
+    bool over; /* on_end was called, or the fetch did not begin */
     struct chunk *filling;
 };
 
@@ -128,7 +128,7 @@ void provider_chunk_done(struct provider_chunk *own)
     assert(f->out > 0);
     f->out--;
     chunk_free(chunk);
-    if (f->call) rpc_call_resume(f->call); /* does nothing if the call was not paused */
+    if (f->call) rpc_call_resume(f->call); /* no effect if the call is not paused */
     free_if_done(f);
 }
 
@@ -141,7 +141,7 @@ static enum err put_filter(const struct provider_fetch_request *request, struct 
 {
     struct pack pack = {into, ERR_OK};
 
-    for (size_t i = 0; i < request->state_count; i++) { /* not pack_u64(), which omits a 0 */
+    for (size_t i = 0; i < request->state_count; i++) { /* pack_u64() would omit a 0 */
         pack_varint(&pack, FILTER_STATES << 3);
         pack_varint(&pack, request->states[i]);
     }
@@ -175,7 +175,7 @@ static enum err ask(struct provider *p, struct provider_fetch *f,
         err = rpc_call_send(f->call, buf_peek(&filter));
         if (err) {
             f->short_of_memory = true;
-            rpc_call_cancel(f->call); /* on_end is called as if the provider had not answered */
+            rpc_call_cancel(f->call); /* calls on_end as if the provider had sent no response */
             err = ERR_OK;
         } else {
             rpc_call_end(f->call);

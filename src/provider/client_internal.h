@@ -10,25 +10,25 @@
 
 enum { LANES_MAX = 64 };
 
-struct call_lane { /* a connection for calls */
+struct call_lane { /* a connection for calls other than List */
     struct rpc_channel *channel;
     uint32_t running;
-    size_t bytes;    /* total size of running requests */
-    mono_time alive; /* when the connection last received an answer, or was opened */
+    size_t bytes;    /* bytes of all running requests */
+    mono_time alive; /* time of the connection's last response, or of its opening */
 };
 struct provider {
     struct provider_options options;
     int64_t sequence;
     struct call_lane lanes[LANES_MAX];
-    uint32_t lane_count, lane_next; /* lane_next: the lane of the last call */
-    struct rpc_channel *bulk;       /* connection for List */
-    struct list waiting;            /* struct call, in order of arrival */
-    struct timer turn; /* sends waiting calls, and ends calls that have waited too long */
+    uint32_t lane_count, lane_next; /* lane_next: index of the lane that got the last call */
+    struct rpc_channel *bulk;       /* channel for List only */
+    struct list waiting;            /* list of struct call, in order of arrival */
+    struct timer turn; /* sends waiting calls, and ends those that have waited too long */
     uint32_t waiting_count, running;
-    size_t waiting_bytes; /* total size of waiting requests */
-    size_t kept;          /* bytes of large running requests that are kept */
-    uint32_t open;        /* number of channels that exist */
-    const char *held;     /* why mutating calls are no longer sent, or NULL if they are */
+    size_t waiting_bytes; /* bytes of all waiting requests */
+    size_t kept;          /* bytes of large running requests, kept to send them again */
+    uint32_t open;        /* number of channels that are not closed */
+    const char *held;     /* reason why mutating calls are no longer sent, or NULL */
     bool closing;
     void (*done)(void *owner);
     void *owner;

@@ -15,8 +15,8 @@
 #include "provider/machine_wire.h"
 
 enum {
-    PROVIDER_MACHINE_MAX = 1 << 20,  /* bytes of one record; twice the size of 256 longest labels */
-    PROVIDER_REMOVED_MAX = 64 << 20, /* bytes that are not machines, mostly tombstones */
+    PROVIDER_MACHINE_MAX = 1 << 20,  /* bytes of one record: twice the size of 256 longest labels */
+    PROVIDER_REMOVED_MAX = 64 << 20, /* bytes of a List except machines; mostly tombstones */
 };
 
 struct provider_list_events {
@@ -38,8 +38,8 @@ enum err provider_list_feed(struct provider_list *list, struct str bytes, struct
 
 struct provider_list_end {
     uint64_t machines, refused, removed;
-    bool whole; /* every record had an id, so a machine missing from a full List is gone */
-    bool more;  /* the List has more pages; next_page requests the next page */
+    bool whole; /* every record had an id: a machine missing from a full List is gone */
+    bool more;  /* the List has more pages, and next_page requests the next one */
     struct str next_page;
     /* The since_revision of the next List. If empty, the next List must request everything, because
      * the provider sent no revision or does not report removed machines. */

@@ -37,13 +37,13 @@ enum {
     ENTRY_VALUE = 2,
 };
 enum {
-    SHAPES = 512,          /* cached shapes; a newer shape replaces an older one */
-    SHAPE_BYTES_MAX = 256, /* bytes of an encoded shape; a longer shape is parsed each time */
+    SHAPES = 512,          /* number of cached shapes; a newer shape replaces an older one */
+    SHAPE_BYTES_MAX = 256, /* bytes; a longer encoded shape is parsed each time */
     SORT_BY_HAND_MAX = 32,
 };
 
-struct shape {    /* amounts as encoded, and their parsed values */
-    uint32_t len; /* 0: unused */
+struct shape {    /* resource amounts as encoded, with their parsed values */
+    uint32_t len; /* 0 means that this entry is unused */
     char bytes[SHAPE_BYTES_MAX];
     struct resources resources;
 };

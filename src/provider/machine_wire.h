@@ -24,11 +24,11 @@
 
 struct machine_record {
     struct machine machine; /* without stamp, destination and promise, which are in the metadata */
-    const struct label *metadata; /* sorted by key; values may hold NUL */
+    const struct label *metadata; /* sorted by key; values may contain NUL */
     size_t metadata_count;
 };
 
-struct machine_reader; /* used by one thread at a time */
+struct machine_reader; /* only one thread may use a reader at a time */
 /* Adds resource names to `dimensions`, which must outlive the reader. ERR_NOMEM. */
 enum err machine_reader_open(struct dimensions *dimensions, struct machine_reader **ret_reader);
 void machine_reader_close(struct machine_reader *reader); /* NULL is allowed */

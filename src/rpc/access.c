@@ -108,7 +108,7 @@ enum err rpc_access_check(struct rpc_access access, const struct tls_identity *i
 {
     if (access.kind == ACCESS_UNSET || access.kind >= ACCESS_KIND_COUNT) {
         note_set(note, "no access rule");
-        return ERR_DENIED; /* refused without TLS, too: an unset rule fails closed */
+        return ERR_DENIED; /* also without TLS: a method whose rule is unset refuses every caller */
     }
     if (!identity || passes(access.kind, identity)) return ERR_OK;
     return deny(identity, rpc_access_text(access), note);

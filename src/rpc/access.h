@@ -14,20 +14,20 @@
 
 enum rpc_access_kind {
     ACCESS_UNSET,   /* a method without a rule cannot be registered */
-    ACCESS_ANYONE,  /* any peer that passed the handshake: health, reflection */
-    ACCESS_ADMIN,   /* bigfleet://admin */
-    ACCESS_READ,    /* bigfleet://readonly or bigfleet://admin */
-    ACCESS_REPLICA, /* muster://replica/<any> */
+    ACCESS_ANYONE,  /* any peer that passed the TLS handshake: for health and reflection */
+    ACCESS_ADMIN,   /* a certificate with bigfleet://admin */
+    ACCESS_READ,    /* a certificate with bigfleet://readonly or bigfleet://admin */
+    ACCESS_REPLICA, /* a certificate with muster://replica/<any> */
     ACCESS_SHARD,   /* bigfleet://shard/<id>; the handler compares the id with the request */
     ACCESS_CLUSTER, /* bigfleet://cluster/<id>; the handler compares the id with the request */
-    ACCESS_WORKER,  /* CN or DNS worker-<ULID>; the handler compares the id with the request */
+    ACCESS_WORKER,  /* CN or DNS worker-<ULID>; the handler compares the name with the request */
     ACCESS_STORE,   /* a common name or one URI; the store maps the name to key prefixes */
     ACCESS_KIND_COUNT
 };
 struct rpc_access {
     enum rpc_access_kind kind;
 };
-const char *rpc_access_text(struct rpc_access access); /* "bigfleet://admin", for the table */
+const char *rpc_access_text(struct rpc_access access); /* such as "bigfleet://admin" */
 /* Returns ERR_OK, or ERR_DENIED with a note that names the peer's and the required identity. */
 enum err rpc_access_check(struct rpc_access access, const struct tls_identity *identity,
                           struct note *note);
@@ -39,7 +39,7 @@ enum err rpc_access_is(const struct tls_identity *identity, struct str prefix, s
 
 /* -- the table: every method of the product, by path -- */
 struct rpc_access_row {
-    const char *path; /* "/bigfleet.v1alpha1.Coordinator/ListShards" */
+    const char *path; /* such as "/bigfleet.v1alpha1.Coordinator/ListShards" */
     struct rpc_access access;
 };
 size_t rpc_access_table(const struct rpc_access_row **ret_rows);

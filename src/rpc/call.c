@@ -154,7 +154,7 @@ static void call_report_done(struct rpc_call *call)
 
     if (call->handler == HANDLER_DONE) return;
     call_handler_to(call, HANDLER_DONE);
-    call_keep_arena(&call->arena); /* the handler no longer uses the arena */
+    call_keep_arena(&call->arena); /* after on_done the handler must not use the arena */
     if (aware && call->events->on_done) call->events->on_done(call->service, call);
 }
 

@@ -44,15 +44,15 @@ struct rpc_handler {
 enum {
     RPC_STAGES_MAX = 8,
     RPC_METADATA_OUT_MAX = 64,     /* fields a handler may add to headers and trailers */
-    RPC_STATUS_TEXT_MAX = 4 << 10, /* longer status messages are cut */
+    RPC_STATUS_TEXT_MAX = 4 << 10, /* bytes; longer status messages are cut */
     RPC_TRACE_LEN = 32,
 };
 
 /* -- properties of a call -- */
-struct str rpc_call_path(const struct rpc_call *call); /* "/pkg.Service/Method" */
+struct str rpc_call_path(const struct rpc_call *call); /* such as "/pkg.Service/Method" */
 /* Returns the identity of the peer or, if forwarded, of the original caller. NULL on plaintext. */
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call);
-const char *rpc_call_peer(const struct rpc_call *call);   /* the peer's address */
+const char *rpc_call_peer(const struct rpc_call *call);   /* address of the peer */
 mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER: no deadline */
 /* Finds metadata by its lower-case name; the values of -bin names are decoded. Returns the first
  * value, which belongs to the call, or false if there is none. */

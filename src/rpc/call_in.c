@@ -9,8 +9,8 @@
 #include "rpc/server_internal.h"
 
 enum {
-    INFLATION = 1032,                    /* the highest compression ratio of deflate */
-    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* buffer capacity kept for the next message */
+    INFLATION = 1032,                    /* highest compression ratio of deflate */
+    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* bytes of buffer capacity kept for the next message */
 };
 
 /* The request headers that are not metadata. */
@@ -181,7 +181,7 @@ static enum err request_take_encoding(struct rpc_call *call, struct str encoding
 {
     call->gzip = str_equal(encoding, STR("gzip"));
     if (call->gzip || encoding.len == 0 || str_equal(encoding, STR("identity"))) return ERR_OK;
-    call->connection->encodings_sent = false; /* this response must list the encodings */
+    call->connection->encodings_sent = false; /* so that this response lists the encodings */
     return note_fail(note, ERR_UNSUPPORTED,
                      "grpc-encoding %.*s: only gzip and identity are understood",
                      (int)min_size(encoding.len, 64), encoding.at);
@@ -247,7 +247,7 @@ static enum err request_open_call(struct rpc_call *call, const struct h2_header 
 
     trace_take(call);
     later = request_find_method(call, r->path,
-                                note); /* always called, to count the call under its method */
+                                note); /* even after an error, so that the method counts the call */
     if (err != ERR_OK && !later) return err;
     if (!later) later = request_take_timeout(call, r->timeout, note);
     if (!later) later = request_take_encoding(call, r->encoding, note);
@@ -296,7 +296,7 @@ static void request_start(struct rpc_call *call)
     const struct rpc_method *m = &call->method->rpc;
 
     grpc_reader_init(&call->reader, m->request_max);
-    buf_clear(&call->message); /* memory of an earlier call */
+    buf_clear(&call->message); /* the buffer may be left from an earlier call */
     if (call->message.cap > m->request_max) buf_deinit(&call->message);
     call->message.max = m->request_max;
     call->arena.max = m->arena_max;
@@ -400,7 +400,7 @@ static void message_deliver(struct rpc_call *call)
 
     if (!message_inflated(call, &bytes)) return;
     call->bytes_in += bytes.len;
-    if (request_is_one(call)) /* marks when the last bytes were received */
+    if (request_is_one(call)) /* for a single request, marks when its last bytes arrived */
         call_mark_at(call, "received", call->connection->read_at);
     else
         arena_reset(&call->arena);
@@ -433,7 +433,7 @@ static void request_deliver_end(struct rpc_call *call)
         request_fail(call, GRPC_INVALID_ARGUMENT, STR("message was cut off"));
     } else if (request_is_one(call)) {
         request_fail(call, GRPC_UNIMPLEMENTED,
-                     STR("no request message")); /* the code that gRPC specifies */
+                     STR("no request message")); /* the status that gRPC specifies */
     } else if (call->events->on_half_closed) {
         call->events->on_half_closed(call->service, call);
     }
@@ -504,7 +504,7 @@ static void message_whole(struct rpc_call *call)
     size_t len = call->message.len;
 
     call->whole = request_is_one(call);
-    if (call->whole) return; /* the message is delivered when the request ends */
+    if (call->whole) return; /* the message is delivered after the end of the request */
     body_over(call);         /* the next message has its own timeout */
     message_deliver(call);
     message_forget(call);

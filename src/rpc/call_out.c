@@ -10,7 +10,7 @@
 #include "rpc/server_internal.h"
 
 enum {
-    PIECE = 16 << 10, /* bytes of an outbox given to h2 at a time */
+    PIECE = 16 << 10, /* bytes of an outbox that are given to h2 at a time */
     SHARE_MAX = 256 << 10,
     FIXED_HEADERS = 8,
 };
@@ -123,7 +123,7 @@ static enum err status_try(struct rpc_call *call, bool headers_out, bool full)
     count += status_put(call, full, digits, headers + count);
     if (full) count += metadata_put_added(call, true, headers + count);
     if (headers_out) return h2_send_trailers(h2, call->stream, headers, count);
-    return h2_respond(h2, call->stream, headers, count, true); /* trailers only */
+    return h2_respond(h2, call->stream, headers, count, true); /* a gRPC "Trailers-Only" response */
 }
 
 static void status_send(struct rpc_call *call, bool headers_out, enum response_state end)
@@ -264,8 +264,8 @@ void call_pump(struct rpc_call *call)
                             min_size(PIECE, c->server->limits.stream_output_max));
         struct str piece = str_of(call->outbox.data + call->outbox_at, n);
         enum err err = h2_send(c->h2, call->stream, &piece, 1);
-        if (err == ERR_FULL) return;   /* on_writable follows */
-        if (err == ERR_CLOSED) return; /* on_closed follows */
+        if (err == ERR_FULL) return;   /* on_writable will continue */
+        if (err == ERR_CLOSED) return; /* on_closed will follow */
         if (err) {
             h2_reset(c->h2, call->stream, H2_INTERNAL_ERROR);
             return;

@@ -311,7 +311,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
     memcpy(address, leader.at, leader.len);
     address[leader.len] = '\0';
     if (strcmp(address, from->address) == 0) {
-        rpc_channel_next_address(c); /* the server says "not leader" and names itself the leader */
+        rpc_channel_next_address(c); /* the server is not the leader, but names itself */
         return;
     }
     channel_touch(c);
@@ -329,7 +329,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
     }
     if (client_dial(c, address, &c->next, NULL)) {
         c->next = NULL;
-        rpc_channel_next_address(c); /* not an address */
+        rpc_channel_next_address(c); /* the text is not a valid address */
         return;
     }
     CHANNEL_COUNT(c, dials);

@@ -40,8 +40,8 @@ struct rpc_client_call;
 
 enum {
     RPC_ADDRESSES_MAX = 64,
-    RPC_ADDRESS_CAP = 280, /* a DNS name, a port, and the final NUL */
-    RPC_METADATA_MAX = 64, /* fields of one call */
+    RPC_ADDRESS_CAP = 280, /* bytes for a DNS name, a port and the final NUL */
+    RPC_METADATA_MAX = 64, /* metadata fields of one call */
     RPC_METADATA_BYTES_MAX = 32 * 1024,
 };
 
@@ -55,17 +55,17 @@ void rpc_client_metrics_close(struct rpc_client_metrics *metrics); /* NULL is fi
 /* -- channels -- */
 struct rpc_channel_options {
     struct io *io;
-    const char *const *addresses; /* ends with NULL; tried in order, round after round; copied */
-    struct tls_context *tls;      /* must offer ALPN "h2"; referenced; NULL means plaintext */
-    const char *tls_name;         /* NULL: the dialed host; copied */
-    bool warm_second;             /* keep a second connection, to another address, ready */
-    bool follow_leader;           /* follow "not leader" responses, also to an unlisted address */
-    uint64_t backoff_first_ms, backoff_max_ms; /* 0: 100 ms, 10 s */
-    uint64_t dial_timeout_ms;                  /* until the server's first bytes; 0 means 5 s */
+    const char *const *addresses; /* ends with NULL; dialed in order, round after round; copied */
+    struct tls_context *tls;      /* must offer ALPN "h2"; kept by reference; NULL: plaintext */
+    const char *tls_name;         /* host name to verify; NULL means the dialed host; copied */
+    bool warm_second;             /* keeps a second connection, to another address, ready */
+    bool follow_leader;           /* follows "not leader" responses, also to other addresses */
+    uint64_t backoff_first_ms, backoff_max_ms; /* 0 means 100 ms, and 10 s */
+    uint64_t dial_timeout_ms;                  /* limit to the server's first bytes; 0 means 5 s */
     /* After ping_after_ms of silence (0: never) a ping is sent, with ping_timeout_ms (0: 20 s) for
      * the reply. Pings are sent only while calls run, and on the second connection. */
     uint64_t ping_after_ms, ping_timeout_ms;
-    uint32_t calls_max; /* waiting and running calls; 0 means 10,000; others get ERR_FULL */
+    uint32_t calls_max; /* limit for waiting and running calls (0 means 10,000): then ERR_FULL */
     /* Maximum of connections to the active server; 0 means 1. A further connection is dialed when
      * the server's stream limit is reached. Calls beyond the maximum wait for a stream. */
     uint32_t connections_max;
@@ -89,7 +89,7 @@ bool rpc_channel_ready(const struct rpc_channel *channel);
 size_t rpc_channel_room(const struct rpc_channel *channel);
 /* True if every address has failed since the last successful connection. */
 bool rpc_channel_failing(const struct rpc_channel *channel);
-const char *rpc_channel_peer(const struct rpc_channel *channel); /* connected address, or "" */
+const char *rpc_channel_peer(const struct rpc_channel *channel); /* the server's address, or "" */
 /* Returns the connected address of the second connection, or "". */
 const char *rpc_channel_warm_peer(const struct rpc_channel *channel);
 /* Call if the connected server is the wrong one, for example after a "not leader" without our
@@ -103,13 +103,13 @@ void rpc_channel_answer_late(struct rpc_channel *channel, uint64_t silence_max_m
 
 /* -- calls -- */
 struct rpc_outcome {
-    enum err err;            /* ERR_UNKNOWN: maybe applied; any other error: not applied */
-    enum grpc_status status; /* the peer's status, or a status that matches the failure */
-    struct str text;         /* the peer's status message, decoded, or a text of this client */
-    struct str details;      /* grpc-status-details-bin, decoded */
-    bool answered;           /* `status` came from the peer */
-    uint32_t attempts;       /* attempts that reached a connection */
-    bool doubted;            /* an earlier attempt was sent and its outcome is unknown */
+    enum err err;            /* ERR_UNKNOWN: maybe the server applied the call; else: not applied */
+    enum grpc_status status; /* the server's status, or one that matches this client's error */
+    struct str text;         /* the server's status message, decoded, or this client's own text */
+    struct str details;      /* content of grpc-status-details-bin, decoded */
+    bool answered;           /* the server sent `status` */
+    uint32_t attempts;       /* number of attempts that reached a connection */
+    bool doubted;            /* an earlier attempt was sent, and nobody knows if it was applied */
 };
 struct rpc_call_events {
     /* The bytes are valid during the callback. */
@@ -119,22 +119,22 @@ struct rpc_call_events {
     void (*on_end)(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome);
 };
 struct rpc_call_options {  /* all values are copied */
-    const char *path;      /* "/package.Service/Method" */
-    uint64_t timeout_ms;   /* 0 means no limit; sent to the server and enforced here, too */
+    const char *path;      /* such as "/package.Service/Method" */
+    uint64_t timeout_ms;   /* 0 means no limit; the server and this client enforce it */
     struct str request_id; /* sent as x-request-id; does not by itself allow a retry */
     /* The method recognises a repeat by request_id and returns the first response again, so a retry
      * is safe. Set it only for such methods, never because of a client's header. */
     bool dedups_by_request_id;
-    bool idempotent; /* true for a read, and for a write that may be repeated without an id */
+    bool idempotent; /* a read, or a write that may be repeated without a request id */
     /* If true, the call waits for a connection without a limit. If false, it waits only for a dial
      * in progress, and fails with ERR_UNAVAILABLE in a back-off or if every address failed. */
     bool wait_for_ready;
     const struct h2_header *metadata; /* names in lower case; values of -bin names are raw */
     size_t metadata_count;
-    struct str trace;      /* 32 hex digits; drawn at random if empty */
-    bool untraced;         /* send no traceparent, so the server draws the id */
-    size_t response_max;   /* limit of a message, checked on its header; 0 means 4 MiB */
-    uint32_t attempts_max; /* 0: 8; 1: no retry */
+    struct str trace;      /* 32 hex digits; if empty, this client draws a random id */
+    bool untraced;         /* sends no traceparent header, so the server draws the trace id */
+    size_t response_max;   /* limit for a message in bytes, checked in its head; 0 means 4 MiB */
+    uint32_t attempts_max; /* 0 means 8; 1 means no retry */
 };
 /* Starts a call. ERR_INVALID (path, metadata, trace), ERR_TOO_LARGE (metadata), ERR_FULL
  * (calls_max, timers), ERR_CLOSED (the channel is closing), ERR_NOMEM. The channel owns the call's

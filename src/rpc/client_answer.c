@@ -111,7 +111,7 @@ static void answer_lose(struct rpc_client_call *call, enum grpc_status status, s
 {
     const struct attempt attempt = {.end = ATTEMPT_LOST, .status = status, .text = text};
 
-    buf_clear(&call->held); /* bytes after invalid data are discarded */
+    buf_clear(&call->held); /* data received after the invalid data is dropped */
     client_call_over(call, &attempt);
 }
 
@@ -249,8 +249,8 @@ void answer_closed(struct rpc_client_call *call, uint32_t code)
 
 static void answer_deliver(struct rpc_client_call *call, struct str message)
 {
-    if (call->unary_done) return; /* a unary response stays in call->message until the end */
-    call->replayable = false;     /* the caller has seen data, so the call cannot be retried */
+    if (call->unary_done) return; /* a unary response is delivered at the end of the call */
+    call->replayable = false;     /* no retry is possible, because the caller has seen data */
     call->events.on_message(call->owner, call, message);
     buf_clear(&call->message);
     if (call->message.cap > CLIENT_ANSWER_MESSAGE_KEPT_MAX) buf_deinit(&call->message);
@@ -360,7 +360,7 @@ void answer_continue(struct rpc_client_call *call)
 
 void answer_forget(struct rpc_client_call *call)
 {
-    grpc_reader_init(&call->reader, call->response_max); /* the reader does not allocate */
+    grpc_reader_init(&call->reader, call->response_max); /* grpc_reader_init does not allocate */
     buf_clear(&call->held);
     buf_clear(&call->message);
     call->messages = 0;

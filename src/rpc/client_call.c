@@ -351,7 +351,7 @@ void client_call_pump(struct rpc_client_call *call)
         client_call_stop(call, ERR_NOMEM, GRPC_RESOURCE_EXHAUSTED, err_text(ERR_NOMEM));
         return;
     }
-    trim(call); /* after ERR_FULL or ERR_CLOSED, an event of h2 continues the call */
+    trim(call); /* ERR_FULL or ERR_CLOSED: an event of h2 will continue the call */
     report_writable(call);
 }
 
@@ -524,7 +524,7 @@ static void unary_on_end(void *owner, struct rpc_client_call *call,
     if (!judged.err && call->messages != 1) {
         judged.err = ERR_UNKNOWN;
         judged.status = GRPC_INTERNAL;
-        judged.answered = false; /* the server said OK; the error is this client's judgement */
+        judged.answered = false; /* the status was OK, and this client reports the error */
         judged.text = call->messages == 0 ? STR("answered OK, but without a message")
                                           : STR("answered OK, but with more than one message");
     }

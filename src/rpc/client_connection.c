@@ -86,7 +86,7 @@ static void client_on_data(void *owner, int32_t stream, struct str bytes)
     if (call)
         answer_data(call, bytes);
     else
-        h2_consume(n->h2, stream, bytes.len); /* the call is gone */
+        h2_consume(n->h2, stream, bytes.len); /* data for a call that is gone */
 }
 
 static void client_on_stream_end(void *owner, int32_t stream)
@@ -213,7 +213,7 @@ static void client_on_bytes(void *owner, struct str bytes)
 
     if (n->state == CLIENT_CLOSING) return;
     n->heard = now;
-    if (!client_has_spoken(n) && str_starts(bytes, STR("HTTP/"))) { /* not a frame of HTTP/2 */
+    if (!client_has_spoken(n) && str_starts(bytes, STR("HTTP/"))) { /* this is HTTP/1 */
         client_cut_because(n, "the server speaks HTTP/1.1, not gRPC; is this the port of its "
                               "dashboard and metrics?");
         return;

@@ -23,14 +23,14 @@
 
 enum {
     CONNECTION_OUTPUT_MAX = 1024 * 1024,
-    CONNECTION_LINGER_MS = 1000, /* time for an orderly close */
-    CONNECTION_STABLE_MS = 1000, /* a connection ready for a shorter time counts as failed */
+    CONNECTION_LINGER_MS = 1000, /* time that an orderly close may take */
+    CONNECTION_STABLE_MS = 1000, /* a connection that was ready for less time counts as failed */
     CLIENT_TRACE_LEN = 32,
     CALL_OUTPUT_MAX = 256 * 1024,
     CALL_MESSAGE_MAX = 1024 * 1024 * 1024,
-    CALL_REPLAY_MAX = 64 * 1024,  /* bytes of a stream's requests kept for a retry */
-    CALL_HELD_MAX = 1024 * 1024,  /* larger than any window that the client announces */
-    CALL_ANSWER_MAX = 512 * 1024, /* limit for metadata of all attempts and the status text */
+    CALL_REPLAY_MAX = 64 * 1024,  /* bytes of requests that a stream keeps for a retry */
+    CALL_HELD_MAX = 1024 * 1024,  /* bytes; more than any flow-control window of this client */
+    CALL_ANSWER_MAX = 512 * 1024, /* bytes of all attempts' metadata and the status text */
 };
 
 /* A call has a state, and its running attempt has one state for each direction. client_call_to
@@ -61,56 +61,56 @@ struct attempt {
     enum attempt_end end;
     enum grpc_status status;
     bool answered;
-    struct str text, details; /* in the call's answer arena, or static */
+    struct str text, details; /* stored in the call's answer arena, or static */
 };
 
 struct rpc_client_call {
-    struct list link;        /* in the list of its state, see above */
-    struct list resume_link; /* in channel.resumed, or detached */
+    struct list link;        /* in the list that belongs to the call's state, see above */
+    struct list resume_link; /* in channel.resumed, or in no list */
     struct rpc_channel *channel;
-    struct client_connection *connection; /* set while RUNNING */
+    struct client_connection *connection; /* set while the call is RUNNING */
     int32_t stream;
     enum call_state state;
     enum outgoing_state outgoing;
     enum incoming_state incoming;
     struct rpc_call_events events;
     void *owner;
-    rpc_unary_fn *unary_done; /* NULL: started by rpc_call_start */
-    rpc_piece_fn *on_piece;   /* NULL: messages are delivered whole */
-    struct timer timer;       /* the deadline, or the end of the back-off if that is earlier */
+    rpc_unary_fn *unary_done; /* NULL if rpc_call_start started the call */
+    rpc_piece_fn *on_piece;   /* NULL means: messages are delivered whole */
+    struct timer timer;       /* due at the deadline, or at the end of an earlier back-off */
     mono_time deadline, resume_at;
     mono_ns started;
 
     /* -- copies of the caller's options, stored behind this struct -- */
     struct str path, request_id;
-    char trace[CLIENT_TRACE_LEN]; /* "": no traceparent */
-    struct h2_header *metadata;   /* -bin encoded */
+    char trace[CLIENT_TRACE_LEN]; /* "" means no traceparent header */
+    struct h2_header *metadata;   /* values of -bin names are encoded */
     size_t metadata_count;
     size_t response_max;
     uint32_t attempts, attempts_max;
-    uint64_t requested_flush; /* connection.flushes when the request was given to h2 */
+    uint64_t requested_flush; /* value of connection.flushes when h2 got the request */
     enum retry_repeat repeat;
     bool wait_for_ready;
     bool doubt;      /* an earlier attempt may have been applied */
-    bool replayable; /* `output` still contains the whole request, and nothing was delivered */
+    bool replayable; /* `output` has the whole request, and the caller got no data */
 
     /* -- framed requests; [0, output_at) was given to h2 in this attempt -- */
     struct buf output;
     size_t output_at;
-    bool writable_due; /* the caller got ERR_FULL and waits for on_writable */
+    bool writable_due; /* a send returned ERR_FULL, so on_writable must be called */
 
     /* -- the response in this attempt -- */
     struct grpc_reader reader;
-    struct buf held; /* received while paused */
+    struct buf held; /* bytes received while the call was paused */
     struct arena answer;
     const struct h2_header *headers, *trailers;
     size_t headers_count, trailers_count;
-    bool gzip;   /* grpc-encoding of this response */
+    bool gzip;   /* the response uses grpc-encoding gzip */
     bool paused; /* the caller has paused the call */
     struct attempt attempt;
-    struct buf message; /* the incomplete message; for unary calls the received message */
+    struct buf message; /* the message so far; in unary calls, the whole response */
     uint32_t messages;
-    struct rpc_outcome outcome; /* set in CALL_ENDED */
+    struct rpc_outcome outcome; /* set in the state CALL_ENDED */
 };
 
 /* DIALING    the server has sent nothing; h2 exists    -> READY     client_spoke
@@ -121,24 +121,24 @@ struct rpc_client_call {
  * Every state changes to CLOSING by client_cut and on_closed. */
 enum client_state { CLIENT_DIALING, CLIENT_READY, CLIENT_RETIRING, CLIENT_CLOSING };
 struct client_connection {
-    struct list link; /* in channel.connections */
+    struct list link; /* member of channel.connections */
     struct rpc_channel *channel;
     char address[RPC_ADDRESS_CAP];
     struct stream *stream;
-    struct h2 *h2; /* once the stream is open */
+    struct h2 *h2; /* NULL until the stream is open */
     enum client_state state;
-    bool extra;  /* an additional connection to the active server; see channel_roles.c */
+    bool extra;  /* one of the additional connections to the active server */
     bool goaway; /* the server sent GOAWAY */
     bool ping_waits;
-    uint64_t flushes; /* number of flushes so far */
+    uint64_t flushes; /* number of flushes of this connection so far */
     uint64_t ping_after_ms;
     mono_time heard;
     mono_time ready_since; /* when the server's first bytes arrived, or MONO_NEVER */
-    struct timer timer;    /* dial timeout, then ping interval, then timeout of the close */
-    struct list calls;     /* each call is also attached to its stream in h2 */
+    struct timer timer;    /* in turn: dial timeout, ping interval, limit for an orderly close */
+    struct list calls;     /* running calls; h2 has a pointer to each call at its stream */
     size_t calls_count;
     struct buf output;
-    struct note why; /* why this client closed the stream */
+    struct note why; /* reason why this client closed the stream */
 };
 
 struct rpc_channel {
@@ -156,30 +156,30 @@ struct rpc_channel {
 
     struct list waiting, delayed, ended, resumed;
     uint32_t calls_count;
-    bool changed; /* on_change is due */
+    bool changed; /* on_change must be called */
 
     /* -- roles: see channel_roles.c -- */
     struct list connections;
-    struct client_connection *active; /* ready; gets the new calls */
-    struct client_connection *next;   /* being dialed, to become the active connection */
-    struct client_connection *spare;  /* dialing or ready, to another address */
-    uint32_t extra_count;             /* connections with `extra` set */
-    uint32_t extra_failures;          /* consecutive failed dials */
+    struct client_connection *active; /* the ready connection that gets new calls */
+    struct client_connection *next;   /* a connection being dialed to become the active one */
+    struct client_connection *spare;  /* a connection to another address, dialing or ready */
+    uint32_t extra_count;             /* number of connections with `extra` set */
+    uint32_t extra_failures;          /* consecutive failed dials of extra connections */
     struct role_timer {
         struct timer timer;
         struct rpc_channel *channel;
     } dial, spare_pause, extra_pause;
     size_t next_address, spare_address;
-    uint32_t tried;                    /* addresses that failed in this round */
-    uint32_t failures, spare_failures; /* consecutive failed rounds */
-    bool failing;                      /* all addresses have failed since the last success */
+    uint32_t tried;                    /* number of addresses that failed in this round */
+    uint32_t failures, spare_failures; /* consecutive rounds in which every address failed */
+    bool failing;                      /* every address has failed since the last success */
     bool following;                    /* `next` is a dial to the leader that a response named */
     struct note last_failure;
 };
 
 /* -- channel.c -- */
 void channel_touch(struct rpc_channel *channel);   /* schedules the channel's task */
-void channel_changed(struct rpc_channel *channel); /* as channel_touch, and calls on_change */
+void channel_changed(struct rpc_channel *channel); /* channel_touch, then calls on_change */
 struct rpc_client_metrics {
     struct counter *calls[GRPC_STATUS_COUNT], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;
@@ -206,8 +206,8 @@ void roles_timer(struct timer *timer); /* the callback of all three role timers 
 enum err client_dial(struct rpc_channel *channel, const char *address,
                      struct client_connection **ret_connection, struct note *note);
 bool client_has_spoken(const struct client_connection *connection);
-void client_retire(struct client_connection *connection); /* closes after its last call */
-void client_cut(struct client_connection *connection);    /* closes at once; on_closed follows */
+void client_retire(struct client_connection *connection); /* closes after the last call */
+void client_cut(struct client_connection *connection);    /* closes at once, then on_closed */
 /* Pings, and closes the connection unless the server sends something within `timeout_ms`. */
 void client_probe(struct client_connection *connection, uint64_t timeout_ms);
 void client_flush(struct client_connection *connection);
@@ -236,6 +236,6 @@ void answer_ended(struct rpc_client_call *call);
 void answer_closed(struct rpc_client_call *call, uint32_t code);
 /* Detaches an answered call from its stream while the caller still reads. */
 void answer_set_aside(struct rpc_client_call *call);
-void answer_continue(struct rpc_client_call *call); /* after a pause */
-void answer_forget(struct rpc_client_call *call);   /* before a retry */
+void answer_continue(struct rpc_client_call *call); /* call after a pause ends */
+void answer_forget(struct rpc_client_call *call);   /* call before a retry */
 #endif

@@ -14,11 +14,11 @@
 #include "rpc/server_internal.h"
 
 enum {
-    ROOM_MIN = 16 << 10, /* smallest room in the socket's output that is worth a flush */
+    ROOM_MIN = 16 << 10, /* bytes of free space in the socket's output that justify a flush */
     TOKEN_DRAIN = 1,     /* token of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
     TOKEN_STALL = 3,                      /* token of the ping to a peer with closed windows */
-    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* limit per replica, which forwards clients' resets */
+    PASSED_RESETS_MAX = 10 * 1000 * 1000, /* per minute; a replica passes on its clients' resets */
 };
 
 /* -- its calls -- */
@@ -260,7 +260,7 @@ static void connection_on_data(void *owner, int32_t stream, struct str bytes)
         call_data(call, bytes);
         return;
     }
-    h2_consume(c->h2, stream, bytes.len); /* data of a refused request */
+    h2_consume(c->h2, stream, bytes.len); /* the data belongs to a refused request */
 }
 
 static void connection_on_stream_end(void *owner, int32_t stream)
@@ -337,7 +337,7 @@ static void connection_on_bytes(void *owner, struct str bytes)
     enum err err;
 
     if (c->state == CONNECTION_OPEN) connection_check_late_data(c);
-    if (c->state != CONNECTION_OPEN) return; /* the input is ignored */
+    if (c->state != CONNECTION_OPEN) return; /* ignores input of a closed connection */
     c->heard = now;
     /* one clock reading for all calls that begin in these bytes */
     c->read_at = clock_mono_ns(c->server->io->clock);
@@ -436,7 +436,7 @@ void connection_flush(struct connection *c)
     if (bound - min_size(bound, pending) < min_size(ROOM_MIN, bound / 2)) {
         if (c->state == CONNECTION_FAILED) connection_end(c);
         connection_check_unread(c);
-        return; /* on_drained flushes again */
+        return; /* on_drained will flush again */
     }
     buf_clear(output);
     err = h2_take_output(c->h2, bound - pending, output);
@@ -462,7 +462,7 @@ void connection_flush(struct connection *c)
 
 /* -- accepting -- */
 
-static const struct tls_identity nobody; /* a peer without a certificate */
+static const struct tls_identity nobody; /* used for a peer without a certificate */
 
 /* Copies identity and address, because the stream frees its own at on_closed, before calls end. */
 static enum err connection_copy_peer(const struct listening *l, struct connection *c)

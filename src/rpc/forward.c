@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    PASSING_MAX = 10000, /* forwarded calls at once; further calls get UNAVAILABLE */
+    PASSING_MAX = 10000, /* limit for calls being forwarded; further calls get UNAVAILABLE */
     /* Calls that wait at the leader (locks, watches) occupy streams that other calls need. Twelve
      * connections suffice for PASSING_MAX calls, because our servers allow 1,000 streams each. */
     LEADER_CONNECTIONS_MAX = 12,
@@ -22,7 +22,7 @@ enum {
 };
 
 struct leader {
-    struct list link; /* in forwarder.leaders */
+    struct list link; /* member of forwarder.leaders */
     struct rpc_forwarder *forwarder;
     struct rpc_channel *channel;
     char address[RPC_ADDRESS_CAP];
@@ -33,19 +33,19 @@ struct passing {
     struct rpc_forwarder *forwarder;
     struct leader *leader;
     const struct rpc_forward_gate *gate;
-    struct rpc_call *call;          /* the server's call; NULL after on_done */
-    struct rpc_client_call *onward; /* the client's call; NULL after on_end */
-    struct buf request;             /* the message that the leader has not accepted yet */
-    enum err broken;                /* why the request cannot be forwarded, or ERR_OK */
-    bool request_waits;             /* a message is in `request`, and the server's call is paused */
+    struct rpc_call *call;          /* the call that this replica received; NULL after on_done */
+    struct rpc_client_call *onward; /* the call to the leader; NULL after on_end */
+    struct buf request;             /* the message that the call to the leader has not taken yet */
+    enum err broken;                /* reason why the request cannot be forwarded, or ERR_OK */
+    bool request_waits;             /* `request` has a message, and therefore `call` is paused */
     bool headers_given;
     bool cut_short; /* the gate's timeout is shorter than the caller's */
 };
 struct rpc_forwarder {
     struct rpc_forwarder_options options;
-    struct list leaders; /* oldest first; a leader stays until its channel is closed */
+    struct list leaders; /* oldest first; a leader is removed when its channel is closed */
     size_t leader_count;
-    struct leader *leader; /* NULL: unknown */
+    struct leader *leader; /* NULL if no leader is known */
     struct buf scratch;
     size_t running;
     bool closing;
@@ -120,7 +120,7 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
     err = address_split(address, &parts, NULL);
     if (err) return err;
     if (strlen(address) >= RPC_ADDRESS_CAP) return ERR_INVALID;
-    if (f->leader_count == LEADERS_MAX) { /* ends the oldest leader's calls */
+    if (f->leader_count == LEADERS_MAX) { /* makes room: ends the calls to the oldest leader */
         leader_close(CONTAINER_OF(f->leaders.next, struct leader, link));
         return ERR_FULL;
     }
@@ -300,7 +300,7 @@ static void onward_on_end(void *owner, struct rpc_client_call *onward,
  * leader. Only the client's call can know, so the caller's response waits for its on_end. */
 static void passing_break_off(struct passing *p, enum err err)
 {
-    if (err == ERR_CLOSED) return; /* on_end follows */
+    if (err == ERR_CLOSED) return; /* on_end will follow */
     p->broken = err;
     rpc_call_cancel(p->onward);
 }
@@ -373,7 +373,7 @@ static enum err passing_start(struct passing *p, const struct rpc_forward_gate *
     size_t count = 0, cursor = 0;
     mono_time deadline = rpc_call_deadline(call);
     struct rpc_call_options options = {
-        .path = rpc_call_path(call).at, /* the path of a method has a final NUL */
+        .path = rpc_call_path(call).at, /* a C string: a method's path ends with NUL */
         .trace = rpc_call_trace(call),
         .request_id = STR_EMPTY,
         .response_max = gate->response_max,

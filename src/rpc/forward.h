@@ -42,7 +42,7 @@ void rpc_forwarder_close(struct rpc_forwarder *forwarder, void (*done)(void *own
  * After an error the leader is unknown: ERR_INVALID (not an address), ERR_FULL (several old leaders
  * still have calls; the oldest is being closed, so try again), ERR_NOMEM. */
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *address);
-const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" if unknown */
+const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" without leader */
 /* Returns a channel for the replica's own calls, or NULL without a known leader. Calls need
  * RPC_HOPS_HEADER and, under TLS, RPC_CALLER_HEADER; a new leader ends them. Valid this turn. */
 struct rpc_channel *rpc_forwarder_channel(const struct rpc_forwarder *forwarder);
@@ -50,8 +50,8 @@ size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 
 /* Failures that a gate can report by its `lost` function. */
 enum rpc_forward_loss {
-    RPC_LOST_NO_LEADER,   /* the leader is unknown, or the call was forwarded already */
-    RPC_LOST_TOO_MANY,    /* too many calls are being forwarded */
+    RPC_LOST_NO_LEADER,   /* no leader is known, or another replica forwarded the call already */
+    RPC_LOST_TOO_MANY,    /* this replica forwards too many calls already */
     RPC_LOST_NOT_APPLIED, /* the leader was not reached, or did not accept the call */
     RPC_LOST_UNKNOWN,     /* the leader may have applied the call */
 };
@@ -59,9 +59,9 @@ enum rpc_forward_loss {
 /* -- the gate in front of a method; the caller stores it for the life of the server -- */
 struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
-    const struct rpc_handler *handler; /* for calls that stay */
+    const struct rpc_handler *handler; /* for calls that are not forwarded */
     void *service;
-    size_t response_max; /* limit of one message; 0 means 4 MiB */
+    size_t response_max; /* limit of one message in bytes; 0 means 4 MiB */
     uint64_t timeout_ms; /* limit for a forwarded call; 0 means only the caller's limit */
     /* True if this replica leads, or if any replica may answer the call. Called once per call. */
     bool (*stays)(void *service, struct rpc_call *call);
@@ -86,7 +86,7 @@ void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 enum err rpc_forward_identity(const struct tls_identity *peer, struct str caller,
                               struct arena *arena, const struct tls_identity **ret_identity,
                               struct note *note);
-bool rpc_forward_from_replica(const struct tls_identity *peer); /* muster://replica/... */
+bool rpc_forward_from_replica(const struct tls_identity *peer); /* true for muster://replica/... */
 /* Encodes an identity as the header's value; NULL gives the value for "no identity". */
 enum err rpc_forward_caller_text(const struct tls_identity *identity, struct buf *into);
 #endif

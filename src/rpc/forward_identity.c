@@ -73,7 +73,7 @@ static enum err parse(struct str text, struct arena *arena,
     identity->common_name = identity->serial_hex = STR_EMPTY;
     while (str_split(&rest, '\n', &line)) {
         enum err err = ERR_OK;
-        if (!rest.at && line.len == 0) break; /* after the last newline */
+        if (!rest.at && line.len == 0) break; /* nothing follows the last newline */
         err = take_line(identity, uris, dns_names, line);
         if (err) return err;
     }

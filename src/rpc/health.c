@@ -27,8 +27,8 @@ struct service {
 struct watcher {
     struct list link;
     struct rpc_call *call;
-    serving_status sent; /* last state sent; UNKNOWN: none */
-    struct str name;     /* in the request, which is valid as long as the call */
+    serving_status sent; /* the state sent last; UNKNOWN if none was sent */
+    struct str name;     /* points into the request, which is valid as long as the call */
 };
 struct rpc_health {
     struct map services;
@@ -109,7 +109,7 @@ static void health_on_watch_done(void *, struct rpc_call *call)
 {
     struct watcher *w = rpc_call_data(call);
 
-    if (!w) return; /* the call was refused */
+    if (!w) return; /* on_start refused the call */
     list_remove(&w->link);
     free(w);
 }
@@ -185,7 +185,7 @@ enum err rpc_health_open(struct rpc_server *server, struct rpc_health **ret_heal
 void rpc_health_close(struct rpc_health *health)
 {
     if (!health) return;
-    assert(list_empty(&health->watchers)); /* the server is closed, so all calls have ended */
+    assert(list_empty(&health->watchers)); /* the server was closed, which ends all calls */
     map_free(&health->services);
     free(health);
 }

@@ -9,13 +9,13 @@
 
 struct rpc_health;
 enum { RPC_HEALTH_SERVICES_MAX = 256, RPC_HEALTH_NAME_MAX = 256 };
-enum rpc_serving { RPC_SERVING = 1, RPC_NOT_SERVING = 2 }; /* the contract's numbers */
+enum rpc_serving { RPC_SERVING = 1, RPC_NOT_SERVING = 2 }; /* numbers of the gRPC health contract */
 
 /* Adds the service to the server. The name "" is NOT_SERVING until it is set. ERR_NOMEM, and the
  * errors of rpc_server_add. */
 enum err rpc_health_open(struct rpc_server *server, struct rpc_health **ret_health,
                          struct note *note);
-void rpc_health_close(struct rpc_health *health); /* after the server is closed; NULL is fine */
+void rpc_health_close(struct rpc_health *health); /* call after rpc_server_close; NULL is fine */
 /* Sets a name's state and sends it to the watchers. ERR_FULL, ERR_TOO_LARGE (name), ERR_NOMEM. */
 enum err rpc_health_set(struct rpc_health *health, struct str service, enum rpc_serving state);
 #endif

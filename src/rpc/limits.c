@@ -10,9 +10,9 @@
 #include "rpc/server_internal.h"
 
 enum {
-    KEY_MAX = 512,            /* bytes of an identity; longer ones are cut and share an account */
-    H2_OVERHEAD = 3 << 20,    /* nghttp2's own memory: header tables, control frames */
-    STREAMS_RECKONED = 65536, /* at most this many streams add 1 KiB each to the overhead */
+    KEY_MAX = 512,            /* bytes; identities cut to the same text share their limits */
+    H2_OVERHEAD = 3 << 20,    /* bytes for nghttp2 itself: header tables, control frames */
+    STREAMS_RECKONED = 65536, /* each stream adds 1 KiB to the overhead, up to this many streams */
 };
 
 #define DEFAULT(field, value)                                                                      \
@@ -94,7 +94,7 @@ struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *id
     key.len = min_size(key.len, KEY_MAX);
     peer = map_make(&s->peers, key, sizeof *peer);
     if (!peer || peer->connections >= s->limits.connections_per_identity_max) return NULL;
-    peer->key = str_of(peer + 1, key.len); /* map_make stored the key there */
+    peer->key = str_of(peer + 1, key.len); /* map_make copied the key to the end of the entry */
     peer->connections++;
     return peer;
 }
@@ -145,7 +145,7 @@ enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct connection *c = call->connection;
-    bool replica = c->passes_on && c->own_identity; /* plaintext does not prove a replica */
+    bool replica = c->passes_on && c->own_identity; /* plaintext proves no identity */
 
     if (!c->passes_on && !limits_fit(c->metadata, s->limits.metadata_per_connection_max, bytes))
         return ERR_TOO_LARGE;

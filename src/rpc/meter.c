@@ -100,7 +100,7 @@ void rpc_meter_close(struct rpc_meter *meter)
 
 void meter_method(struct rpc_meter *meter, struct method *m)
 {
-    m->name = m->path.len > 0 ? str_tail(m->path, 1) : STR("unknown"); /* "pkg.S/M" */
+    m->name = m->path.len > 0 ? str_tail(m->path, 1) : STR("unknown"); /* such as "pkg.S/M" */
     if (!meter) return;
     m->seconds = metric_histogram(meter->seconds, &m->name);
     m->bytes_in = metric_counter(meter->bytes, (struct str[]){m->name, STR("in")});

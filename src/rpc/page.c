@@ -19,7 +19,7 @@
 enum {
     HEAD_MAX = 8 << 10,
     ANSWER_HEAD_MAX = 256,
-    BODY_PATIENCE = 64 << 10, /* maximum of discarded bytes of a request's body */
+    BODY_PATIENCE = 64 << 10, /* bytes of a request's body that are discarded before the answer */
 };
 
 void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner)
@@ -86,7 +86,7 @@ void stranger_answer(struct rpc_call *call)
 {
     const struct h2_header headers[] = {{STR(":status"), call->plain->http_status},
                                         {STR("content-type"), STR("text/plain")}};
-    const struct h2_header trailers[] = {{STR("grpc-status"), STR("13")}, /* INTERNAL */
+    const struct h2_header trailers[] = {{STR("grpc-status"), STR("13")}, /* 13 is INTERNAL */
                                          {STR("grpc-message"), call->plain->text}};
     struct note body;
 
@@ -125,7 +125,7 @@ bool page_is_http1(const struct connection *c, struct str bytes)
     if (!c->server->page) return false;
     if (c->page_head.len > 0) return true;
     if (h2_pace(c->h2)->begun || bytes.len == 0) return false;
-    if (c->identity && !stream_alpn(c->stream)[0]) return true; /* TLS without "h2" */
+    if (c->identity && !stream_alpn(c->stream)[0]) return true; /* TLS, but without "h2" */
     return bytes.at[0] == 'G' || bytes.at[0] == 'H';
 }
 

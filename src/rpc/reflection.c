@@ -19,7 +19,7 @@ typedef Grpc__Reflection__V1__ServerReflectionRequest reflection_request;
 #define ASKS(name) GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_##name
 
 enum {
-    FILES_MAX = 128, /* files in one response; the product has two dozen */
+    FILES_MAX = 128, /* files in one response; muster has two dozen */
     ANSWER_MAX = 4 << 20,
 };
 /* Fields of ServerReflectionResponse. */
@@ -157,7 +157,7 @@ static void reflection_on_message(void *owner, struct rpc_call *call,
     pack_row(&answer, REQUEST, &request);
     pack_row(&answer, field, &body);
     if (!answer.err) answer.err = rpc_send_bytes(call, buf_peek(answer.into));
-    if (answer.err == ERR_FULL) /* the peer sends queries without reading responses */
+    if (answer.err == ERR_FULL) /* the peer sends queries, but reads no responses */
         rpc_fail(call, ERR_FULL, &(struct note){"read the answers first"});
     else if (answer.err && answer.err != ERR_CLOSED)
         rpc_fail(call, answer.err, NULL);

@@ -21,34 +21,34 @@
 #include "base/err.h"
 
 enum attempt_end {
-    ATTEMPT_UNSENT,      /* no byte was sent */
-    ATTEMPT_REFUSED,     /* REFUSED_STREAM, or GOAWAY below its stream: not processed */
-    ATTEMPT_NOT_LEADER,  /* answered "not leader", with or without the leader's address */
-    ATTEMPT_NOT_APPLIED, /* answered with a status and "x-muster-applied: no" */
-    ATTEMPT_ANSWERED,    /* answered with a status */
-    ATTEMPT_LOST,        /* sent, but not answered: reset, broken, timed out or unreadable */
+    ATTEMPT_UNSENT,      /* no byte of the request was sent */
+    ATTEMPT_REFUSED,     /* not processed: REFUSED_STREAM, or GOAWAY with a lower stream number */
+    ATTEMPT_NOT_LEADER,  /* the server answered "not leader", maybe with the leader's address */
+    ATTEMPT_NOT_APPLIED, /* the server answered with a status and "x-muster-applied: no" */
+    ATTEMPT_ANSWERED,    /* the server answered with a status */
+    ATTEMPT_LOST,        /* no answer came: reset, broken, timed out or unreadable */
     ATTEMPT_END_COUNT
 };
 enum retry_repeat {
     RETRY_REPEAT_UNSAFE,
-    RETRY_REPEAT_KNOWN,    /* the method recognises a repeat by its request id */
+    RETRY_REPEAT_KNOWN,    /* the method recognises a repeated call by its request id */
     RETRY_REPEAT_HARMLESS, /* the call may be applied twice */
 };
 struct retry_facts {
     enum attempt_end end;
-    enum grpc_status status; /* the peer's status, or a status that matches the failure */
+    enum grpc_status status; /* the server's status, or one that matches this client's error */
     bool stopped;            /* the caller or the deadline ended the call, so there is no retry */
     bool doubt;              /* an earlier attempt may have been applied */
     enum retry_repeat repeat;
-    bool replayable; /* the whole request is still kept, and the caller was given nothing yet */
-    bool follows;    /* the channel follows the leader */
-    uint32_t attempts, attempts_max; /* including this attempt */
+    bool replayable; /* the whole request is kept, and the caller has seen no data */
+    bool follows;    /* the channel dials the leader that a response names */
+    uint32_t attempts, attempts_max; /* both include this attempt */
 };
 struct retry_verdict {
     bool again;
-    bool at_once; /* with `again`: retry without back-off */
-    bool doubt;   /* with `again`: the value of `doubt` for the next attempt */
-    enum err err; /* without `again`: the call's outcome */
+    bool at_once; /* if `again`: retry without back-off */
+    bool doubt;   /* if `again`: value of retry_facts.doubt for the next attempt */
+    enum err err; /* if not `again`: the outcome of the call */
 };
 struct retry_verdict retry_decide(const struct retry_facts *facts);
 

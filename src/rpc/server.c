@@ -7,7 +7,7 @@
 
 #include "rpc/server_internal.h"
 
-#define REQUEST_LIMIT_MOST ((size_t)INT32_MAX) /* protobuf's own limit */
+#define REQUEST_LIMIT_MOST ((size_t)INT32_MAX) /* the largest message of protobuf */
 
 /* -- turns -- */
 
@@ -264,7 +264,7 @@ void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void
     server->closing = true;
     server->closed = done;
     server->closed_owner = owner;
-    timer_stop(&server->drain_timer); /* an unfinished drain is not reported */
+    timer_stop(&server->drain_timer); /* a drain that is not finished is not reported */
     server_close_listeners(server);
     loop_defer(server->io->loop, &server->end);
 }

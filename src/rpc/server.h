@@ -19,39 +19,39 @@ struct rpc_server;
 
 enum { RPC_METHODS_MAX = 1024, RPC_LISTENERS_MAX = 16 };
 struct rpc_method {
-    const char *path; /* "/bigfleet.v1alpha1.Coordinator/ListShards"; static text */
+    const char *path; /* such as "/bigfleet.v1alpha1.Coordinator/ListShards"; static text */
     enum rpc_kind kind;
-    const ProtobufCMessageDescriptor *input;  /* NULL: raw bytes */
-    const ProtobufCMessageDescriptor *output; /* NULL: raw bytes */
-    size_t request_max;                       /* 0 means 4 MiB; checked on the message header */
-    size_t inflated_max;      /* bytes of a compressed request after inflation; 0: request_max */
-    size_t response_max;      /* 0: 4 MiB */
-    size_t arena_max;         /* memory of a decoded message; 0: max(16 MiB, 4 x request_max) */
-    struct rpc_access access; /* ACCESS_UNSET selects the rule of the table */
+    const ProtobufCMessageDescriptor *input;  /* NULL means raw bytes */
+    const ProtobufCMessageDescriptor *output; /* NULL means raw bytes */
+    size_t request_max;                       /* bytes, checked in the message head; 0: 4 MiB */
+    size_t inflated_max;      /* bytes of an inflated request; 0 means request_max */
+    size_t response_max;      /* bytes; 0 means 4 MiB */
+    size_t arena_max;         /* bytes of a decoded message; 0 means max(16 MiB, 4 x request_max) */
+    struct rpc_access access; /* ACCESS_UNSET selects the method's rule in access.c */
     const struct rpc_handler *handler;
     void *service;
 };
 struct rpc_server_limits {                 /* 0 selects the default given behind each field */
-    uint32_t connections_max;              /* 10,000 */
-    uint32_t connections_per_identity_max; /* 1,000; by identity under TLS, otherwise by address */
-    uint32_t streams_per_connection_max;   /* 1,000 */
-    uint32_t calls_max;                    /* 100,000 in all; beyond this, RESOURCE_EXHAUSTED */
-    size_t buffered_max;                   /* 1 GiB in all: partial requests, unsent responses */
-    size_t buffered_per_identity_max;      /* 512 MiB */
+    uint32_t connections_max;              /* default: 10,000 */
+    uint32_t connections_per_identity_max; /* default: 1,000; without TLS, for each address */
+    uint32_t streams_per_connection_max;   /* default: 1,000 */
+    uint32_t calls_max;                    /* default: 100,000 in all; then RESOURCE_EXHAUSTED */
+    size_t buffered_max;                   /* default: 1 GiB: partial requests, unsent responses */
+    size_t buffered_per_identity_max;      /* default: 512 MiB */
     /* Metadata kept by open calls, and responses without a body that the peer has not read. Beyond
      * the first limit the connection is closed; beyond the others the call gets
      * RESOURCE_EXHAUSTED. */
-    size_t metadata_per_connection_max; /* 4 MiB */
-    size_t metadata_per_identity_max;   /* 64 MiB */
-    size_t metadata_max;                /* 256 MiB in all */
-    uint32_t header_bytes_max;          /* 64 KiB per request, counted as in RFC 9113 */
-    uint32_t stream_window;             /* 256 KiB that a client may send ahead on a stream */
-    uint32_t connection_window;         /* 1 MiB for all streams of a connection */
-    uint32_t stream_output_max;         /* 32 KiB queued per stream; more waits in the call */
-    uint32_t output_max;                /* 1 MiB queued for all streams of a connection */
-    uint32_t socket_output_max;         /* 256 KiB written and not yet accepted by the kernel */
-    uint64_t handshake_timeout_ms;      /* 10,000 for TLS, and 10,000 for the HTTP/2 preface */
-    uint64_t header_timeout_ms;         /* 10,000 for a request's headers (slow loris) */
+    size_t metadata_per_connection_max; /* default: 4 MiB */
+    size_t metadata_per_identity_max;   /* default: 64 MiB */
+    size_t metadata_max;                /* default: 256 MiB in all */
+    uint32_t header_bytes_max;          /* default: 64 KiB per request, as RFC 9113 counts */
+    uint32_t stream_window;             /* default: 256 KiB that a client may send ahead */
+    uint32_t connection_window;         /* default: 1 MiB for all streams of a connection */
+    uint32_t stream_output_max;         /* default: 32 KiB queued in h2; the call has the rest */
+    uint32_t output_max;                /* default: 1 MiB queued for all streams of a connection */
+    uint32_t socket_output_max;         /* default: 256 KiB that the kernel has not accepted yet */
+    uint64_t handshake_timeout_ms;      /* default: 10,000 for TLS, 10,000 for HTTP/2 preface */
+    uint64_t header_timeout_ms;         /* default: 10,000 for request headers (slow loris) */
     /* 30,000. Within this time the rest of a request, or of a stream's message, must arrive, or at
      * least RPC_BODY_RATE_MIN bytes per second. Otherwise the call ends with DEADLINE_EXCEEDED.
      * Time in which the server does not read does not count. */
@@ -59,10 +59,10 @@ struct rpc_server_limits {                 /* 0 selects the default given behind
     uint64_t write_timeout_ms; /* 60,000; ends a connection if the kernel accepts no byte for so
                                 * long; windows closed as long cause a ping */
     uint64_t idle_timeout_ms;  /* closes a connection without streams; 0 means never */
-    uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
+    uint64_t ping_after_ms, ping_timeout_ms; /* defaults: 7,200,000 and 20,000 */
     uint64_t ping_min_interval_ms; /* 300,000; a peer that pings more often, without responses
                                     * between, gets ENHANCE_YOUR_CALM at the third such ping */
-    uint64_t slow_call_ms;         /* 1,000: slower unary calls are logged */
+    uint64_t slow_call_ms;         /* default: 1,000; slower unary calls are logged */
 };
 enum { RPC_BODY_RATE_MIN = 16 << 10 };
 struct rpc_server_options {
@@ -90,8 +90,8 @@ enum err rpc_server_listen(struct rpc_server *server, const char *address, struc
  * before rpc_server_listen. */
 enum { RPC_PAGE_MAX = 1024 };
 struct rpc_page {
-    unsigned status;  /* 200 */
-    const char *type; /* "text/plain"; static */
+    unsigned status;  /* HTTP status; preset to 200 */
+    const char *type; /* content type; preset to "text/plain"; static text */
     size_t len;
     char body[RPC_PAGE_MAX];
 };
@@ -99,7 +99,7 @@ struct rpc_page {
 typedef bool rpc_page_fn(void *owner, struct str path, struct rpc_page *page);
 void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner);
 const char *rpc_server_address(const struct rpc_server *server,
-                               size_t listener); /* "": no such listener */
+                               size_t listener); /* "" if there is no such listener */
 size_t rpc_server_methods(const struct rpc_server *server);
 const struct rpc_method *rpc_server_method(const struct rpc_server *server, size_t index);
 /* Stops listening, sends GOAWAY to all connections and calls on_drain of the handlers. done() is
@@ -113,7 +113,7 @@ void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done
 void rpc_server_close(struct rpc_server *server, void (*done)(void *owner), void *owner);
 struct rpc_server_stats {
     uint64_t calls_total;
-    uint64_t unchoked; /* calls resumed after their connection was choked */
+    uint64_t unchoked; /* calls that were read again after their connection was choked */
     uint32_t connections, calls;
     size_t buffered, metadata;
 };

@@ -25,23 +25,23 @@
 #include "wire/h2.h"
 
 enum {
-    CALLS_KEPT_MAX = 128,       /* ended calls kept for reuse */
-    ARENA_KEPT_MAX = 16 << 10,  /* an ended call keeps arenas up to this size for reuse */
-    HEAD_ARENA_MAX = 256 << 10, /* limit for metadata in both directions; h2 limits the request's */
-    TRACE_POOL = 64,            /* trace ids drawn from the kernel at a time */
+    CALLS_KEPT_MAX = 128,       /* number of ended calls kept for reuse */
+    ARENA_KEPT_MAX = 16 << 10,  /* bytes; an ended call keeps arenas up to this size for reuse */
+    HEAD_ARENA_MAX = 256 << 10, /* bytes of metadata in both directions; h2 limits the request's */
+    TRACE_POOL = 64,            /* trace ids that are drawn from the kernel at once */
     LINGER_MS = 1000,           /* time for the peer to read the last GOAWAY */
-    DRAIN_STEP_MS = 1000,       /* time for the reply to the ping between two GOAWAYs */
+    DRAIN_STEP_MS = 1000,       /* limit for the reply to the ping between two GOAWAYs */
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
-    SCRATCH_KEPT_MAX = 256 << 10, /* a larger scratch buffer is freed at the end of a turn */
-    TEARDOWN_PER_TURN = 128,      /* steps of teardown.c per turn */
+    SCRATCH_KEPT_MAX = 256 << 10, /* bytes; the end of a turn frees larger scratch buffers */
+    TEARDOWN_PER_TURN = 128,      /* steps that teardown.c makes per turn */
 };
 
 struct method {
-    struct rpc_method rpc; /* with the defaults filled in */
+    struct rpc_method rpc; /* a copy with the defaults filled in */
     struct str path;
-    struct str name; /* in metrics: the path without the leading slash, or "unknown" */
-    struct counter *by_code[GRPC_STATUS_COUNT]; /* looked up at first use; NULL without a meter */
+    struct str name; /* name in metrics: the path without leading slash, or "unknown" */
+    struct counter *by_code[GRPC_STATUS_COUNT]; /* indexed by gRPC status; NULL until used */
     struct histogram *seconds;
     struct counter *bytes_in, *bytes_out;
 };
@@ -61,20 +61,20 @@ struct listening {
 };
 enum rpc_connection_state {
     CONNECTION_OPEN,
-    CONNECTION_FAILED, /* closed by the next flush; input is ignored */
-    CONNECTION_ENDED,  /* this side is closed; waits for teardown.c and on_closed */
+    CONNECTION_FAILED, /* the next flush closes the connection; input is ignored */
+    CONNECTION_ENDED,  /* this side is closed; teardown.c and on_closed are due */
 };
 struct connection;
 /* -- page.c: pages of plain HTTP -- */
 /* Parses the head of an HTTP/1.x request, as far as pages need it. Pure. */
 enum page_head {
     PAGE_HEAD_MORE,  /* the empty line after the head has not arrived */
-    PAGE_HEAD_ASKS,  /* a request for a page: *ret_ask is set */
+    PAGE_HEAD_ASKS,  /* the client asks for a page, and *ret_ask is set */
     PAGE_HEAD_OTHER, /* a method that pages do not support */
     PAGE_HEAD_BROKEN,
 };
 struct page_ask {
-    struct str path; /* a view of `bytes`, without its query */
+    struct str path; /* path of the page without query; points into the parsed bytes */
     bool head;       /* a HEAD request: send no body */
 };
 /* Bytes after the head are ignored, so the result does not depend on how the bytes were split. */
@@ -84,50 +84,50 @@ bool page_is_http1(const struct connection *c, struct str bytes);
 void page_feed(struct connection *c, struct str bytes);
 
 struct connection {
-    struct list link;  /* in server.connections */
-    struct list dirty; /* in server.dirty, or detached */
-    struct list ended; /* in server.ended while teardown.c has work, or detached */
+    struct list link;  /* member of server.connections */
+    struct list dirty; /* in server.dirty, or in no list */
+    struct list ended; /* in server.ended while teardown.c has work, or in no list */
     struct rpc_server *server;
     struct stream *stream; /* NULL after on_closed */
-    struct h2 *h2;         /* NULL after teardown */
+    struct h2 *h2;         /* NULL after teardown.c freed it */
     /* Copies, because calls outlive the stream during teardown. */
     const struct tls_identity *identity;
     struct tls_identity *own_identity;
     char *address;
     struct rpc_peer *peer;
     enum rpc_connection_state state;
-    struct list calls; /* each call is also attached to its stream in h2 */
+    struct list calls; /* open calls; h2 also points to each call at its stream */
     uint32_t call_count;
-    size_t metadata;     /* bytes of metadata kept by its open calls */
-    bool passes_on;      /* a replica that forwards calls of many clients, see limits.c */
-    struct list bodies;  /* calls whose request is incomplete, see body.c */
-    struct list waiting; /* calls whose input is not read because `choked` is set */
-    size_t held;         /* bytes in the outboxes of its calls, see call_out.c */
-    bool choked;         /* `held` exceeds the limit, so requests are not read */
-    bool unread;         /* input is paused because the peer has too many unread responses */
+    size_t metadata;     /* bytes of metadata that the connection's calls keep */
+    bool passes_on;      /* the peer is a replica that forwards clients' calls, see limits.c */
+    struct list bodies;  /* list of calls with an incomplete request, see body.c */
+    struct list waiting; /* list of calls whose input is not read because `choked` is set */
+    size_t held;         /* bytes in the outboxes of all calls here, see call_out.c */
+    bool choked;         /* `held` is too large, so requests are not read */
+    bool unread;         /* input is paused until the peer reads more responses */
     bool encodings_sent;
-    struct method *last;  /* the method of the last call, and probably of the next call */
-    struct buf page_head; /* the incomplete head of an HTTP/1.1 request */
+    struct method *last;  /* method of the last call, a guess for the next call */
+    struct buf page_head; /* the head of an HTTP/1.1 request as far as received */
     struct timer timer;
     mono_time timer_due;
     mono_time opened, heard, idle_since, moved;
-    mono_ns read_at;         /* when the last or currently processed bytes arrived */
-    uint64_t late;           /* bytes of data for streams that were gone, see h2_data_late */
-    mono_time ping_sent;     /* MONO_NEVER: no ping is pending */
-    mono_time stall_since;   /* when the peer's windows last allowed output */
-    mono_time stall_asked;   /* when the ping of a stall was sent, or MONO_NEVER */
-    uint64_t data_sent;      /* h2's count of sent data at the last check */
-    mono_time drain_step;    /* MONO_NEVER if not draining, or after the last GOAWAY */
-    uint64_t written, taken; /* bytes given to the stream; accepted by the kernel so far */
+    mono_ns read_at;         /* time when the last received bytes arrived */
+    uint64_t late;           /* bytes of data for closed streams, see h2_data_late */
+    mono_time ping_sent;     /* MONO_NEVER if no ping waits for its reply */
+    mono_time stall_since;   /* time when the peer's windows last allowed output */
+    mono_time stall_asked;   /* time of the ping that a stall causes, or MONO_NEVER */
+    uint64_t data_sent;      /* value of h2_data_sent at the last check */
+    mono_time drain_step;    /* when the last GOAWAY is due; MONO_NEVER: no drain, or it is sent */
+    uint64_t written, taken; /* bytes given to the stream, and accepted by the kernel */
 };
 void connection_free(struct connection *c);
 void connection_accept(void *listening, struct stream *own_stream);
-void connection_end(struct connection *c); /* output already written is still sent */
+void connection_end(struct connection *c); /* the stream still sends what was written */
 void connection_mark_dirty(struct connection *c);
 void connection_flush(struct connection *c);
 void connection_drain(struct connection *c);
 void connection_wake_by(struct connection *c, mono_time due);
-void connection_cut(struct connection *c);      /* drops all output; on_closed follows */
+void connection_cut(struct connection *c);      /* drops all output, then on_closed */
 void connection_too_much(struct connection *c); /* metadata_per_connection_max is exceeded */
 void connection_put(struct connection *c, struct rpc_call *call);
 void connection_remove(struct connection *c, struct rpc_call *call);
@@ -135,11 +135,11 @@ void connection_remove(struct connection *c, struct rpc_call *call);
 /* -- calls -- */
 struct call_metadata {
     struct str name, value;
-    bool trailer; /* for outgoing metadata only */
+    bool trailer; /* used for outgoing metadata only */
 };
 struct stage {
     const char *name;
-    uint64_t ns; /* since the call began */
+    uint64_t ns; /* time since the call began */
 };
 /* A call has three sides, each with its own state. call_request_to, call_response_to and
  * call_handler_to (call.c) make every change, and assert that the change is listed here.
@@ -180,33 +180,33 @@ enum response_state {
 enum handler_state { HANDLER_UNAWARE, HANDLER_AWARE, HANDLER_BLOCKED, HANDLER_DONE };
 
 struct rpc_call {
-    struct list link;     /* in connection.calls or server.kept */
-    struct list due;      /* in server.due, or detached */
-    struct list body;     /* in connection.bodies, or detached */
-    struct list waiting;  /* in connection.waiting, or detached */
-    mono_time body_check; /* next check by body.c */
-    size_t body_came;     /* bytes since the last check */
+    struct list link;     /* member of connection.calls or server.kept */
+    struct list due;      /* in server.due, or in no list */
+    struct list body;     /* in connection.bodies, or in no list */
+    struct list waiting;  /* in connection.waiting, or in no list */
+    mono_time body_check; /* time of the next check by body.c */
+    size_t body_came;     /* bytes of the body since the last check */
     struct rpc_server *server;
     struct connection *connection;
     struct method *method;
     const struct rpc_handler *events; /* the method's handler, or that of rpc_call_redirect */
     void *service;
-    const struct tls_identity *caller; /* named by a forwarding replica; NULL for the peer itself */
+    const struct tls_identity *caller; /* set if a replica forwards; NULL: the peer itself calls */
     int32_t stream;
     struct str path;
-    struct arena head, arena; /* head: metadata, for the whole call; arena: messages */
+    struct arena head, arena; /* head: metadata until the call ends; arena: the current message */
     const struct call_metadata *metadata;
     size_t metadata_count;
     struct call_metadata *added; /* metadata added by the handler; room for RPC_METADATA_OUT_MAX */
     size_t added_count;
     struct grpc_reader reader;
-    struct buf message; /* the incomplete message */
-    struct buf inbox;   /* received but not read, and not yet consumed */
-    struct buf outbox;  /* framed bytes that the stream has not accepted yet */
+    struct buf message; /* the part received of an incomplete message */
+    struct buf inbox;   /* bytes received but not read, and not yet passed to h2_consume */
+    struct buf outbox;  /* frames that the stream has not accepted yet */
     size_t outbox_at;
-    size_t reply_left;       /* bytes left of a message that the handler sends in pieces */
-    size_t charged;          /* bytes in inbox, reader and outbox, charged to the limits */
-    size_t metadata_charged; /* bytes that count against the limits on metadata, see limits.c */
+    size_t reply_left;       /* bytes missing of a message that the handler sends in pieces */
+    size_t charged;          /* bytes of inbox, reader and outbox that limits_charge counts */
+    size_t metadata_charged; /* bytes that limits_charge_metadata counts */
     struct timer timer;
     mono_time deadline;
     mono_ns began;
@@ -217,14 +217,14 @@ struct rpc_call {
     enum request_state request;
     enum response_state response;
     enum handler_state handler;
-    enum grpc_status status;                /* set once the response is DECIDED */
-    struct str status_text, status_details; /* kept until the outbox is empty */
+    enum grpc_status status;                /* set when the response becomes DECIDED */
+    struct str status_text, status_details; /* sent when the outbox is empty */
     char trace[RPC_TRACE_LEN + 1];
-    const struct plain_answer *plain; /* not gRPC, see page.c; otherwise NULL */
-    bool no_body;                     /* `plain` answers a HEAD */
-    bool gzip;                        /* grpc-encoding of the request */
-    bool whole;                       /* a unary method's message is complete but not delivered */
-    bool waits;                       /* set by rpc_call_set_waiting */
+    const struct plain_answer *plain; /* answer if the request is not gRPC, see page.c; or NULL */
+    bool no_body;                     /* the request is a HEAD, so `plain` is sent without body */
+    bool gzip;                        /* the request uses grpc-encoding gzip */
+    bool whole;                       /* a unary request is complete, but not delivered */
+    bool waits;                       /* value of rpc_call_set_waiting */
     bool paused;                      /* the handler has paused the call */
 };
 static inline bool call_is_decided(const struct rpc_call *call)
@@ -238,11 +238,11 @@ static inline bool call_takes_answer(const struct rpc_call *call)
 }
 /* call.c */
 struct rpc_call *call_new(struct connection *c, int32_t stream); /* NULL: no memory, or calls_max */
-void call_free(struct rpc_call *call);                           /* keeps the memory for reuse */
+void call_free(struct rpc_call *call);                           /* keeps memory for reuse */
 /* Frees the newest of the ended calls that are kept for reuse. */
 void call_forget_kept(struct rpc_server *s);
 void call_due(struct rpc_call *call);  /* schedules call_look() for the end of the turn */
-void call_look(struct rpc_call *call); /* the deferred work of call_due() */
+void call_look(struct rpc_call *call); /* work that call_due() defers */
 /* Called when the stream is closed. Ends the call for the handler, too, and frees it. */
 void call_gone(struct rpc_call *call);
 /* Calls the handler's on_drain. A call that arrives while the server drains gets on_drain at once,
@@ -267,15 +267,15 @@ struct plain_answer {
     struct str http_status, text;
 };
 void stranger_begin(struct rpc_call *call, const struct plain_answer *answer, bool head);
-void stranger_data(struct rpc_call *call);   /* body_came has grown */
-void stranger_answer(struct rpc_call *call); /* call for a complete or a timed-out request */
+void stranger_data(struct rpc_call *call);   /* call when body_came has grown */
+void stranger_answer(struct rpc_call *call); /* call when the request is complete or late */
 /* teardown.c */
 void teardown_begin(struct connection *c);
-task_fn teardown_run; /* runs one slice */
+task_fn teardown_run; /* a task that runs one slice */
 
 /* body.c */
-void body_wait(struct rpc_call *call); /* the request is incomplete from now on */
-void body_over(struct rpc_call *call); /* the request is complete; may be called twice */
+void body_wait(struct rpc_call *call); /* starts the body timeout */
+void body_over(struct rpc_call *call); /* stops the body timeout; may be called twice */
 mono_time body_due(const struct connection *c);
 void body_expire(struct connection *c, mono_time now);
 
@@ -320,7 +320,7 @@ struct rpc_meter {
 };
 void meter_method(struct rpc_meter *meter, struct method *m);
 void meter_call_began(struct rpc_server *s);
-void meter_call_ended(struct rpc_call *call); /* also writes the slow-request log */
+void meter_call_ended(struct rpc_call *call); /* also logs a slow request */
 void meter_refused(struct rpc_server *s, enum refused why);
 void meter_late_data(struct rpc_server *s, uint64_t bytes);
 void meter_connections(struct rpc_server *s, int change);
@@ -337,14 +337,14 @@ struct rpc_server {
     struct method *methods[RPC_METHODS_MAX];
     size_t method_count;
     struct map by_path;
-    struct method unknown; /* counts calls of unregistered paths */
+    struct method unknown; /* counts calls of paths that no method has */
     rpc_page_fn *page;     /* may be NULL */
     void *page_owner;
     struct listening listening[RPC_LISTENERS_MAX];
     size_t listener_count;
     struct list connections, dirty, due, ended;
     struct map peers;
-    struct list kept; /* ended calls, for reuse */
+    struct list kept; /* ended calls kept for reuse */
     size_t kept_count;
     struct buf output, message, inflated; /* scratch: output, encoded message, inflated request */
     struct turn_hook hook;
@@ -360,5 +360,5 @@ struct rpc_server {
     void *closed_owner;
 };
 void server_wake(struct rpc_server *s);
-void server_connection_gone(struct rpc_server *s, struct connection *c); /* frees the connection */
+void server_connection_gone(struct rpc_server *s, struct connection *c); /* frees `c` */
 #endif

@@ -56,7 +56,7 @@ void teardown_run(struct task *task)
         size_t count = teardown_end_calls(c, left);
         left -= count;
         if (c->call_count == 0) left -= teardown_close_h2(c, left);
-        if (c->h2) break; /* continued in the next slice */
+        if (c->h2) break; /* the next slice continues */
         list_remove(&c->ended);
         if (!c->stream) server_connection_gone(s, c);
     }

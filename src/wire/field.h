@@ -27,8 +27,8 @@ enum {
 };
 struct field_head {
     uint32_t number, wire;
-    uint32_t len;     /* length of the head in bytes */
-    uint32_t payload; /* bytes after the head */
+    uint32_t len;     /* bytes of the head */
+    uint32_t payload; /* bytes of the payload, which follows the head */
 };
 enum head_state { HEAD_WHOLE, HEAD_MORE, HEAD_BAD };
 
@@ -99,12 +99,12 @@ static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
 /* -- iteration over the fields of one whole message -- */
 struct fields {
     const uint8_t *at, *end;
-    const char *problem; /* set if the message is malformed: the reason; NULL: no problem */
+    const char *problem; /* reason why the message is malformed, or NULL */
 };
 struct field {
     uint32_t number, wire;
-    uint64_t value;   /* value of a WIRE_VARINT */
-    struct str bytes; /* payload of other types: 8, 4 or a declared number of bytes */
+    uint64_t value;   /* value of a field of type WIRE_VARINT */
+    struct str bytes; /* payload of a field of another type: 8, 4 or a declared number of bytes */
 };
 static inline struct fields fields_of(struct str message)
 {
@@ -136,7 +136,7 @@ static inline bool fields_next(struct fields *f, struct field *ret_field)
     }
     *ret_field = (struct field){head.number, head.wire, 0, {(const char *)f->at + head.len, 0}};
     if (head.wire == WIRE_VARINT) {
-        while (*value++ & 0x80) continue; /* skips the tag */
+        while (*value++ & 0x80) continue; /* skips the field's tag */
         ret_field->value = varint_value(value, (uint32_t)(f->at + head.len - value));
     }
     ret_field->bytes.len = head.payload;

@@ -20,9 +20,9 @@ struct grpc_reader {
     size_t message_max;
     char head[GRPC_FRAME_BYTES];
     size_t head_len;
-    bool compressed; /* compression flag of the current or last message */
-    uint32_t length; /* length of that message */
-    uint32_t passed; /* bytes of the body already returned */
+    bool compressed; /* compression flag of the current message, or of the last one */
+    uint32_t length; /* bytes of that message */
+    uint32_t passed; /* bytes of the message body that were already returned */
 };
 void grpc_reader_init(struct grpc_reader *r, size_t message_max);
 /* Consumes the head and a piece of the body from *bytes. *ret_piece is a view of *bytes and may be
@@ -31,7 +31,7 @@ void grpc_reader_init(struct grpc_reader *r, size_t message_max);
  * same error. */
 enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str *ret_piece,
                            bool *ret_last);
-bool grpc_reader_between(const struct grpc_reader *r); /* true if no message is partly read */
+bool grpc_reader_between(const struct grpc_reader *r); /* true if no message was read in part */
 /* Inflates a gzip message to at most `max` bytes. ERR_TOO_LARGE, ERR_PARSE (damaged, truncated, or
  * followed by other bytes), ERR_NOMEM. */
 enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into);
@@ -48,10 +48,10 @@ enum err grpc_message_decode(struct str text, struct buf *into);
 /* -- metadata whose name ends in -bin: base64, written without padding, read with or without
  * padding. Several values joined by commas are decoded separately and joined by commas again. -- */
 enum err grpc_bin_encode(struct str bytes, struct buf *into);
-enum err grpc_bin_decode(struct str text, struct buf *into); /* ERR_PARSE */
+enum err grpc_bin_decode(struct str text, struct buf *into); /* may return ERR_PARSE */
 
 const char *grpc_status_name(
-    enum grpc_status status); /* "NOT_FOUND"; any other number: "UNKNOWN" */
+    enum grpc_status status); /* such as "NOT_FOUND"; "UNKNOWN" for an undefined number */
 /* Returns the gRPC status for an HTTP response without grpc-status, by gRPC's own table. */
 enum grpc_status grpc_status_from_http(int http_status);
 /* Returns the gRPC status for an HTTP/2 reset code. */

@@ -7,7 +7,7 @@
 #include "wire/grpc.h"
 
 enum {
-    GZIP_ONLY = 15 + 16, /* zlib's code for: largest window, gzip header only */
+    GZIP_ONLY = 15 + 16, /* zlib's code for the largest window and a gzip header */
     STEP_FIRST = 4 << 10,
     STEP_MOST = 1 << 20,
 };
@@ -56,9 +56,9 @@ static enum err inflate_all(z_stream *zip, size_t max, struct buf *into)
         if (code == Z_MEM_ERROR) return ERR_NOMEM;
         if (code == Z_STREAM_END) {
             if (zip->avail_in == 0) return ERR_OK;
-            if (inflateReset(zip) != Z_OK) return ERR_PARSE; /* another gzip member follows */
+            if (inflateReset(zip) != Z_OK) return ERR_PARSE; /* the input has another gzip member */
         } else if (code != Z_OK) {
-            return ERR_PARSE; /* damaged data, or truncated data if nothing progressed */
+            return ERR_PARSE; /* the data is damaged, or (Z_BUF_ERROR) truncated */
         }
     }
 }
@@ -69,7 +69,7 @@ enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into)
     size_t before = into->len;
     enum err err;
 
-    if (compressed.len > UINT32_MAX) return ERR_TOO_LARGE; /* no gRPC message is that long */
+    if (compressed.len > UINT32_MAX) return ERR_TOO_LARGE; /* a gRPC message is never that long */
     zip.next_in = (const Bytef *)compressed.at;
     zip.avail_in = (uInt)compressed.len;
     if (inflateInit2(&zip, GZIP_ONLY) != Z_OK) return ERR_NOMEM;

@@ -34,7 +34,7 @@ enum err grpc_timeout_parse(struct str text, uint64_t *ret_us)
     }
     for (size_t i = 0; i < ARRAY_LEN(timeout_units); i++) {
         if (timeout_units[i].unit != unit) continue;
-        *ret_us = value * timeout_units[i].us; /* 8 digits of hours fit in 64 bits */
+        *ret_us = value * timeout_units[i].us; /* no overflow: 8 digits of hours fit */
         return ERR_OK;
     }
     return ERR_PARSE;
@@ -68,7 +68,7 @@ enum err grpc_message_decode(struct str text, struct buf *into)
     enum err err;
 
     if (text.len == 0) return ERR_OK;
-    err = buf_reserve(into, text.len, &out); /* decoding never makes the text longer */
+    err = buf_reserve(into, text.len, &out); /* decoded text is never longer */
     if (err) return err;
     start = out;
     for (size_t i = 0; i < text.len; i++) {
@@ -92,7 +92,7 @@ enum err grpc_message_decode(struct str text, struct buf *into)
 
 enum err grpc_bin_encode(struct str bytes, struct buf *into)
 {
-    struct buf padded; /* a separate buffer, because the ceiling of `into` counts without padding */
+    struct buf padded; /* separate, because the limit of `into` counts the text without padding */
     enum err err;
 
     buf_init(&padded, SIZE_MAX);

@@ -7,7 +7,7 @@
 
 #include "wire/h2_internal.h"
 
-#define WINDOW_MAX ((1u << 31) - 1) /* RFC 9113, 6.9.1 */
+#define WINDOW_MAX ((1u << 31) - 1) /* the limit of RFC 9113, 6.9.1 */
 enum {
     FRAME_HEAD = 9,
     EXTENSION_FIRST = 10,
@@ -52,7 +52,7 @@ static nghttp2_option *new_options(enum h2_side side)
     nghttp2_option *option;
 
     if (nghttp2_option_new(&option)) return NULL;
-    nghttp2_option_set_no_auto_window_update(option, 1); /* h2_consume opens windows */
+    nghttp2_option_set_no_auto_window_update(option, 1); /* h2_consume updates windows */
     /* nghttp2 would keep a thousand closed streams for a priority tree that gRPC does not use.
      * Without the streams nghttp2 silently drops data for closed streams, see h2_data_late(). */
     nghttp2_option_set_no_closed_streams(option, 1);
@@ -129,7 +129,7 @@ enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct
     h2->owner = owner;
     h2->memory.max = settled.memory_max;
     h2->last_accepted = INT32_MAX;
-    h2->data_excused = settled.connection_window; /* excuses streams that nghttp2 itself resets */
+    h2->data_excused = settled.connection_window; /* excuses data of streams nghttp2 resets */
     list_init(&h2->blocked);
     list_init(&h2->closed);
     err = h2_streams_init(&h2->streams, &h2->memory);
@@ -148,7 +148,7 @@ void h2_close(struct h2 *h2)
     struct list *node;
 
     if (!h2) return;
-    assert(!h2->busy); /* must not be called inside an event */
+    assert(!h2->busy); /* an event must not call h2_close */
     while ((node = list_pop(&h2->closed)) != NULL)
         h2_stream_free(h2, CONTAINER_OF(node, struct h2_stream, link));
     for (size_t i = 0; i < h2->streams.bucket_count; i++) {
@@ -159,12 +159,12 @@ void h2_close(struct h2 *h2)
             h2_stream_free(h2, stream);
         }
     }
-    h2_block_clear(&h2->block); /* before the session, which owns the memory of the block */
+    h2_block_clear(&h2->block); /* first, because the session owns the block's memory */
     h2_memory_free(&h2->memory, h2->block.fields);
     h2_memory_free(&h2->memory, h2->block.held);
     h2_memory_free(&h2->memory, h2->streams.buckets);
     nghttp2_session_del(h2->session);
-    assert(h2->memory.used == 0); /* everything was freed, including nghttp2's memory */
+    assert(h2->memory.used == 0); /* all memory was freed, also that of nghttp2 */
     h2_memory_trim(&h2->memory);
     free(h2);
 }
@@ -282,12 +282,12 @@ void *h2_bound(const struct h2 *h2, int32_t id)
 
 void h2_excuse_data(struct h2 *h2)
 {
-    h2->data_excused += h2->limits.stream_window + 1; /* 1 is for an empty frame with END_STREAM */
+    h2->data_excused += h2->limits.stream_window + 1; /* 1 for an empty frame with END_STREAM */
 }
 
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code)
 {
-    h2_excuse_data(h2); /* from now on nghttp2 drops data of this stream */
+    h2_excuse_data(h2); /* from now on nghttp2 drops received data of this stream */
     return !h2_engine_err(h2, nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, code));
 }
 

@@ -36,23 +36,23 @@ enum h2_code {
 };
 
 struct h2_limits {              /* 0 selects the default below; ERR_INVALID above HTTP/2's limits */
-    uint32_t streams_max;       /* 1,024 open streams, announced to the peer; more are refused */
-    uint32_t header_bytes_max;  /* 64 KiB per header block, RFC 9113 accounting */
-    uint32_t headers_max;       /* 128 fields per header block */
-    uint32_t stream_window;     /* 256 KiB: bytes a peer may send before the owner consumes them */
-    uint32_t connection_window; /* 4 MiB for the whole connection */
-    uint32_t stream_output_max; /* 256 KiB: pending output per stream */
-    uint32_t output_max;        /* 2 MiB: pending output of all streams of the connection */
-    uint32_t memory_max;        /* 16 MiB in total, including nghttp2; past this: GOAWAY */
+    uint32_t streams_max;       /* default: 1,024 open streams, as announced; more are refused */
+    uint32_t header_bytes_max;  /* default: 64 KiB per header block, counted as in RFC 9113 */
+    uint32_t headers_max;       /* default: 128 fields per header block */
+    uint32_t stream_window;     /* default: 256 KiB that a peer may send before h2_consume */
+    uint32_t connection_window; /* default: 4 MiB for all streams of the connection */
+    uint32_t stream_output_max; /* default: 256 KiB of pending output per stream */
+    uint32_t output_max;        /* default: 2 MiB of pending output of all streams together */
+    uint32_t memory_max;        /* default: 16 MiB with nghttp2's memory; beyond: GOAWAY */
     /* 2,000: streams that the peer ended before the response or when the response was ready, so
      * that the server's work was wasted. After response headers five times as many are allowed,
      * because watches also end in this way. */
     uint32_t resets_per_minute_max;
-    uint32_t pings_per_minute_max; /* 300 without data in between */
+    uint32_t pings_per_minute_max; /* default: 300 pings without data in between */
     /* Pings at a shorter interval, without data sent by this side in between, are strikes as in
      * gRPC; two strikes are allowed. 0: no limit. */
     uint64_t ping_min_interval_ms;
-    uint32_t settings_per_minute_max;    /* 60 */
+    uint32_t settings_per_minute_max;    /* default: 60 */
     uint32_t idle_frames_per_minute_max; /* 2,000: empty DATA, PRIORITY, unknown types, surplus
                                             window updates, resets of closed streams */
 };
@@ -80,7 +80,7 @@ struct h2_events { /* on_goaway, on_ping_ack and on_writable may be NULL */
 /* ERR_NOMEM, ERR_INVALID. */
 enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct h2_events *events,
                  void *owner, struct h2 **ret_h2);
-void h2_close(struct h2 *h2); /* calls no events; NULL is fine */
+void h2_close(struct h2 *h2); /* calls no events; accepts NULL */
 /* Reads `bytes`, which may be empty. ERR_DENIED: abuse; flush the output with its GOAWAY, then
  * close. ERR_NOMEM: close. After a failure every call returns the same error. */
 enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now);
@@ -89,7 +89,7 @@ enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now);
  * returned and nothing is lost: appended bytes stay, and the next call continues. */
 enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into);
 bool h2_has_output(const struct h2 *h2);
-bool h2_is_over(const struct h2 *h2); /* nothing more to read or write: close the connection */
+bool h2_is_over(const struct h2 *h2); /* true when nothing is left to read or write: close then */
 
 /* Header names must be lower case. h2_request, h2_respond and h2_send_trailers return ERR_INVALID
  * (a name or value that HTTP/2 cannot carry, a call of the wrong side or at the wrong time),
@@ -124,13 +124,13 @@ void h2_consume(struct h2 *h2, int32_t stream, size_t bytes);
  * stream's on_closed returns. No effect on a closed stream. */
 void h2_bind(struct h2 *h2, int32_t stream, void *bound);
 void *h2_bound(const struct h2 *h2, int32_t stream);
-size_t h2_stream_pending(const struct h2 *h2, int32_t stream); /* bytes queued but not yet taken */
-size_t h2_pending(const struct h2 *h2);                        /* sum over all streams */
+size_t h2_stream_pending(const struct h2 *h2, int32_t stream); /* bytes queued, but not taken yet */
+size_t h2_pending(const struct h2 *h2);                        /* bytes pending in all streams */
 uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken, which the peer's windows count */
 /* Server: returns the bytes of response headers and trailers that are queued and not yet taken,
  * without trailers that wait for a window. */
 size_t h2_answers_pending(const struct h2 *h2);
-size_t h2_receive_window(const struct h2 *h2); /* bytes the peer may send before h2_consume */
+size_t h2_receive_window(const struct h2 *h2); /* bytes that the peer may send before h2_consume */
 size_t h2_streams(const struct h2 *h2);        /* number of open streams */
 size_t h2_memory(const struct h2 *h2);         /* bytes of heap used by this connection */
 /* Server: the amount of data received for closed streams, which nghttp2 drops silently, and the
@@ -142,12 +142,12 @@ uint64_t h2_data_excused(const struct h2 *h2);
  * arrive at any speed: slow payloads are back-pressure, or end with an unanswered ping. */
 struct h2_pace {
     bool begun;      /* at least one byte was received */
-    bool greeted;    /* the client's magic and one whole frame were received */
-    bool stalls;     /* a frame head or a header block is incomplete */
-    mono_time since; /* if `stalls`: when the first byte of the head or block was received */
+    bool greeted;    /* the client's connection preface and one whole frame were received */
+    bool stalls;     /* part of a frame head or header block was received */
+    mono_time since; /* if `stalls`: time of the first byte of that head or block */
 };
 const struct h2_pace *h2_pace(const struct h2 *h2);
-const char *h2_abuse(const struct h2 *h2); /* reason of the ERR_DENIED of h2_feed; static text */
+const char *h2_abuse(const struct h2 *h2); /* reason why h2_feed returned ERR_DENIED; static text */
 enum err h2_ping(struct h2 *h2, uint64_t token);
 /* Announces that no new streams are accepted; open streams continue. A server uses two steps. The
  * first call, with code 0, only announces: streams in transit are still served. The second call is

@@ -16,14 +16,14 @@
 #include "wire/h2_internal.h"
 
 enum {
-    FIELD_WORST = 12, /* nghttp2's estimate of a field's size besides its bytes */
+    FIELD_WORST = 12, /* bytes that nghttp2 reckons for a field besides name and value */
     NAME_AGAIN = 1024,
 };
 /* Each value from H2_FIELDS_NAME on means NAME, with a counter of its own. */
 enum keeping { KEEP, NEVER, H2_FIELDS_NAME };
 static_assert(NAME_AGAIN <= UINT16_MAX, "names_said counts up to it");
 struct known {
-    struct str name, usual; /* usual: the most frequent value; "": none */
+    struct str name, usual; /* usual: the most frequent value, or "" if none is frequent */
     unsigned keeping;
 };
 

@@ -72,7 +72,7 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
     bool ack = head->flags & NGHTTP2_FLAG_ACK;
 
     switch (head->type) {
-    case NGHTTP2_DATA: /* length without padding */
+    case NGHTTP2_DATA: /* the frame's length without padding */
         if (head->length == 0 && !(head->flags & NGHTTP2_FLAG_END_STREAM))
             return h2_guard_count(g, limits, H2_ABUSE_IDLE);
         h2_guard_work(g);

@@ -29,13 +29,13 @@ enum { H2_FIELDS_OUT_MAX = 256, H2_NAMES_KEPT = 4 };
 enum { H2_KEPT_STEP = 64, H2_KEPT_SIZES = 16 };
 struct h2_memory {
     size_t used, max;
-    bool over;                     /* an allocation was refused because of `max` */
-    char *kept[H2_KEPT_SIZES + 1]; /* freed small blocks, by size class */
+    bool over;                     /* `max` was reached, so an allocation was refused */
+    char *kept[H2_KEPT_SIZES + 1]; /* freed small blocks, kept for reuse, indexed by size class */
     size_t kept_bytes;
 };
 void *h2_memory_alloc(struct h2_memory *m, size_t size);
 void h2_memory_free(struct h2_memory *m, void *memory);
-void h2_memory_trim(struct h2_memory *m); /* frees the kept blocks */
+void h2_memory_trim(struct h2_memory *m); /* frees the blocks kept for reuse */
 nghttp2_mem h2_memory_for_engine(struct h2_memory *m);
 
 /* -- h2_queue.c -- */
@@ -51,27 +51,27 @@ void h2_queue_clear(struct h2_queue *q, struct h2_memory *m);
 
 /* -- h2_streams.c -- */
 struct h2_stream {
-    struct h2_stream *chain; /* next stream in the hash bucket */
+    struct h2_stream *chain; /* next stream in the same bucket of h2_streams */
     struct list link;        /* member of h2.blocked or h2.closed, or of no list */
     int32_t id;
     uint32_t close_code;
-    void *bound; /* the owner's pointer, see h2_bind */
+    void *bound; /* pointer that the owner set with h2_bind */
     struct h2_queue output;
-    size_t unconsumed;    /* bytes passed to on_data, but not yet to h2_consume */
+    size_t unconsumed;    /* bytes passed to on_data that h2_consume did not get yet */
     nghttp2_nv *trailers; /* kept until the stream closes, because nghttp2 does not copy the text */
     size_t trailers_count;
-    size_t answer_bytes, trailer_bytes; /* server: counted in h2.answers_pending */
-    uint64_t length, came;              /* server: length of the body as declared and as received */
+    size_t answer_bytes, trailer_bytes; /* server only: bytes that h2.answers_pending includes */
+    uint64_t length, came;              /* server only: declared and received length of the body */
     bool answered; /* server: h2_respond was called; client: response headers were reported */
-    bool deferred; /* nghttp2 asked for data when there was none */
-    bool ending;   /* nothing more may be queued */
+    bool deferred; /* nghttp2 asked for data, and the stream had none */
+    bool ending;   /* this side ended the stream: no more output may be queued */
     bool peer_ended;
-    bool reset; /* reset by this side: only on_closed follows */
-    bool sent;  /* client: the request was sent */
+    bool reset; /* this side reset the stream, so only on_closed may follow */
+    bool sent;  /* client only: the request was sent */
 };
 struct h2_streams {
     struct h2_stream **buckets;
-    size_t bucket_count, count; /* bucket_count is a power of two */
+    size_t bucket_count, count; /* bucket_count is always a power of two */
 };
 enum err h2_streams_init(struct h2_streams *s, struct h2_memory *m);
 void h2_streams_put(struct h2_streams *s, struct h2_memory *m, struct h2_stream *stream);
@@ -88,15 +88,15 @@ enum h2_abuse {
     H2_ABUSE_COUNT
 };
 struct h2_guard {
-    mono_time now;    /* time of the last feed */
-    mono_time minute; /* start of the current minute */
+    mono_time now;    /* time of the last call of h2_feed */
+    mono_time minute; /* start of the minute that `seen` counts */
     uint32_t seen[H2_ABUSE_COUNT];
-    uint32_t updates_due; /* window updates justified by data that this side sent */
+    uint32_t updates_due; /* window updates that data sent by this side justifies */
     bool has_pinged;
     bool has_sent;    /* this side sent headers or data since the last ping */
     mono_time pinged; /* time of the last ping */
     uint32_t ping_strikes;
-    const char *abuse; /* the exceeded limit; NULL: none */
+    const char *abuse; /* name of the exceeded limit, or NULL */
 };
 void h2_guard_time(struct h2_guard *g, mono_time now);
 /* Counts one event. Returns true if the limit for this kind of abuse is exceeded. */
@@ -106,15 +106,15 @@ bool h2_guard_frame(struct h2_guard *g, const struct h2_limits *limits,
 void h2_guard_work(struct h2_guard *g); /* call when headers or data were sent or received */
 
 /* The header block being received. HTTP/2 does not interleave blocks, so there is at most one. */
-enum { H2_CONTINUATIONS_MAX = 16 }; /* frames of 16 KiB: four times the default limit of a block */
+enum { H2_CONTINUATIONS_MAX = 16 }; /* frames of 16 KiB, four times a block's default limit */
 #define H2_ANY_LENGTH UINT64_MAX
 struct h2_block {
     unsigned continuations;
     struct h2_header *fields;
-    nghttp2_rcbuf **held; /* two buffers per field, which the views point into */
+    nghttp2_rcbuf **held; /* two buffers for each field; the field's views point into them */
     size_t count, cap, bytes;
-    bool over;    /* a limit was exceeded: fields are counted but not kept */
-    bool interim; /* a 1xx response */
+    bool over;    /* a limit was exceeded, so further fields are counted and not kept */
+    bool interim; /* the block is a 1xx response */
     /* server only, see h2_request.c */
     bool trailers, malformed;
     unsigned seen;
@@ -129,14 +129,14 @@ struct h2;
 /* h2_sift.c: reads the heads of a client's frames, and decides which bytes nghttp2 gets. */
 struct h2_sift {
     struct h2_pace pace;
-    uint8_t head[9]; /* head of the frame, as far as received; kept until the next frame */
+    uint8_t head[9]; /* bytes received of a frame's head; kept until the next frame */
     size_t held;
-    size_t rest;     /* remaining bytes of the frame or of the greeting */
-    int32_t newest;  /* highest stream the client opened */
-    uint64_t data;   /* bytes of DATA frames so far, see h2_data_late */
-    bool greeting;   /* `rest` counts bytes of the client's magic */
-    bool in_headers; /* a header block is open, or its frame is being received */
-    bool dropping;   /* the frame is not passed to nghttp2 */
+    size_t rest;     /* bytes missing of the frame or the connection preface */
+    int32_t newest;  /* highest id of a stream that the client opened */
+    uint64_t data;   /* bytes of all DATA frames received, see h2_data_late */
+    bool greeting;   /* `rest` counts bytes of the client's connection preface */
+    bool in_headers; /* a header block or the frame of one is incomplete */
+    bool dropping;   /* nghttp2 does not get this frame */
 };
 void h2_sift_init(struct h2_sift *s);
 void h2_sift_feed(struct h2 *h2, struct str bytes);
@@ -154,27 +154,27 @@ struct h2 {
     struct h2_streams streams;
     struct h2_guard guard;
     struct h2_block block;
-    struct h2_sift sift;       /* server only */
+    struct h2_sift sift;       /* used by servers only */
     struct list blocked;       /* streams whose h2_send returned ERR_FULL, oldest first */
-    struct list closed;        /* streams removed from the table, whose on_closed is due */
-    struct h2_stream *closing; /* the stream whose on_closed runs; or NULL */
-    uint32_t turns;            /* number of calls of h2_take_output */
-    size_t pending;            /* sum over all streams */
+    struct list closed;        /* streams without table entry, whose on_closed must be called */
+    struct h2_stream *closing; /* the stream whose on_closed is running, or NULL */
+    uint32_t turns;            /* number of h2_take_output calls */
+    size_t pending;            /* bytes of pending output of all streams */
     size_t answers_pending;
-    struct str left;       /* output of nghttp2 not yet taken */
-    int32_t last_accepted; /* streams above this number came after the final GOAWAY */
-    enum err failed;       /* final; ERR_OK while the connection works */
-    bool mute;             /* failed without GOAWAY: nothing more can be sent */
-    bool busy;             /* a call of h2_feed or h2_take_output is running */
-    bool gathering;        /* inside nghttp2's send functions: no events may be called */
-    bool drained;          /* a queue became shorter: call on_writable where due */
-    bool announced, final; /* the two steps of h2_go_away */
+    struct str left;       /* output of nghttp2 that was not taken yet */
+    int32_t last_accepted; /* streams with a higher id came after the final GOAWAY */
+    enum err failed;       /* the error that ended the connection, or ERR_OK */
+    bool mute;             /* the connection failed, and cannot even send a GOAWAY */
+    bool busy;             /* h2_feed or h2_take_output is running */
+    bool gathering;        /* nghttp2 is collecting output: no event may be called */
+    bool drained;          /* an output queue became shorter: call on_writable where due */
+    bool announced, final; /* the two steps of h2_go_away were done */
 
-    int32_t ended[H2_ENDED_KEPT]; /* ring buffer; 0: empty */
+    int32_t ended[H2_ENDED_KEPT]; /* ring buffer of stream ids; 0 is empty */
     unsigned ended_next;
-    uint64_t data_found;                /* bytes of DATA frames whose stream exists */
-    uint64_t data_excused, data_sent;   /* see h2.h */
-    uint16_t names_said[H2_NAMES_KEPT]; /* see h2_fields.c */
+    uint64_t data_found;                /* bytes of DATA frames for existing streams */
+    uint64_t data_excused, data_sent;   /* bytes, see h2.h */
+    uint16_t names_said[H2_NAMES_KEPT]; /* counters of h2_fields.c */
 };
 
 /* -- h2_fields.c -- */

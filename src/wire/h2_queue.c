@@ -10,7 +10,7 @@ enum { CHUNK_LEAST = 208, CHUNK_MOST = 16 << 10 };
 
 struct h2_chunk {
     struct h2_chunk *next;
-    uint32_t begin, end, cap; /* bytes[begin..end) are pending */
+    uint32_t begin, end, cap; /* bytes[begin] to bytes[end - 1] are pending */
     char bytes[];
 };
 

@@ -8,8 +8,8 @@
 #include "wire/h2_internal.h"
 
 enum {
-    FIELD_OVERHEAD = 32, /* RFC 9113, 6.5.2: size of a field besides its bytes */
-    BOMB_FACTOR = 4,     /* a block this many times over its limit is treated as abuse */
+    FIELD_OVERHEAD = 32, /* bytes of a field besides its text: RFC 9113, 6.5.2 */
+    BOMB_FACTOR = 4,     /* a header block so many times over its limit is abuse */
     FIELDS_FIRST = 16,
 };
 
@@ -78,7 +78,7 @@ static int on_begin_headers(nghttp2_session *, const nghttp2_frame *frame, void 
 {
     struct h2 *h2 = user;
 
-    h2_block_clear(&h2->block); /* the previous block may be incomplete */
+    h2_block_clear(&h2->block); /* the block before may be incomplete */
     h2->block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
     return 0;
 }
@@ -223,7 +223,7 @@ static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void 
         h2_fail(h2, ERR_DENIED, H2_STREAM_CLOSED);
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
-    if (head->type == NGHTTP2_DATA) { /* DATA frames are checked when their padding is known */
+    if (head->type == NGHTTP2_DATA) { /* checked later, when the padding is known */
         h2->data_found += head->length ? head->length : 1;
         return 0;
     }
@@ -296,7 +296,7 @@ static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t
     struct h2 *h2 = user;
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
 
-    if (!stream || stream->reset) { /* no owner will consume the data */
+    if (!stream || stream->reset) { /* nobody else will consume the data */
         h2_engine_err(h2, nghttp2_session_consume_connection(session, len));
         return go_on(h2);
     }
@@ -324,7 +324,7 @@ static int on_extension(nghttp2_session *session, void **payload, const nghttp2_
                         void *user)
 {
     (void)session, (void)payload, (void)head, (void)user;
-    return NGHTTP2_ERR_CANCEL; /* counted by on_begin_frame; the content is ignored */
+    return NGHTTP2_ERR_CANCEL; /* on_begin_frame counted the frame; its content is ignored */
 }
 
 /* Called when a stream closes, also while output is gathered and this side's last frame ends it. */

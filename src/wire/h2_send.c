@@ -5,7 +5,7 @@
  * (read_output) as far as the peer's windows allow. Trailers wait for the stream's last byte. */
 #include "wire/h2_internal.h"
 
-enum { KEPT_TURNS = 32 }; /* turns of output after which kept blocks are freed */
+enum { KEPT_TURNS = 32 }; /* h2_take_output calls until kept blocks are freed */
 
 /* -- trailers -- */
 
@@ -252,7 +252,7 @@ enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *hea
     if (stream->output.len == 0) stream->trailer_bytes = fields_bytes(headers, count);
     h2->answers_pending += stream->trailer_bytes;
     stream->ending = true;
-    list_remove(&stream->link); /* the stream will not send again */
+    list_remove(&stream->link); /* the stream will send nothing more */
     return wake(h2, stream);
 }
 
@@ -282,7 +282,7 @@ static enum err next_left(struct h2 *h2)
     n = nghttp2_session_mem_send(h2->session, &bytes);
     h2->gathering = false;
     if (n < 0) {
-        h2->mute = true; /* nghttp2's send state is broken */
+        h2->mute = true; /* nghttp2's state for sending is broken */
         return h2_engine_err(h2, n);
     }
     h2->left = str_of(bytes, (size_t)n);

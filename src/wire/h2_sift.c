@@ -107,7 +107,7 @@ void h2_sift_feed(struct h2 *h2, struct str bytes)
         if (s->dropping || held > 0) passed = at;
         if (s->rest == 0) sift_frame_end(s);
     }
-    sift_pass(h2, bytes.at + passed, at - passed); /* everything except an incomplete head */
+    sift_pass(h2, bytes.at + passed, at - passed); /* all but an incomplete head */
     stalls = s->held > 0 || s->in_headers;
     if (stalls && !s->pace.stalls) s->pace.since = h2->guard.now;
     s->pace.stalls = stalls;

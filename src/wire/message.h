@@ -19,14 +19,14 @@
 
 enum {
     MESSAGE_DEPTH_USUAL = 64,
-    MESSAGE_DEPTH_MOST = 128, /* protobuf-c needs about 1 KiB of stack per level */
+    MESSAGE_DEPTH_MOST = 128, /* levels; protobuf-c needs about 1 KiB of stack for each */
     /* The largest valid message, a roll-up of 256 MiB, has about 30 million elements. */
     MESSAGE_FIELDS_USUAL = 64 * 1000 * 1000,
 };
-struct message_limits {  /* NULL or 0 selects the default */
-    uint32_t depth_max;  /* levels of messages, including the outermost; at most
-                            MESSAGE_DEPTH_MOST */
-    uint32_t fields_max; /* elements at all levels, including unknown and packed ones */
+struct message_limits { /* NULL or 0 selects the default */
+    /* Levels of messages, including the outermost; at most MESSAGE_DEPTH_MOST. */
+    uint32_t depth_max;
+    uint32_t fields_max; /* limit for elements at all levels, with unknown and packed ones */
 };
 /* Checks a message: tags, wire types and lengths are valid; strings are UTF-8 without NUL; no
  * singular sub-message occurs twice. Unknown fields and unknown enum numbers are allowed. ERR_PARSE

@@ -14,15 +14,15 @@ enum { PATH_CAP = 200, NAME_CAP = 80 };
 
 struct frame {
     const ProtobufCMessageDescriptor *type;
-    const ProtobufCFieldDescriptor *last; /* usually the next field is the same, or its successor */
+    const ProtobufCFieldDescriptor *last; /* guess for the next field: this one or its successor */
     const uint8_t *start, *end;
-    uint64_t seen; /* singular sub-messages already seen, by field index */
+    uint64_t seen; /* singular sub-messages found so far, one bit per field index */
 };
 struct walk {
-    const uint8_t *at;    /* the next byte to read */
-    const uint8_t *field; /* start of the current field */
+    const uint8_t *at;    /* position of the next byte to read */
+    const uint8_t *field; /* start of the field being checked */
     const char *problem;
-    uint32_t depth, depth_max; /* number of used frames minus 1, and its limit */
+    uint32_t depth, depth_max; /* index of the deepest frame in use, and its limit */
     uint32_t fields_left;
     struct frame frames[MESSAGE_DEPTH_MOST];
 };
@@ -66,7 +66,7 @@ static bool is_plain(const uint8_t *at, uint32_t len)
         memcpy(&back, at + len - 4, 4);
         return is_plain_word((uint64_t)front << 32 | back);
     }
-    last = at + len - 8; /* the last word may overlap the previous one */
+    last = at + len - 8; /* the last word may overlap the word before */
     for (; at < last; at += 8) {
         memcpy(&word, at, 8);
         if (!is_plain_word(word)) return false;
@@ -213,7 +213,7 @@ static enum err walk_run(struct walk *w)
 struct path {
     char text[PATH_CAP];
     char last[NAME_CAP];
-    bool skipped; /* components between `text` and `last` did not fit */
+    bool skipped; /* `text` is full: components between it and `last` are missing */
 };
 
 static void path_add(struct path *p)
@@ -240,7 +240,7 @@ static void path_name(struct path *p, const struct frame *f, const uint8_t *plac
     path_add(p);
     p->last[0] = '\0';
     head_read(place, f->end, &found, &problem);
-    if (found.number == 0) return; /* not even a tag can be read at `place` */
+    if (found.number == 0) return; /* no valid tag at `place` */
     field = protobuf_c_message_descriptor_get_field(f->type, found.number);
     if (!field) {
         snprintf(p->last, sizeof p->last, "#%u", found.number);
@@ -279,7 +279,7 @@ static void guard_note_path(const struct walk *w, struct note *note)
                   level < w->depth ? field_before(f, w->frames[level + 1].start) : w->field);
     }
     if (path.last[0] == '\0' && path.text[0] != '\0')
-        path.text[strlen(path.text) - 1] = '\0'; /* no field to name: the message itself */
+        path.text[strlen(path.text) - 1] = '\0'; /* cuts the final dot: no field to name */
     if (path.text[0] == '\0' && path.last[0] == '\0')
         snprintf(path.last, sizeof path.last, "%s", w->frames[0].type->name);
     note_set(note, "%s%s%s: %s", path.text, path.skipped ? "..." : "", path.last, w->problem);
@@ -288,7 +288,7 @@ static void guard_note_path(const struct walk *w, struct note *note)
 enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
                        const struct message_limits *limits, struct note *note)
 {
-    struct walk w; /* not zeroed: frames are written when entered */
+    struct walk w; /* not zeroed, because each frame is written when it is entered */
     uint32_t depth = limits ? limits->depth_max : 0, fields = limits ? limits->fields_max : 0;
     enum err err;
 

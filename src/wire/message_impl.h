@@ -10,7 +10,7 @@ struct text_field {
     const char *message;
     uint32_t number;
 };
-extern const struct text_field text_as_bytes[]; /* generated; terminated by a NULL name */
+extern const struct text_field text_as_bytes[]; /* generated; the last entry has a NULL name */
 bool is_text_as_bytes(const ProtobufCMessageDescriptor *type, uint32_t number);
 /* Checks a message of protobuf-c. ERR_INTERNAL: a string is not UTF-8; the note names the field. */
 enum err message_check_text(const ProtobufCMessageDescriptor *type, struct str encoded,

@@ -17,11 +17,11 @@ struct message_stream {
     size_t element_max;
     uint64_t count;
     enum err failed;
-    uint8_t head[HEAD_BYTES]; /* incomplete head of a field */
+    uint8_t head[HEAD_BYTES]; /* received part of an incomplete field head */
     uint32_t head_len;
-    uint32_t missing; /* bytes of the current payload not received yet */
-    uint32_t skipped; /* bytes at the end of the payload past element_max */
-    bool in_element;  /* the payload is an element's and goes to `element`; else to `rest` */
+    uint32_t missing; /* bytes of the current payload that are still to come */
+    uint32_t skipped; /* bytes of the current payload beyond element_max, which are dropped */
+    bool in_element;  /* the payload is an element and goes to `element`; if not, to `rest` */
     struct buf element, rest;
 };
 
@@ -112,7 +112,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     enum head_state state;
     enum err err;
 
-    if (held > 0) { /* the head was cut: read its bytes in one piece */
+    if (held > 0) { /* the head came in pieces: joins them in s->head */
         memcpy(s->head + held, at, take);
         state = head_read(s->head, s->head + held + take, &head, &problem);
     } else {
@@ -120,7 +120,7 @@ static enum err message_stream_take_head(struct message_stream *s, struct str *b
     }
     if (state == HEAD_BAD) return note_fail(note, ERR_PARSE, "%s: %s", s->type->name, problem);
     *ret_begun = state == HEAD_WHOLE;
-    if (state == HEAD_MORE) { /* all bytes were taken, because a head fits into s->head */
+    if (state == HEAD_MORE) { /* an incomplete head fits into s->head, so all bytes are consumed */
         if (held == 0) memcpy(s->head, at, take);
         s->head_len = (uint32_t)(held + take);
         *bytes = str_tail(*bytes, take);

@@ -12,7 +12,7 @@
 #include "wire/message_impl.h"
 
 struct search {
-    const uint8_t *high; /* first byte with the high bit from the current position on, or `end` */
+    const uint8_t *high; /* next byte that is not ASCII, or `end` */
     const uint8_t *end;
     struct note *note;
 };
@@ -38,7 +38,7 @@ static enum err look_into(struct search *s, const ProtobufCMessageDescriptor *ty
 {
     const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, number);
 
-    if (!field) return ERR_OK; /* an unknown field, kept from a message that passed the guard */
+    if (!field) return ERR_OK; /* an unknown field, which message_guard accepted */
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         return walk(s, field->descriptor, payload, payload + len);
     if (field->type != PROTOBUF_C_TYPE_STRING && !is_text_as_bytes(type, number)) return ERR_OK;
@@ -57,7 +57,7 @@ static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, c
         const char *problem = NULL;
         const uint8_t *payload;
         enum head_state state = head_read(at, end, &head, &problem);
-        assert(state == HEAD_WHOLE); /* because protobuf-c encoded the message */
+        assert(state == HEAD_WHOLE); /* always, because protobuf-c wrote the message */
         (void)state;
         payload = at + head.len;
         at = payload + head.payload;

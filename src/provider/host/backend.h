@@ -28,65 +28,65 @@
 
 /* -- the properties of a machine that do not depend on its state -- */
 enum {
-    OFFER_RESOURCES_MAX = 16, /* a shard's limit, see docs/protocols/provider.md */
+    OFFER_RESOURCES_MAX = 16, /* limit of a shard, see docs/protocols/provider.md */
     OFFER_LABELS_MAX = 256,
 };
 struct offer {
-    struct str instance_type, zone; /* the zone may be empty */
+    struct str instance_type, zone; /* texts; the zone may be empty */
     enum capacity_type capacity_type;
     double price_per_hour, interruption_probability;
-    const struct label *resources, *allocatable; /* name and quantity text: "cpu" "16" */
-    size_t resource_count, allocatable_count;    /* no allocatable: equal to resources */
+    const struct label *resources, *allocatable; /* names with quantity texts, such as "cpu" "16" */
+    size_t resource_count, allocatable_count;    /* allocatable_count 0: equal to resources */
     const struct label *labels;
     size_t label_count;
 };
 
 /* -- operations -- */
 enum operation_kind {
-    OPERATION_CREATE,    /* Speculative -> Creating -> Idle: creates a host */
-    OPERATION_CONFIGURE, /* Idle -> Configuring -> Configured: the cluster gets a ready node */
+    OPERATION_CREATE,    /* Speculative -> Creating -> Idle: the backend creates a host */
+    OPERATION_CONFIGURE, /* Idle -> Configuring -> Configured: a ready node joins the cluster */
     OPERATION_DRAIN,     /* Configured -> Draining -> Idle: the node leaves its cluster */
     /* Idle or Failed -> Deleting -> Speculative: removes the host, keeps the id. A Failed machine
      * may have no host, or only parts of a host. */
     OPERATION_DELETE,
     OPERATION_KINDS,
 };
-const char *operation_kind_name(enum operation_kind kind); /* for example "create" */
+const char *operation_kind_name(enum operation_kind kind); /* such as "create" */
 
 struct backend_machine {
     struct str id;
     enum machine_state state;
-    struct str host;           /* the host name from done() of Create, or empty without host */
-    struct str cluster;        /* empty: none */
+    struct str host;           /* host name that done() of Create set, or empty without host */
+    struct str cluster;        /* empty if the machine has no cluster */
     const struct offer *offer; /* never NULL */
 };
 /* Identifies an operation in this process; the backend returns it with done(). */
 struct operation_ticket {
-    uint64_t number; /* "op-<number>" on the wire; never reused; 0 means none */
-    uint32_t place;  /* slot of the machine; used by the host */
+    uint64_t number; /* the wire has "op-<number>"; never reused; 0 means no operation */
+    uint32_t place;  /* slot of the machine; only struct host uses it */
 };
 struct backend_operation {
     struct operation_ticket ticket;
     enum operation_kind kind;
     struct backend_machine machine;
-    bool again;                   /* accepted by an earlier process that has died */
-    struct str blob;              /* CONFIGURE, if the backend `keeps_blobs` */
-    const struct label *metadata; /* CONFIGURE: shard_metadata; values may hold NUL */
+    bool again;                   /* an earlier process, which has died, accepted the operation */
+    struct str blob;              /* only for CONFIGURE, and if the backend `keeps_blobs` */
+    const struct label *metadata; /* only for CONFIGURE: shard_metadata; values may contain NUL */
     size_t metadata_count;
-    uint64_t grace_ms; /* DRAIN: time for pods to end, counted from the acceptance */
+    uint64_t grace_ms; /* only for DRAIN: time for pods to end, from the acceptance on */
 };
 struct operation_end {
     bool failed;
-    struct str error; /* if failed: the machine's last_error, never empty */
-    struct str host;  /* CREATE: name of the host, at most 253 bytes; empty: "host-" and the id */
+    struct str error; /* only if failed: last_error of the machine, never empty */
+    struct str host;  /* only for CREATE: the host's name, at most 253 bytes; empty: "host-<id>" */
 };
 
 /* -- functions of the host for its backend -- */
 enum sighting {
-    SEEN_OFFERED, /* a machine exists, Speculative if it is new; or its offer has changed */
+    SEEN_OFFERED, /* a machine exists (Speculative if it is new), or its offer has changed */
     SEEN_FAILED, /* the machine's host broke: the machine is Failed, and `why` becomes last_error */
-    SEEN_RECLAIMED, /* the host is gone and can be created again: Speculative */
-    SEEN_REMOVED,   /* the machine and its id are gone for good */
+    SEEN_RECLAIMED, /* the host is gone, but can be created again: Speculative */
+    SEEN_REMOVED,   /* the machine is gone, and its id will not return */
     SIGHTINGS,
 };
 struct backend_host {
@@ -103,10 +103,10 @@ struct backend_host {
 /* -- the backend -- */
 struct backend;
 struct backend_ops {
-    const char *name; /* for example "catalogue" */
+    const char *name; /* such as "catalogue" */
     /* True if Configure needs the blob, which then stays on disk until Configure is over. */
     bool keeps_blobs;
-    bool ignores_offers; /* the offers of machines given to the backend are empty: saves time */
+    bool ignores_offers; /* the backend needs no offers, so they stay empty, which saves time */
     /* Returns ERR_OK if the backend would execute the operation. ERR_UNSUPPORTED becomes
      * UNIMPLEMENTED on the wire; such a machine is never deleted. ERR_FULL (a quota) becomes
      * RESOURCE_EXHAUSTED. ERR_UNAVAILABLE is allowed, too; only the book returns ERR_PRECONDITION
@@ -131,6 +131,6 @@ struct backend_ops {
 };
 struct backend { /* first member of every backend's own struct */
     const struct backend_ops *ops;
-    struct backend_host *host; /* set before adopt(); must outlive the backend */
+    struct backend_host *host; /* set before adopt() is called; must outlive the backend */
 };
 #endif

@@ -9,7 +9,7 @@
 
 enum {
     POOL_MAX = 8 << 20,
-    CHANGE_ROOM = 512, /* upper bound for the encoded numbers and tags of a change */
+    CHANGE_ROOM = 512, /* upper bound in bytes for a change's encoded numbers and tags */
 };
 
 /* --- open and close --- */
@@ -458,7 +458,7 @@ enum err book_apply(struct book *book, const struct book_change *change)
     const struct book_entry *e;
     enum err err = ERR_OK;
 
-    assert(change->kind != CHANGE_ITEM); /* book_load.c applies items */
+    assert(change->kind != CHANGE_ITEM); /* book_load.c applies the items */
     /* A new journal may still lack the machine's fences, so the fences are written first. */
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
         err = snapshot_put_fences(book, change->id, &e->fences, &book->changes);

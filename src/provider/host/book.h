@@ -23,25 +23,25 @@
 
 enum {
     BOOK_MACHINES_MAX = 4 << 20,
-    BOOK_METADATA_MAX = 256,            /* entries; as many as a shard reads back */
+    BOOK_METADATA_MAX = 256,            /* metadata entries; as many as a shard reads back */
     BOOK_METADATA_BYTES_MAX = 64 << 10, /* bytes of metadata per machine */
-    BOOK_BLOB_MAX = 1 << 20,            /* bytes of the blob of one Configure */
-    BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all operations under way */
-    BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards that commanded a machine; others are refused */
-    BOOK_STRANGERS_MAX = 64 << 10,      /* unknown ids with fences; the oldest are removed */
+    BOOK_BLOB_MAX = 1 << 20,            /* bytes of the bootstrap blob of one Configure */
+    BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all running operations */
+    BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards with a fence per machine; others are refused */
+    BOOK_STRANGERS_MAX = 64 << 10,      /* unknown ids that have fences; the oldest are removed */
     /* Maximum of shards with a stored epoch. Dropping the least recently used keeps its fences. */
     BOOK_SHARDS_MAX = 64 << 10,
     BOOK_TOMBSTONES_MAX = 64 << 10, /* the oldest are dropped; a List may then return everything */
-    BOOK_WALKS_MAX = 16,            /* open Lists */
+    BOOK_WALKS_MAX = 16,            /* limit for open Lists */
 };
 
 struct book;
 struct book_options {
-    uint64_t seed;        /* random seed of hashes */
-    uint64_t identity;    /* identity of a new book; a loaded book has its own */
+    uint64_t seed;        /* random seed of the hash tables */
+    uint64_t identity;    /* identity of a new book; a loaded book keeps its own */
     uint64_t boot;        /* identifies this process; page tokens of other processes are refused */
-    const char *provider; /* HostRef.provider; borrowed */
-    size_t machines_max;  /* 0: BOOK_MACHINES_MAX */
+    const char *provider; /* value of HostRef.provider; borrowed */
+    size_t machines_max;  /* 0 means BOOK_MACHINES_MAX */
     bool keeps_blobs;
     bool ignores_offers; /* as in struct backend_ops */
 };
@@ -60,7 +60,7 @@ struct buf *book_changes(struct book *book);
 struct book_request {
     enum operation_kind kind;
     struct str machine_id;
-    struct str shard; /* empty: no token */
+    struct str shard; /* empty if the request has no fencing token */
     int64_t epoch, sequence;
     /* CONFIGURE only */
     struct str cluster, blob;
@@ -77,7 +77,7 @@ enum book_outcome {
     BOOK_FENCED,
     BOOK_NOT_FOUND,
     BOOK_WRONG_STATE,
-    BOOK_REFUSED, /* refused by the backend, or by a limit of the book */
+    BOOK_REFUSED, /* the backend refused the request, or a limit of the book did */
     BOOK_OUTCOMES,
 };
 const char *book_outcome_name(enum book_outcome outcome);
@@ -124,7 +124,7 @@ struct book_walk;
  * (BOOK_WALKS_MAX), ERR_NOMEM. */
 enum err book_walk_open(struct book *book, const struct book_filter *filter,
                         struct book_walk **ret_walk, struct note *note);
-uint64_t book_walk_total(const struct book_walk *walk); /* bytes of the whole MachineList */
+uint64_t book_walk_total(const struct book_walk *walk); /* bytes of the complete MachineList */
 /* Appends about `budget` bytes, or nothing if the List is complete. After ERR_NOMEM the List cannot
  * be finished, for example because a machine could not be copied before its change. */
 enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into);
@@ -142,7 +142,7 @@ enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, 
 struct book_stats {
     uint64_t machines[MACHINE_STATE_COUNT];
     uint64_t total, revision, tombstones, strangers, shards, operations, blob_bytes;
-    uint64_t list_bytes; /* size of a full List */
+    uint64_t list_bytes; /* bytes of a full List */
     uint64_t items;
 };
 struct book_stats book_stats(const struct book *book);

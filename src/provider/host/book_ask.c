@@ -263,7 +263,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     snprintf(name, sizeof name, "op-%llu", (unsigned long long)said.operation.number);
     pack_text(&pack, ACK_OPERATION, str_from(name));
     if (!pack.err) pack.err = entry_write(book, e, ACK_MACHINE, into);
-    if (pack.err) { /* the request is accepted, so the status must not mean "not applied" */
+    if (pack.err) { /* GRPC_UNKNOWN: the request was accepted, so "not applied" would be wrong */
         into->len = before;
         note_set(note, "%s", err_text(pack.err));
         said.status = GRPC_UNKNOWN;

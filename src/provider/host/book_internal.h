@@ -10,11 +10,11 @@
 #include "provider/host/pool.h"
 
 enum {
-    CHUNK = 4096,                             /* entries per allocation; entries never move */
-    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* limit while a journal is read */
+    CHUNK = 4096,                             /* entries per allocation; an entry is never moved */
+    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* limit for strangers while a journal is read */
     CHUNKS_MAX = (BOOK_MACHINES_MAX + STRANGERS_MOST) / CHUNK,
     CHANGES_BYTES_MAX = INT32_MAX,
-    LIST_MACHINES = 1, /* field numbers of MachineList and Machine */
+    LIST_MACHINES = 1, /* protobuf field numbers of MachineList and Machine */
     MACHINE_CLUSTER = 14,
     MACHINE_METADATA = 15,
     ENTRY_HOST_CAP = 264,
@@ -25,24 +25,24 @@ struct fence {
     int64_t epoch, sequence;
 };
 struct shard_epoch {  /* the newest epoch that a shard has used on any machine */
-    struct list link; /* ordered by last use, the least recently used first */
+    struct list link; /* in a list ordered by last use, the least recently used first */
     struct pool_item *shard;
     int64_t epoch;
 };
-struct fences { /* fences of one machine or unknown id; nearly always one */
+struct fences { /* fences of one machine or unknown id; nearly always one fence */
     struct fence *all;
     uint32_t count;
 };
-struct entry_texts { /* texts of one machine; most machines need none */
+struct entry_texts { /* texts of one machine; most machines have no such struct */
     uint64_t grace_ms;
     uint32_t host_len, error_len, blob_len;
-    char bytes[]; /* texts of host, error and blob */
+    char bytes[]; /* the texts of host, error and blob, in this order */
 };
 /* A machine; or, with MACHINE_UNSPECIFIED, an unknown id (a "stranger") with the fences of the
  * shards that named it. A removed machine becomes a stranger, so that its fences still hold if the
  * id is used again. */
 struct book_entry {
-    char *id;                             /* NULL: the slot is free */
+    char *id;                             /* NULL if the slot is free */
     uint64_t revision;                    /* revision of the last change */
     uint64_t operations[OPERATION_KINDS]; /* last accepted operation of each kind, or 0 */
     struct pool_item *offer, *binding;
@@ -51,9 +51,9 @@ struct book_entry {
     /* machines are linked by revision, strangers by age; `newer` also links free slots */
     struct book_entry *newer, *older;
     uint32_t slot;
-    uint32_t wire_len; /* length in a List, including tag and length prefix */
+    uint32_t wire_len; /* bytes of the entry in a List, including tag and length prefix */
     uint8_t id_len, state;
-    bool has_host; /* only for FAILED; every other state shows if there is a host */
+    bool has_host; /* only used in FAILED; every other state shows if there is a host */
 };
 struct entry_order { /* a list of entries, linked by `newer` and `older` */
     struct book_entry *newest, *oldest;
@@ -68,9 +68,9 @@ struct tombstone {
 struct book {
     struct book_options options;
     struct book_entry **chunks;
-    uint32_t slots; /* number of slots that exist, in use or free */
+    uint32_t slots; /* number of existing slots, used or free */
     struct book_entry *free;
-    struct map by_id;    /* struct book_entry */
+    struct map by_id;    /* struct book_entry, by id */
     uint64_t operations; /* number of operations under way */
     struct map shards;   /* struct shard_epoch, by the shard's id */
     struct list shards_by_use;
@@ -78,19 +78,19 @@ struct book {
     struct entry_order by_revision, strangers;
     size_t stranger_count;
     struct item_pool pool;
-    struct map loading; /* struct loaded, by operation number; only while a journal is read */
+    struct map loading; /* struct loaded, by item number; only while a journal is read */
     uint64_t identity, revision, operation, forgotten;
     uint64_t blob_bytes;
     uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: size in a List */
     size_t tombstone_count;
     struct buf changes;
-    struct buf machine, host; /* book_wire.c: scratch for the machine being written */
-    uint64_t rewriting;       /* number of the newest compaction, see pool_item.written */
+    struct buf machine, host; /* scratch buffers of book_wire.c for the machine being written */
+    uint64_t rewriting;       /* number of the newest compaction; pool_item.written refers to it */
     bool loaded;
     struct list walks;
     struct {
         bool marked;
-        uint32_t position; /* slots below this one are written */
+        uint32_t position; /* slots below this number are written */
     } snapshot;
 };
 
@@ -156,7 +156,7 @@ enum err binding_write(const struct book_request *request, struct buf *into);
 /* -- book_list.c: call before an entry changes or is removed -- */
 void walks_keep(struct book *book, const struct book_entry *e);
 /* -- book_snapshot.c -- */
-struct change_of { /* the MACHINE record of an entry; views of the entry and of `room` */
+struct change_of { /* a MACHINE record; its texts point into the entry and `room` */
     struct book_change change;
     char room[ENTRY_HOST_CAP];
 };

@@ -22,7 +22,7 @@ enum {
     LIST_MORE = 102,
     LIST_NEXT_PAGE = 103,
     TOKEN_CAP = 64,
-    SMALL_DELTA = 4096, /* changes that are encoded at once, without iterating over the table */
+    SMALL_DELTA = 4096, /* limit for changes that are encoded at once, without a walk */
     ASIDE_BYTES_MAX = 256 << 20,
 };
 
@@ -31,14 +31,14 @@ struct book_walk {
     struct book *book;
     uint32_t states;          /* one bit per state; 0 means all states */
     uint64_t since, revision; /* machines whose last change is after `since`, up to `revision` */
-    uint64_t cursor;          /* the revision in the answer; pages repeat that of the first page */
-    uint32_t position, end;   /* slot numbers */
+    uint64_t cursor;          /* revision sent in the response; each page has that of the first */
+    uint32_t position, end;   /* next slot to write, and the slot at which the walk ends */
     uint64_t total;
-    struct map aside; /* struct buf, by slot: copies of entries before their change */
+    struct map aside; /* struct buf, indexed by slot: the entry as it was before its change */
     size_t aside_bytes;
-    struct buf tail; /* after the slots: a small delta, then all fields that are not machines */
+    struct buf tail; /* sent after the slots: a small delta, then all non-machine fields */
     bool tail_written;
-    enum err broken; /* an entry could not be copied */
+    enum err broken; /* ERR_OK, or the error of copying an entry */
 };
 
 /* --- cursors and page tokens --- */
@@ -159,7 +159,7 @@ static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, 
     for (; e && !err; e = e->newer) {
         if (!walk_has(walk, e)) continue;
         err = entry_write(book, e, LIST_MACHINES, &walk->tail);
-        if (++written == results_max && e->newer) { /* the next delta has the later changes */
+        if (++written == results_max && e->newer) { /* leaves later changes to the next delta */
             walk->cursor = e->revision;
             break;
         }
@@ -182,7 +182,7 @@ static void walk_put_removed(struct book_walk *walk, struct pack *pack)
 }
 
 struct tail {
-    bool no_revision; /* the answer was cut; a revision would skip the other machines */
+    bool no_revision; /* the response was cut, and a revision would skip the other machines */
     bool no_tombstones;
     bool removed;
     bool more;

@@ -5,7 +5,7 @@
 
 #include "provider/host/book_internal.h"
 
-struct loaded { /* an item by its number in the file; held until all changes are read */
+struct loaded { /* an item with the number it has in the file; kept until the file is read */
     struct pool_item *item;
 };
 

@@ -64,7 +64,7 @@ enum err entry_write(struct book *book, const struct book_entry *e, uint32_t fie
     struct pack body = entry_pack(book, e), pack = {into, ERR_OK};
     size_t before = into->len;
 
-    assert(field < 16); /* a tag of one byte, as entry_wire_len() counts */
+    assert(field < 16); /* the tag has one byte, as entry_wire_len() assumes */
     if (field)
         pack_row(&pack, field, &body);
     else

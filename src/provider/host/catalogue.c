@@ -119,7 +119,7 @@ static const struct json_field pool_fields[] = {
      JSON_COUNT(struct catalogue_pool, offer.allocatable_count), .most = OFFER_RESOURCES_MAX},
     {"labels", JSON_AS_PAIRS, JSON_MEMBER(struct catalogue_pool, offer.labels),
      JSON_COUNT(struct catalogue_pool, offer.label_count),
-     .most = OFFER_LABELS_MAX - 2}, /* leaves room for the labels of rack and region */
+     .most = OFFER_LABELS_MAX - 2}, /* the labels of rack and region need two places */
     {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct catalogue_pool, zones),
      JSON_COUNT(struct catalogue_pool, zone_count), .least = 1, .most = CATALOGUE_ZONES_MAX},
     {"share", JSON_AS_NUMBER, JSON_MEMBER(struct catalogue_pool, share), .most = SHARE_MAX},

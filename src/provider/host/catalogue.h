@@ -12,9 +12,9 @@ enum {
     CATALOGUE_BYTES_MAX = 1 << 20,
     CATALOGUE_POOLS_MAX = 256,
     CATALOGUE_ZONES_MAX = 64,
-    CATALOGUE_NAME_MAX = 100, /* bytes of a pool's or zone's name; a machine id contains both */
+    CATALOGUE_NAME_MAX = 100, /* bytes; a machine id contains the names of its pool and zone */
     CATALOGUE_MACHINES_MAX = 4 << 20,
-    CATALOGUE_MILLION = 1000000, /* shares are expressed in millionths */
+    CATALOGUE_MILLION = 1000000, /* a share is a number of millionths */
 };
 
 struct catalogue_span {
@@ -22,27 +22,27 @@ struct catalogue_span {
 };
 struct catalogue_behaviour {
     struct catalogue_span latency[OPERATION_KINDS];
-    uint32_t fails[OPERATION_KINDS]; /* failures per million operations */
+    uint32_t fails[OPERATION_KINDS]; /* failures per million operations, indexed by kind */
 };
 struct catalogue_pool {
     struct str name;
-    struct offer offer; /* offer of the pool's machines, without zone and rack */
+    struct offer offer; /* offer of each machine of the pool, without zone and rack */
     const struct str *zones;
     size_t zone_count;
     struct catalogue_behaviour behaviour;
-    uint64_t share, count; /* count UINT64_MAX: the pool gets its share */
-    uint32_t quota;        /* millionths of the pool's machines that may have a host */
-    uint32_t rack_size;    /* 0: no racks */
+    uint64_t share, count; /* if count is UINT64_MAX, the pool gets its share */
+    uint32_t quota;        /* part of the pool's machines that may have a host, in millionths */
+    uint32_t rack_size;    /* 0 means no racks */
     bool deletes;
 };
 struct catalogue {
     uint64_t seed;
     struct str region;
     struct catalogue_span repair; /* only least_ms is used */
-    const struct str *zones;      /* zones of pools that name none */
+    const struct str *zones;      /* zones of each pool that names none */
     size_t zone_count;
-    struct catalogue_behaviour usual; /* behaviour of pools that do not state theirs */
-    const struct json *tables; /* the TOML tables of the pools; only while the catalogue is read */
+    struct catalogue_behaviour usual; /* behaviour of each pool that does not state its own */
+    const struct json *tables; /* TOML tables of the pools; set only while the catalogue is read */
     const struct catalogue_pool *pools;
     size_t pool_count;
     struct arena memory;

@@ -11,7 +11,7 @@
 
 enum {
     CHANGE_FIELD_STATE = 5,
-    LENGTH_BYTES = 4, /* length field before each change, little-endian */
+    LENGTH_BYTES = 4, /* bytes of the little-endian length before each change */
     TEXT_BYTES_MAX = 1 << 20,
 };
 #define NUMBER_MAX (UINT64_MAX >> 2)

@@ -24,16 +24,16 @@ enum book_change_kind {
 };
 struct book_change {
     enum book_change_kind kind;
-    struct str id;     /* used by MACHINE, FENCE and REMOVED */
-    uint64_t revision; /* MACHINE, REMOVED: revision of this change; MARKS: newest revision */
+    struct str id;     /* id of a machine; in MACHINE, FENCE and REMOVED */
+    uint64_t revision; /* in MACHINE and REMOVED, the change's revision; in MARKS, the newest */
     /* ITEM: */
     uint64_t number;
     struct str bytes;
     /* MACHINE: Some fields exist only in some states: no host while Speculative or Creating, a
      * binding from Configuring to Draining, an error while Failed. */
     enum machine_state state;
-    struct pool_item *offer, *binding; /* borrowed; binding NULL: none */
-    struct str host;  /* the host's name; empty for "host-<id>" and for FAILED without host */
+    struct pool_item *offer, *binding; /* borrowed; binding may be NULL */
+    struct str host;  /* name of the host; empty for "host-<id>", and for FAILED without host */
     struct str error; /* only in state FAILED */
     uint64_t operations[OPERATION_KINDS]; /* last accepted operation of each kind, or 0 */
     struct str blob;                      /* only in state CONFIGURING */

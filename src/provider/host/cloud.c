@@ -19,31 +19,31 @@
 
 enum {
     FILE_EVERY_MS = 1000,
-    LOSS_EVERY_MS = 3600 * 1000, /* the catalogue states the chance of an interruption per hour */
+    LOSS_EVERY_MS = 3600 * 1000, /* catalogues state the chance of an interruption in one hour */
     ZONES_MAX = CATALOGUE_POOLS_MAX * CATALOGUE_ZONES_MAX * 4,
     IN_USE_MAX = 8 << 20,
     RACK_TEXT_CAP = 160,
 };
 
 struct pool_zone {                     /* the machines of one pool in one zone */
-    struct str key;                    /* "<pool>-<zone>" */
-    const struct catalogue_pool *pool; /* NULL: no longer sold */
+    struct str key;                    /* such as "<pool>-<zone>" */
+    const struct catalogue_pool *pool; /* NULL if the cloud no longer sells the machines */
     struct str zone;
-    uint32_t sold;    /* machines 1 to `sold` are sold */
-    uint32_t offered; /* machines 1 to `offered` were offered */
-    uint32_t hosts;   /* machines with a host, and machines whose Create runs */
+    uint32_t sold;    /* the cloud sells machines 1 to `sold` */
+    uint32_t offered; /* machines 1 to `offered` were reported as SEEN_OFFERED */
+    uint32_t hosts;   /* number of machines with a host or a running Create */
 };
 struct cloud_machine { /* a machine in use */
     struct heap_node event;
     struct str id;
     struct pool_zone *zone;
     uint32_t number;
-    bool hosted;                       /* counted in zone->hosts */
-    bool lost;                         /* true: at time `loss` the cloud takes the machine back */
-    struct operation_ticket operation; /* number 0: none */
+    bool hosted;                       /* zone->hosts counts this machine */
+    bool lost;                         /* the cloud will take the machine back at time `loss` */
+    struct operation_ticket operation; /* the running operation; number 0 means none */
     enum operation_kind kind;
-    mono_time until; /* end of the operation or, if none runs, of the repair */
-    mono_time loss;  /* when the machine is lost, or a loss is next drawn */
+    mono_time until; /* time when the operation ends or, if none runs, the repair */
+    mono_time loss;  /* time when the machine is lost, or when a loss is drawn again */
 };
 struct cloud {
     struct backend backend;
@@ -130,7 +130,7 @@ static void machine_schedule(struct cloud *cloud, struct cloud_machine *m)
 {
     enum err err = heap_put(&cloud->events, &m->event, mono_min(m->until, m->loss).ms);
 
-    assert(!err); /* every record is in the heap from the beginning */
+    assert(!err); /* cannot fail: the record is in the heap already */
     timer_start(&cloud->event_timer, (mono_time){heap_peek(&cloud->events)->due});
 }
 
@@ -352,7 +352,7 @@ static void on_file_timer(struct timer *timer)
     timer_start_in(timer, FILE_EVERY_MS);
     if (fs_stat(cloud->options.io->fs, path, &now) || fs_same(&now, &cloud->file)) return;
     err = cloud_reload(&cloud->backend, &note);
-    cloud->file = now; /* a wrong file is logged once, not every second */
+    cloud->file = now; /* so that a wrong file is logged only once */
     if (err)
         LOG_ERROR(&cloud->log, "changed catalogue is invalid: the old one stays in force",
                   log_text("why", note.text));

@@ -14,8 +14,8 @@
 struct cloud_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
-    const char *path;             /* path of the catalogue, checked every second; NULL: built-in */
-    uint64_t seed_count;          /* number of machines, distributed over the pools */
+    const char *path;             /* path of the catalogue, checked each second; NULL: built-in */
+    uint64_t seed_count;          /* number of machines of all pools together */
 };
 /* Opens the backend. ERR_PARSE and ERR_INVALID with a note on the place in the catalogue,
  * ERR_NOMEM, and errors of reading the file. */

@@ -22,20 +22,20 @@ enum {
     LIST_EVERY_MS = 30 * 1000,
     COMMAND_ANSWER_MAX = 1 << 20, /* bytes that a script may print */
     COMMAND_LIST_MAX = 64 << 20,
-    TASK_MAX = 64 << 20, /* large enough for a blob in base64 */
+    TASK_MAX = 64 << 20, /* bytes; a blob in base64 fits */
     HOST_MAX = 253,
-    WORDS_MAX = 4096, /* an error text with every byte escaped */
+    WORDS_MAX = 4096, /* bytes; an error text fits even if every byte is escaped */
     SHOWN_MAX = 80,   /* bytes of invalid output shown in a note */
 };
 
 struct operation_run { /* one operation, from start() to done() */
-    struct list link;  /* in `waiting` or `running` */
+    struct list link;  /* member of `waiting` or `running` */
     struct command *command;
     struct operation_ticket ticket;
     enum operation_kind kind;
     uint64_t timeout_ms;
     struct buf task;
-    struct environment env; /* a short form of the task, for scripts that do not parse JSON */
+    struct environment env; /* the task as variables, for scripts that do not parse JSON */
     struct script *script;  /* NULL unless the script runs */
 };
 struct command {
@@ -46,9 +46,9 @@ struct command {
     uint32_t running_max, running_count;
     uint64_t timeout_ms, list_every_ms;
     struct list waiting, running;
-    struct task work; /* starts waiting operations */
+    struct task work; /* a task that starts waiting operations */
     struct timer again;
-    struct script *listing; /* a running `list`; NULL: none */
+    struct script *listing; /* the running `list` script, or NULL */
 };
 
 static struct command *command_of(struct backend *backend)
@@ -191,7 +191,7 @@ static void run_report(struct operation_run *r, const struct script_end *end)
     struct buf words;
 
     if (answer_read(end->output, COMMAND_ANSWER_MAX, &answer, &error) && end->error.text[0])
-        error = end->error; /* the way the script ended explains more than its output */
+        error = end->error; /* how the script ended explains more than its output */
     answer_judge(r, end, answer, &error, &reported);
     buf_init(&words, WORDS_MAX);
     /* escapes the error, because a script may print any bytes */
@@ -295,7 +295,7 @@ static enum err command_check(struct backend *, enum operation_kind kind,
 
 /* --- the list of machines --- */
 
-struct seen { /* a machine in the list */
+struct seen { /* a machine in the list of the script */
     struct str id, failed;
     bool lost;
     struct offer offer;
@@ -426,7 +426,7 @@ static void command_ready(struct backend *backend)
 
 static enum err command_reload(struct backend *backend, struct note *)
 {
-    command_ready(backend); /* the script may know other machines now */
+    command_ready(backend); /* asks again, because the script may know other machines */
     return ERR_OK;
 }
 

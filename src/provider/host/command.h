@@ -15,10 +15,10 @@
 struct command_options { /* copied */
     struct io *io;
     const struct log_source *log; /* may be NULL */
-    const char *script;           /* looked up in PATH if it contains no slash */
-    uint32_t running_max;         /* scripts that run at once; 0 means 16 */
+    const char *script;           /* path, or a name to search in PATH if it contains no slash */
+    uint32_t running_max;         /* limit for running scripts; 0 means 16 */
     uint64_t timeout_ms;          /* per script, plus the grace period of a drain; 0 means 10 min */
-    uint64_t list_every_ms;       /* interval between lists; 0 means 30 s */
+    uint64_t list_every_ms;       /* interval between runs of `list`; 0 means 30 s */
 };
 /* Opens the backend. ERR_INVALID (no script), ERR_NOMEM, ERR_FULL. */
 enum err command_backend_open(const struct command_options *options, struct backend **ret_backend,

@@ -11,19 +11,19 @@
 
 enum {
     COMPACT_BYTES = 64 << 20,
-    COMPACT_FACTOR = 4,      /* a file is compacted when it has this many times its first size */
-    PIECE_BYTES = 256 << 10, /* bytes of a new file written per sync, so that a turn stays short */
+    COMPACT_FACTOR = 4,      /* a file of this many times its first size is compacted */
+    PIECE_BYTES = 256 << 10, /* bytes of a new file per sync, so that each turn is short */
     CHANGES_MAX = INT32_MAX,
     OPERATION_BYTES_MAX = 4 << 20,
     SEAL_AFTER_MS = 1000,
 };
 
-struct write_job { /* one job at a time; the worker owns a running job */
+struct write_job { /* a job of the worker thread, which owns it while it runs */
     struct job job;
     struct journal *journal;
     struct clock *clock;
     struct buf changes, piece;
-    uint64_t salt; /* salt of a new file to begin, or 0 */
+    uint64_t salt; /* salt of the new file that this job begins, or 0 */
     bool has_piece, publish, seal;
     enum err err, next_err;
     uint64_t sync_ns, size;
@@ -32,30 +32,30 @@ struct write_job { /* one job at a time; the worker owns a running job */
 struct start { /* an accepted operation that is not durable yet */
     uint64_t until;
     struct operation_ticket ticket;
-    bool again; /* accepted by an earlier process */
+    bool again; /* an earlier process accepted the operation */
 };
 struct host {
-    struct backend_host face; /* the functions for the backend */
+    struct backend_host face; /* functions that the backend calls */
     struct host_options options;
     struct log_source log;
     struct book *book;
     struct backend *backend;
     struct host_metrics metrics;
     struct provider_counts counts;
-    struct journal *journal; /* NULL: nothing is stored */
+    struct journal *journal; /* NULL if nothing is stored */
     struct journal_report loaded;
     struct loop_worker *worker;
     struct write_job job;
     struct turn_hook hook;
     struct timer seal_timer;
-    struct list waiting; /* struct host_wait, in order */
-    struct buf starts;   /* struct start, in order */
+    struct list waiting; /* list of struct host_wait in order of `until` */
+    struct buf starts;   /* array of struct start in order of `until` */
     uint64_t written;    /* number of the newest turn whose changes are durable */
-    uint64_t writing; /* number of the newest turn being written; equal to `written`: no job runs */
+    uint64_t writing;    /* number of the newest turn given to the job; `written` if no job runs */
     uint64_t compact_at;
     bool compacting, starting, failed, closing;
-    bool busy;     /* the worker has the job */
-    bool orphaned; /* closed before the job returned; freed when the job returns */
+    bool busy;     /* the worker runs the job */
+    bool orphaned; /* the host was closed during the job, and is freed after the job */
 };
 
 static void host_fail(struct host *host, enum err err, const struct note *note)
@@ -195,7 +195,7 @@ static void on_written(struct job *job, enum err err)
     struct host *host = CONTAINER_OF(w, struct host, job);
 
     host->busy = false;
-    if (host->closing) { /* nothing is reported after close */
+    if (host->closing) { /* after host_close nothing is reported */
         if (host->orphaned) host_free(host);
         return;
     }
@@ -234,7 +234,7 @@ static void write_take_piece(struct host *host, struct write_job *w)
         err = buf_append(&w->piece, buf_peek(&w->changes));
     }
     if (!err) err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
-    if (err) { /* no memory for a piece: try again later */
+    if (err) { /* no memory for a piece: tries again later */
         LOG_WARN(&host->log, "could not compact the state file: trying again later",
                  log_err("err", err));
         host->compacting = false;
@@ -261,7 +261,7 @@ static void host_submit(struct host *host, bool seal)
     host->writing++;
     host->busy = true;
     err = worker_submit(host->worker, &w->job);
-    assert(!err); /* one job at a time always fits */
+    assert(!err); /* cannot fail: the worker has only this job */
 }
 
 static void host_show_metrics(struct host *host)
@@ -339,7 +339,7 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
     if (host->metrics.rows) counter_inc(host->metrics.asked[request->kind][answer.outcome]);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
     start = (struct start){host_durable_after(host), answer.operation, false};
-    assert(start.until > 0); /* an accepted operation makes a change */
+    assert(start.until > 0); /* an accepted operation always makes a change */
     err = buf_append(&host->starts, str_of(&start, sizeof start));
     assert(!err);
     return answer;
@@ -478,7 +478,7 @@ void host_close(struct host *host)
     turn_hook_remove(&host->hook);
     timer_deinit(&host->seal_timer);
     host->backend->ops->close(host->backend);
-    assert(list_empty(&host->waiting)); /* the service has ended all calls */
+    assert(list_empty(&host->waiting)); /* the service has ended all calls, so no wait is left */
     worker_close(host->worker);
     /* In the simulator, the worker may return the job later, after the simulated host has died. */
     if (host->busy)

@@ -20,11 +20,11 @@ struct host_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL */
-    const char *state;            /* a path, or NULL to store nothing, for experiments */
-    const char *name;             /* HostRef.provider */
-    size_t machines_max;          /* 0: BOOK_MACHINES_MAX */
-    uint64_t compact_bytes;       /* a smaller state file is not compacted; 0 means 64 MiB */
-    struct backend *own_backend;  /* closed by host_close(), and by host_open() if it fails */
+    const char *state;            /* path of the state file; NULL stores nothing, for experiments */
+    const char *name;             /* value of HostRef.provider */
+    size_t machines_max;          /* 0 means BOOK_MACHINES_MAX */
+    uint64_t compact_bytes;       /* bytes; a smaller state file is not compacted; 0 means 64 MiB */
+    struct backend *own_backend;  /* host_close() closes it, and also host_open() if that fails */
     void (*on_failed)(void *owner, enum err err, const struct note *note);
     void *owner;
 };
@@ -49,8 +49,8 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
 /* -- waiting for the disk -- */
 struct host_wait;
 typedef void host_wait_fn(struct host_wait *wait);
-struct host_wait {    /* embedded; the caller may reuse it when fn runs */
-    struct list link; /* initialized by the caller; list_remove() cancels the wait */
+struct host_wait {    /* part of a caller's struct, which may reuse it when fn runs */
+    struct list link; /* the caller calls list_init(); list_remove() cancels the wait */
     uint64_t until;
     host_wait_fn *fn;
 };

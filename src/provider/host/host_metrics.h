@@ -8,13 +8,13 @@
 
 struct provider_counts {
     struct book_stats book;
-    uint64_t ended[2]; /* operations: done, failed */
+    uint64_t ended[2]; /* number of operations that were done, and that failed */
     uint64_t seen[SIGHTINGS];
-    uint64_t rewritten[2]; /* compactions: abandoned, published */
-    uint64_t lists[2];     /* full, delta */
+    uint64_t rewritten[2]; /* number of compactions abandoned, and of compactions published */
+    uint64_t lists[2];     /* number of full Lists, and of deltas */
     uint64_t state_bytes, written_bytes, listed_bytes;
 };
-struct host_metrics { /* zeroed if there are no metrics */
+struct host_metrics { /* zeroed without metrics */
     struct metric_fields *rows;
     struct counter *asked[OPERATION_KINDS][BOOK_OUTCOMES];
     struct histogram *sync_seconds;

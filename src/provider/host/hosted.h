@@ -13,14 +13,14 @@
 #include "io/io.h"
 #include "io/process_look.h"
 
-struct hosted_place { /* where the files of the process are; filled by the caller */
+struct hosted_place { /* where the files of the process are; the caller fills it */
     char directory[FS_PATH_CAP];
-    const char *role;         /* for example "host" */
-    char cgroup[FS_PATH_CAP]; /* created; empty: no cgroup */
+    const char *role;         /* such as "host" */
+    char cgroup[FS_PATH_CAP]; /* created if absent; empty means no cgroup */
 };
 struct hosted {
-    int pid;   /* 0: none */
-    int pidfd; /* -1: none */
+    int pid;   /* 0 if there is no process */
+    int pidfd; /* -1 if there is no process */
 };
 static const struct hosted hosted_none = {0, -1};
 

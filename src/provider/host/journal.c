@@ -13,8 +13,8 @@
 enum {
     VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
-    STATE_MODE = 0600,        /* private, because the file contains bootstrap blobs */
-    WINDOW = 1 << 20,         /* bytes read at a time when searching after damage */
+    STATE_MODE = 0600,        /* only the owner may read the file, because of its bootstrap blobs */
+    WINDOW = 1 << 20,         /* bytes read at once in the search behind a damaged batch */
     PAYLOAD_MAX = INT32_MAX,
 };
 static const char file_magic[16] = "muster provider\n";
@@ -27,7 +27,7 @@ struct source { /* the file being read */
 struct part { /* a file being appended to */
     struct fs_file *file;
     uint64_t salt, at, synced;
-    bool sealed; /* the last batch is empty and declares everything before it durable */
+    bool sealed; /* the last batch is a seal: everything before it is durable */
 };
 struct journal {
     struct fs *fs;
@@ -223,7 +223,7 @@ enum err journal_open(const struct journal_options *options, journal_batch_fn *e
         if (!err) err = load(j, each, context, &report, note);
     }
     if (!err) {
-        err = fs_remove(j->fs, j->next_path); /* left by a process that died while writing it */
+        err = fs_remove(j->fs, j->next_path); /* a process died while it wrote this file */
         if (err == ERR_NOT_FOUND) err = ERR_OK;
     }
     if (err) {
@@ -317,7 +317,7 @@ static enum err next_begin(struct journal *j, uint64_t salt)
     char head[JOURNAL_HEAD];
     enum err err;
 
-    next_drop(j); /* removes a next file that was abandoned for lack of memory */
+    next_drop(j); /* an earlier try ran out of memory and left this file */
     err = fs_open(j->fs, j->next_path, FS_READ | FS_WRITE | FS_CREATE | FS_TRUNCATE, STATE_MODE,
                   &j->next.file);
     if (err) return err;

@@ -29,12 +29,12 @@ enum { JOURNAL_HEAD = 32, JOURNAL_BATCH_HEAD = 32 };
 struct journal;
 struct journal_options {
     struct fs *fs;
-    const char *path; /* its directory exists, and no other process writes there */
-    uint64_t salt;    /* random; for a new file */
+    const char *path; /* path in an existing directory where no other process writes */
+    uint64_t salt;    /* random number for a new file */
 };
 struct journal_report {
     bool made;           /* the file did not exist */
-    uint64_t torn_bytes; /* bytes cut from the torn tail */
+    uint64_t torn_bytes; /* bytes that were cut off as a torn tail */
 };
 /* Receives each payload, in order. An error ends reading; ERR_CORRUPT is noted with the offset. */
 typedef enum err journal_batch_fn(void *context, struct str payload, struct note *note);
@@ -43,14 +43,14 @@ typedef enum err journal_batch_fn(void *context, struct str payload, struct note
 enum err journal_open(const struct journal_options *options, journal_batch_fn *each, void *context,
                       struct journal **ret_journal, struct journal_report *ret_report,
                       struct note *note);
-void journal_close(struct journal *journal); /* seals if possible; NULL is allowed */
+void journal_close(struct journal *journal); /* seals the journal if possible; NULL is allowed */
 /* Appends a payload. After ERR_OK the payload is durable. */
 enum err journal_append(struct journal *journal, struct str payload, struct note *note);
 /* Durably records that everything written so far is durable, so that damage to the last batch is
  * not taken for a torn tail. Does nothing if the last batch was a seal. */
 enum err journal_seal(struct journal *journal, struct note *note);
 uint64_t journal_size(const struct journal *journal);
-bool journal_failed(const struct journal *journal); /* nothing can be appended any more */
+bool journal_failed(const struct journal *journal); /* true once appending has failed for good */
 
 /* -- compaction: replaces the file with a smaller one; appends to the old file continue -- */
 /* Appends to the next file, beside the current one. A nonzero `salt` begins a new next file and

@@ -12,7 +12,7 @@
 
 enum {
     OFFER_BYTES_MAX = 256 << 10,
-    OFFER_ARENA_MAX = 8 << 20, /* memory for a decoded offer and binding */
+    OFFER_ARENA_MAX = 8 << 20, /* bytes of memory for a decoded offer and binding */
 };
 
 /* Checks whether a shard would accept such a machine: texts, quantities, duplicate keys, price,

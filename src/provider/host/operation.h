@@ -5,7 +5,7 @@
 #include "provider/host/backend.h"
 
 struct operation_move {
-    const char *name; /* for example "create" */
+    const char *name; /* such as "create" */
     enum machine_state from, passing, final;
 };
 extern const struct operation_move operation_moves[OPERATION_KINDS];

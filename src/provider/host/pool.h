@@ -16,8 +16,8 @@ struct pool_item {
 };
 static_assert(offsetof(struct pool_item, bytes) == sizeof(struct pool_item), "see map_make");
 struct item_pool {
-    struct map items;     /* items by content */
-    uint64_t next_number; /* begins at 1 */
+    struct map items;     /* struct pool_item, by content */
+    uint64_t next_number; /* number of the next new item; begins at 1 */
 };
 /* Adds a reference to the text `bytes`. A new item gets `number`, which an earlier process chose,
  * or the next number if 0. A known text keeps its number. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */

@@ -18,14 +18,14 @@
 #include "text/ndjson.h"
 
 enum {
-    TICK_MS = 20,       /* interval while an operation is under way */
-    TICK_IDLE_MS = 200, /* interval while processes run */
+    TICK_MS = 20,       /* interval of checks while an operation runs */
+    TICK_IDLE_MS = 200, /* interval of checks while only processes run */
     STOP_WITHIN_MS = 5000,
     READY_WITHIN_MS = 5 * 60 * 1000,
     MACHINES_MAX = 1000 * 1000,
-    UNIT_ID_MAX = 200, /* a file name, with room for our suffixes */
+    UNIT_ID_MAX = 200, /* bytes; the id plus a suffix must be a file name */
     METADATA_MAX = 4 << 20,
-    WIPE_FILES = 16, /* files open at once while a directory is emptied */
+    WIPE_FILES = 16, /* limit for files open at once while a directory is emptied */
 };
 static const char sleep_command[] = "exec sleep infinity";
 
@@ -35,7 +35,7 @@ static const char *const role_names[ROLES] = {"host", "node"};
 struct unit { /* a machine that has, or had, a process */
     const char *id;
     struct hosted processes[ROLES];
-    bool wanted[ROLES]; /* the process should run, so its end is a failure */
+    bool wanted[ROLES]; /* the process should run, so it is a failure if it ends */
     bool clean[ROLES];  /* the process and everything it started are gone */
     char how[ROLES][PROCESS_END_CAP];
     /* The operation under way: */
@@ -43,8 +43,8 @@ struct unit { /* a machine that has, or had, a process */
     struct operation_ticket ticket;
     enum operation_kind kind;
     mono_time until;
-    struct note error;  /* not empty if the operation has failed */
-    struct note broken; /* not empty if SEEN_FAILED must be reported */
+    struct note error;  /* set if the operation has failed */
+    struct note broken; /* set if SEEN_FAILED must be reported */
 };
 struct local {
     struct backend backend;
@@ -53,10 +53,10 @@ struct local {
     char *directory;
     const char *commands[ROLES];
     char cgroup_root[FS_PATH_CAP];
-    uint64_t salt; /* hash of the directory, because two providers may use the same ids */
+    uint64_t salt; /* hash of the directory: another provider may use the same ids */
     struct map units;
     struct timer tick;
-    bool reports; /* local_ready() was called, so sightings may be reported */
+    bool reports; /* local_ready() was called, so sightings may be reported now */
 };
 
 static struct local *local_of(struct backend *backend)
@@ -285,7 +285,7 @@ static enum err local_start(struct backend *backend, const struct backend_operat
 
     if (!unit) return ERR_INVALID;
     unit_begin(l, unit, operation);
-    timer_start_in(&l->tick, 0); /* later, because done() must not be called from inside start() */
+    timer_start_in(&l->tick, 0); /* not now: done() must not be called from inside start() */
     return ERR_OK;
 }
 
@@ -460,7 +460,7 @@ static void local_adopt(struct backend *backend, const struct backend_machine *m
                  role_names[role]);
     }
     if (operation_passing(machine->state) != OPERATION_KINDS)
-        return; /* its operation is started again */
+        return; /* the host starts the operation again */
     for (enum role role = HOST; role < ROLES; role++)
         if (!unit->wanted[role]) unit_signal(unit, role, SIGKILL);
 }

@@ -19,16 +19,16 @@
 struct process_backend_options { /* the texts must outlive the backend, except `directory` */
     struct io *io;
     const struct log_source *log; /* may be NULL */
-    const char *directory;        /* contains one directory for each machine */
+    const char *directory;        /* directory that contains one for each machine */
     /* Commands for sh; NULL means sleep. Environment: MUSTER_MACHINE_ID, MUSTER_MACHINE_DIR,
      * MUSTER_MACHINE_TYPE, MUSTER_ZONE, and for the node MUSTER_CLUSTER, MUSTER_BLOB_FILE,
      * MUSTER_METADATA_FILE. */
     const char *host_command, *node_command;
-    const char *ready_file;   /* the node creates this file when it is ready; NULL: ready at once */
-    uint64_t ready_within_ms; /* 0: 5 min */
-    uint32_t machines;        /* number of machines: "local-1" and so on */
-    struct offer offer;       /* offer of each machine; without labels and allocatable */
-    bool cgroups;             /* use cgroups where they are available */
+    const char *ready_file;   /* the ready node creates this file; NULL: a node is ready at once */
+    uint64_t ready_within_ms; /* 0 means 5 min */
+    uint32_t machines;        /* number of machines, with the ids "local-1" and so on */
+    struct offer offer;       /* offer of every machine; has no labels and no allocatable */
+    bool cgroups;             /* uses cgroups where they are available */
 };
 /* Opens the backend. ERR_INVALID (no directory), errors of fs_make_dirs(), ERR_UNSUPPORTED (no
  * /proc), ERR_NOMEM, with a note. */

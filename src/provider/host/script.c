@@ -16,7 +16,7 @@ struct script {
     struct process *process;
     struct timer timer;
     struct buf output;
-    struct note complaint; /* the last line written to standard error */
+    struct note complaint; /* last line that the script wrote to standard error */
     bool late, flooded;
 };
 

@@ -11,26 +11,26 @@
 #include "base/str.h"
 #include "io/loop.h"
 
-enum { SCRIPT_KILL_AFTER_MS = 2000 }; /* time from SIGTERM to SIGKILL */
+enum { SCRIPT_KILL_AFTER_MS = 2000 }; /* time between SIGTERM and SIGKILL */
 
 struct script_end {
     struct note error; /* empty if the exit status is 0 */
-    struct str output; /* all of the output, also after an error; may be empty */
+    struct str output; /* the whole output, even after an error; may be empty */
 };
 struct script;
 struct script_options { /* copied */
     struct loop *loop;
     const char *program, *argument;
-    const char *const *env; /* NULL means the environment of this process */
+    const char *const *env; /* NULL means the variables of this process */
     struct str input;
     uint64_t timeout_ms;
     size_t output_max;
     void (*done)(void *owner,
-                 const struct script_end *end); /* the script is freed when done() returns */
+                 const struct script_end *end); /* frees the script after done() returns */
     void *owner;
 };
 /* Errors of process_start(), with a note; then done() is never called. */
 enum err script_start(const struct script_options *options, struct script **ret_script,
                       struct note *note);
-void script_abandon(struct script *script); /* kills the script; done() is never called */
+void script_abandon(struct script *script); /* kills the script, and done() is not called */
 #endif

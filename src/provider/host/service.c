@@ -13,14 +13,14 @@ enum {
     REQUEST_MAX = 64 << 10,
     CONFIGURE_MAX = BOOK_BLOB_MAX + BOOK_METADATA_BYTES_MAX * 4, /* longer requests are refused */
     PIECE = 64 << 10,
-    PIECES_A_TURN = 8, /* pieces of one List sent per turn; then other work gets its turn */
+    PIECES_A_TURN = 8, /* pieces of one List that are sent per turn */
     SERVICE_LIST_MAX = INT32_MAX,
     ARENA_MAX = 16 << 20,
 };
 
 struct host_service {
     struct host *host;
-    struct list calls; /* struct answer: waiting answers, and Lists being sent */
+    struct list calls; /* struct answer: calls that wait, and Lists being sent */
 };
 struct answer {
     struct list link;
@@ -210,7 +210,7 @@ static void list_push(struct answer *a)
         if (rpc_reply_waits(a->call)) return;
         buf_clear(&a->bytes);
         err = book_walk_next(a->walk, PIECE, &a->bytes);
-        if (!err && a->bytes.len == 0) { /* everything was passed on; the call ends by itself */
+        if (!err && a->bytes.len == 0) { /* all pieces were sent, so the call ends by itself */
             answer_free(a);
             return;
         }
@@ -348,14 +348,14 @@ enum err host_service_open(struct host *host, struct rpc_server *server,
         method.service = s;
         err = rpc_server_add(server, &method, note);
     }
-    *ret_service = s; /* the server may have registered some of the methods */
+    *ret_service = s; /* also after an error, because some methods may be registered */
     return err;
 }
 
 void host_service_close(struct host_service *service)
 {
     if (!service) return;
-    assert(list_empty(&service->calls)); /* every call has ended with the server */
+    assert(list_empty(&service->calls)); /* every call ended when the server was closed */
     free(service);
 }
 

@@ -34,7 +34,7 @@ static void put_enum(struct ndjson *json, struct str key, const ProtobufCFieldDe
     if (value)
         ndjson_c_string(json, key, value->name);
     else
-        ndjson_i64(json, key, number); /* an enum value of a newer contract */
+        ndjson_i64(json, key, number); /* the value is unknown here: it is from a newer contract */
 }
 
 /* Writes ids and digests in hexadecimal, because they are random or computed bytes, never text. */
