@@ -181,7 +181,7 @@ static enum err conf_unknown_flag(struct conf *conf, struct str name)
     char hint[CONF_HINT_CAP];
 
     if (!str_starts(name, STR("--"))) {
-        return conf_problem(conf, "%.*s: unknown option; most options are written out, as in --help",
+        return conf_problem(conf, "%.*s: unknown option; most are written out, as in --help",
                             STR_ARG(name));
     }
     conf_hint(conf->table, str_tail(name, 2), 0, option_flag_name, hint);
