@@ -165,7 +165,7 @@ TABLE(snapshot_restore,
       NEEDED("data-dir", "DIR", "coord-data", "the data directory to make; what it holds goes"),
       NEEDED("node-id", "NAME", "node-0", "name of the node, as it is started with --id"),
       OPTION_RESTORE_ADDRESS, CTL_OPTIONS,
-      /* accepted for BigFleet's command lines; this command calls no server */);
+      /* CTL_OPTIONS are ignored; BigFleet's command lines may have them */);
 
 TABLE(coordinator_restore, NEEDED("data-dir", "DIR", "coord-data", "the data directory to make"),
       OPTION_RESTORE_ADDRESS,

@@ -16,7 +16,7 @@ struct order_kind {
     uint64_t *bytes;
 };
 struct order_node;
-struct order { /* with only `kind` set, the set is empty and has no memory */
+struct order { /* a sorted set; if only `kind` is given, it is empty */
     struct order_node *root;
     const struct order_kind *kind;
     uint32_t count;

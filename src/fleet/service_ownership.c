@@ -183,7 +183,7 @@ static void conflicts_check_ended(struct fleet_service *service)
     const struct reported_shard *shard;
 
     while ((shard = reports_conflict_over(service->reports, loop_now(service->io->loop))))
-        SERVICE_LOG_EVENT(service, INFO, "only one process uses the shard id again",
+        SERVICE_LOG_EVENT(service, INFO, "the shard id is no longer used by two processes",
                           "shard-id-conflict-over", log_str("shard", shard->id));
 }
 

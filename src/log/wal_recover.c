@@ -8,9 +8,9 @@
  * Every part of the tail with this segment's salt is zeroed, so that old records cannot reappear
  * later.
  *
- * Records that no other record covers may have been in the kernel's memory only, and after a failed
- * sync the kernel may return bytes that it will never write. So the uncovered end of the log is
- * written again and synced before it is used. */
+ * The last records, which no later record calls durable, may have been in the kernel's memory only.
+ * After a failed sync the kernel may return bytes that it will never write. So these records are
+ * written again and synced before they are used. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

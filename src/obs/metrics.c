@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Families, their series, and struct fields shown as metrics. One map holds a family's series,
- * including "other"; its memory holds the key and histogram of each series. The registry's lock
- * guards families and series. Values are atomic. */
+/* Families, their series, and struct fields shown as metrics. Each family
+ * has a map of its series, including the series "other". The map's memory also has the keys and the
+ * histograms. The registry's lock guards families and series. Values are atomic. */
 #include "obs/metrics.h"
 
 #include <math.h>

@@ -141,8 +141,8 @@ bool sim_host_running(const struct sim_host *host); /* has a process, maybe paus
 bool sim_host_paused(const struct sim_host *host);
 
 /* -- clocks -- */
-/* Sets how much faster (or slower) than the world the host's clocks run from now on, in parts per
- * million. At most 500,000 in either direction. */
+/* From now on, the host's clocks run `ppm` parts per million faster than the simulated time, or
+ * slower if `ppm` is negative. At most 500,000 in either direction. */
 void sim_host_clock_rate(struct sim_host *host, int32_t ppm);
 /* Moves only the wall clock. The monotonic clock never jumps and never runs backwards. */
 void sim_host_clock_step(struct sim_host *host, int64_t ms);

@@ -90,7 +90,7 @@ sim_time sim_clock_when(const struct sim_host *host, mono_time due)
     }
     while (clock->ppm > 0) {
         uint64_t over = counted(clock, wait) - (due_ns - clock->mono_ns);
-        step = over / 2; /* the clock counts at most 1.5 per ns, so this step is never too long */
+        step = over / 2; /* the clock advances at most 1.5 ns per simulated ns */
         if (step == 0) break;
         wait -= step;
     }

@@ -47,7 +47,7 @@ static bool stopping(const struct round *round)
 
 /* Returns true for a temporary file in round->dir without an owner. In meta/, temporary files are
  * beside permanent files and no lock excludes their makers. A pid of another namespace looks dead
- * from here, so in meta/ only the boot and the age count. */
+ * from here. Therefore in meta/ the pid is ignored, and the boot id and the age decide. */
 static bool is_stray(const struct round *round, const char *name)
 {
     const struct host_facts *facts = &round->store->facts;

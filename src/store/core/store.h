@@ -188,8 +188,8 @@ bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct stor
 bool store_apply_more(struct store *store, const struct store_command *command,
                       struct store_result *ret_result);
 bool store_event_next(struct store *store, struct store_event *ret_event);
-/* Returns the clock T at which a lease or a cool-down ends next, or UINT64_MAX. Returns at most the
- * present T if due leases or compacted history remain. */
+/* Returns the time on the store's clock at which a lease or a cool-down ends next, or UINT64_MAX. A
+ * time in the past means that expired leases or compacted history are left to remove. */
 uint64_t store_next_due(const struct store *store);
 /* A counter of the work done by commands: records created, changed and freed. */
 uint64_t store_work(const struct store *store);
