@@ -22,8 +22,7 @@ static const struct command_synonym synonyms[] = {
     {"describe", "list"},  {"delete", "remove"},
     {"delete", "del"},     {"rm", "remove"},
     {"rm", "del"},         {"set", "put"},
-    {"kv", "store"},       {"claim", "coord"},
-    {"lock", "coord"},     {"health", "doctor"},
+    {"kv", "store"},       {"health", "doctor"},
     {"member", "replica"}, {"members", "replica"},
     {"nodes", "replica"},  {"coordinators", "replica"},
     {NULL, NULL}};

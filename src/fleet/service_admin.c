@@ -59,9 +59,8 @@ static bool admit_row_texts(struct leader_request *request, const ProtobufCMessa
         for (size_t k = 0; fits && k < text.len; k++)
             fits = (unsigned char)text.at[k] >= ' ' && text.at[k] != 0x7F;
         if (fits) continue;
-        request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s: %s",
-                       service_method_of(request)->base.name, m->descriptor->fields[i].name,
-                       "a control character, or too long");
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s: a control character, or too long",
+                       service_method_of(request)->base.name, m->descriptor->fields[i].name);
         return false;
     }
     return true;

@@ -167,7 +167,10 @@ def formats():
         same("an empty list", yaml.safe_load(good(node, "cluster", "list", "-o", "yaml")), {"clusters": []})
         wide = good(node, "replica", "list", "-o", "wide").splitlines()
         check(wide[0].startswith(good(node, "replica", "list").splitlines()[0]) and "VOTER" in wide[0] and " yes " in wide[1], wide)
-        has("the order of words", bad(node, 2, "did you mean 'shard list'?", "get", "shards"), "get shards")
+        same("the verb first", good(node, "get", "shards", "-oname"), "a\nb\n")
+        same("one row", good(node, "describe", "shard", "b").splitlines(), [table[0], table[2]])
+        bad(node, 5, "SHARD 'c' is not in the list", "get", "shard", "c")
+        bad(node, 2, "musterctl shard has list, reports, add, remove", "shard", "frobnicate")
 
 
 def at_a_terminal(node, answer, *words):
