@@ -114,6 +114,7 @@ def a_need_that_is_met():
     same("coming", said["coming"], ["in that cycle 1 idle and 2 to be bought were taken for it"])
     same("lacks", said["lacks"], ["nothing"])
     assert "why" not in said and "demand of its operator" in said["change"][0], said
+    same("whose they are", said["lately"].pop(0), "for all Needs of prod:")
     same("its cluster's newest actions", [line.split(" of ")[1].split(" ")[0] for line in said["lately"]], [f"m-{n}" for n in range(4, 9)])
     assert said["lately"][0] == ("2026-06-01T12:00:00Z, cycle 4: Bootstrap of m-4 for prod, because an idle machine of a fitting shape "
                                  "was free: success"), said["lately"]
@@ -122,7 +123,7 @@ def a_need_that_is_met():
 REASONS = [
     (1, {"matching_supply": {"idle": 0, "speculative": 3, "configured": 12}}, "3 that could be bought, 12 that serve somebody), and more important",
      "a higher priority"),
-    (2, {}, "no machine of a fitting shape is there", "musterctl quota set"),
+    (2, {}, "no machine of a fitting shape is there", "a larger quota at the provider"),
     (3, {"same_candidates": [{"domain": "rack-1", "coverage_per_mille": 300}, {"domain": "rack-2", "coverage_per_mille": 625}],
          "acquisition_parked": True, "parked_age_cycles": 9}, "the best, rack-2, has 62.5 % of what is scarcest", "a smaller group"),
     (4, {"preemption": {"victims_found": 5}}, "5 machines are being taken from less important Needs", "the drains that are under way"),
