@@ -345,8 +345,8 @@ struct decider {
     uint32_t *key_last; /* indexed by key slot: the key's last row + 1; 0: no row has the key */
     uint32_t *claimed;  /* indexed by cluster slot: number of claimed Configured machines */
     bool *ready;        /* indexed by cluster slot: the cluster reported since the start */
-    const struct cohort_cluster *
-        *cluster_of;     /* indexed by the needs table's cluster slot; NULL: no machine */
+    /* Indexed by the needs table's cluster slot; NULL: no machine. */
+    const struct cohort_cluster **cluster_of;
     uint32_t *bucket_of; /* indexed by posting slot: bucket, domain or chain; must be verified */
     struct price_lists price_lists[POOL_COUNT];
     uint64_t *touched;   /* bit set indexed by cohort slot: machines of the cohort were taken */
@@ -498,9 +498,9 @@ struct type_walk {
     const struct type_bags *types;
     const struct set_memory *memory;
     const struct resources *wanted;
-    uint32_t type, item;               /* position of the next item */
-    const struct machine_shape *shape; /* last item's shape; most items of a type have one shape */
-    bool covers;                       /* this shape covers the wanted amounts */
+    uint32_t type, item; /* position of the next item */
+    uint32_t shape;      /* slot of the last item's shape, which most items share; or SLOT_NONE */
+    bool covers;         /* this shape covers the wanted amounts */
 };
 /* Returns the next cohort; NULL at the end. */
 const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk);

@@ -212,7 +212,7 @@ void gang_own_first(struct decider *e, struct want *w)
 static void gang_add_bags(struct decider *e, const struct want *w, const struct set_memory *memory,
                           struct buckets *b, const struct type_bags *types)
 {
-    struct type_walk walk = {.types = types, .memory = memory, .wanted = w->demand->unit};
+    struct type_walk walk = {types, memory, w->demand->unit, .shape = SLOT_NONE};
     const struct bag_item *item;
 
     while ((item = type_walk_next(e, &walk))) {

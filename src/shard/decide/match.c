@@ -29,8 +29,8 @@ static enum match_ask ask_of(const struct requirement *r)
     case OPERATOR_EXISTS: return ASK_KEY;
     case OPERATOR_DOES_NOT_EXIST: return ASK_NO_KEY;
     case OPERATOR_SAME: return r->value_count ? ASK_ONE_OF : ASK_KEY;
-    default:
-        return ASK_ONE_OF; /* unknown operator: its list of values is empty, so nothing matches */
+    /* Unknown operator: its list of values is empty, so nothing matches. */
+    default: return ASK_ONE_OF;
     }
 }
 
@@ -151,10 +151,9 @@ const struct bag_item *type_walk_next(struct decider *e, struct type_walk *walk)
         if (!set_names_type(walk->memory, of_type->type)) continue;
         while (walk->item < of_type->bag.count) {
             const struct bag_item *item = &of_type->bag.at[walk->item++];
-            const struct machine_shape *shape =
-                slot_map_held(&e->inventory->shape_slots, item->shape);
-            if (shape != walk->shape) walk->covers = resources_covers(shape->alloc, walk->wanted);
-            walk->shape = shape;
+            if (item->shape != walk->shape)
+                walk->covers = shape_covers(e, item->shape, walk->wanted);
+            walk->shape = item->shape;
             if (walk->covers && set_matches(e, walk->memory, item->look)) return item;
         }
     }
@@ -165,7 +164,7 @@ uint64_t type_bags_count(struct decider *e, const struct type_bags *types,
                          const struct set_memory *memory, const struct resources *wanted,
                          uint64_t most)
 {
-    struct type_walk walk = {.types = types, .memory = memory, .wanted = wanted};
+    struct type_walk walk = {types, memory, wanted, .shape = SLOT_NONE};
     const struct bag_item *item;
     uint64_t machines = 0;
 

@@ -52,15 +52,14 @@ static void memory_refresh(struct decider *e, struct row_memory *m, const struct
 
 struct row_state *row_state_of(struct decider *e, struct demand *d)
 {
-    uint32_t count = e->state_count + 1;
-    const struct kept_array arrays[] = {
-        {&e->steady, count, &e->steady_cap, sizeof *e->steady},
-        {&e->states, count, &e->state_cap, sizeof *e->states},
-        {&e->memories, count, &e->memory_cap, sizeof *e->memories},
-    };
+    bool known = d->memory < e->state_count && e->memories[d->memory].row == d->birth;
 
-    if (d->memory >= e->state_count || e->memories[d->memory].row != d->birth) {
-        if (!kept_arrays_reserve(e, arrays, ARRAY_LEN(arrays))) return NULL;
+    if (!known) {
+        uint32_t count = e->state_count + 1;
+        if (!kept_room(e, &e->steady, count, &e->steady_cap, sizeof *e->steady) ||
+            !kept_room(e, &e->states, count, &e->state_cap, sizeof *e->states) ||
+            !kept_room(e, &e->memories, count, &e->memory_cap, sizeof *e->memories))
+            return NULL;
         d->memory = e->state_count++;
         e->steady[d->memory].key = KEY_NONE;
         e->states[d->memory] = (struct row_state){.made = UINT64_MAX};
