@@ -4,6 +4,7 @@
  *
  * The command's texts are the first fields of the request, in the order of their field numbers. */
 #include "fleet/service_internal.h"
+#include "model/ids.h"
 
 typedef Bigfleet__V1alpha1__AssignDomainRequest assign_domain_message;
 typedef Bigfleet__V1alpha1__RemoveShardRequest remove_shard_message;
@@ -46,21 +47,20 @@ static bool slices_fit(struct leader_request *request)
     return false;
 }
 
-/* Refuses a new row that a shard would refuse (model/ids.h): no shard could ever give it up. */
+/* Refuses a new row with a text that a shard would refuse: no shard could ever give it up. */
 static bool admit_row_texts(struct leader_request *request, const ProtobufCMessage *m)
 {
-    static const size_t domain_max[] = {317, 253, SIZE_MAX}; /* key, value, shard */
+    static const size_t domain_max[] = {LABEL_KEY_MAX, LABEL_VALUE_MAX, SIZE_MAX}; /* and shard */
     enum fleet_kind kind = service_method_of(request)->kind;
+    struct note note;
 
     if (kind == FLEET_UNASSIGN_DOMAIN || kind == FLEET_REMOVE_SHARD) return true;
     for (size_t i = 0; i < fleet_kind_texts(kind); i++) {
-        struct str text = str_from(text_at(m, i));
-        bool fits = kind != FLEET_ASSIGN_DOMAIN || text.len <= domain_max[i];
-        for (size_t k = 0; fits && k < text.len; k++)
-            fits = (unsigned char)text.at[k] >= ' ' && text.at[k] != 0x7F;
-        if (fits) continue;
-        request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s: a control character, or too long",
-                       service_method_of(request)->base.name, m->descriptor->fields[i].name);
+        size_t most = kind == FLEET_ASSIGN_DOMAIN ? domain_max[i] : SIZE_MAX;
+        if (!text_check(m->descriptor->fields[i].name, str_from(text_at(m, i)), most, &note))
+            continue;
+        request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s",
+                       service_method_of(request)->base.name, note.text);
         return false;
     }
     return true;

@@ -570,11 +570,11 @@ TEST(what_is_missing_is_named)
     assign.shard_id = (char *)(uintptr_t) "s";
     assign.topology_value = (char *)(uintptr_t) "eu-1a\nzone\teu-1b";
     check_refused("a second line", "AssignDomain", &assign.base, invalid,
-                  "topology_value: a control character, or too long");
+                  "topology_value: control character 0x0a at byte 5");
     memset(long_value, 'x', sizeof long_value - 1);
     assign.topology_value = long_value;
     check_refused("longer than a shard takes", "AssignDomain", &assign.base, invalid,
-                  "topology_value: a control character, or too long");
+                  "topology_value: 254 bytes, at most 253 are allowed");
     check_refused("UnassignDomain", "UnassignDomain", &unassign.base, invalid, "topology_key");
     unassign.topology_key = (char *)(uintptr_t) "k";
     check_refused("UnassignDomain", "UnassignDomain", &unassign.base, invalid, "topology_value");
@@ -582,7 +582,8 @@ TEST(what_is_missing_is_named)
     check_refused("ReportShard", "ReportShard", &report.base, invalid, "shard_id required");
     check_refused("AddShard", ".AddShard", &add.base, invalid, "shard_id");
     add.shard_id = (char *)(uintptr_t) "s\x1b[31m";
-    check_refused("AddShard", ".AddShard", &add.base, invalid, "shard_id: a control character");
+    check_refused("AddShard", ".AddShard", &add.base, invalid,
+                  "shard_id: control character 0x1b at byte 1");
     check_refused("BindCluster", ".BindCluster", &bind.base, invalid, "cluster_id");
     bind.cluster_id = (char *)(uintptr_t) "c";
     check_refused("BindCluster", ".BindCluster", &bind.base, invalid, "shard_id");
