@@ -199,12 +199,10 @@ static enum err conf_take_flag(struct conf *conf, size_t count, const char *cons
            negated = conf_find_negated(conf->table, name);
 
     if (index == conf->table->count && word.len > 2 && word.at[1] != '-') { /* "-ojson" */
-        name = str_of(word.at, 2);
-        index = conf_find_flag(conf->table, name);
-        if (index < conf->table->count && conf->table->options[index].kind != OPTION_BOOL)
-            return conf_set_flag(conf, index, name, str_tail(word, 2));
-        index = conf->table->count;
-        name = str_of(word.at, equals);
+        struct str letter = str_of(word.at, 2);
+        size_t of = conf_find_flag(conf->table, letter);
+        if (of < conf->table->count && conf->table->options[of].kind != OPTION_BOOL)
+            return conf_set_flag(conf, of, letter, str_tail(word, 2));
     }
     if (index == conf->table->count && negated < conf->table->count) {
         if (equals == word.len) return conf_set_flag(conf, negated, name, STR("false"));
