@@ -249,8 +249,7 @@ static void doctor_fence(struct doctor *d, const char *id, const Muster__V1__Sha
     if (s->newest_epoch) snprintf(newest, sizeof newest, "%" PRId64, s->newest_epoch);
     snprintf(advice, sizeof advice,
              "a newer process of the same shard runs? Stop this one. It lost its data directory? "
-             "Stop it, "
-             "`muster shard set-epoch --data-dir DIR %s` there, start it",
+             "Stop it, `muster shard set-epoch --data-dir DIR %s` there, start it",
              s->newest_epoch ? newest : "$(date +%s)");
     doctor_says(d, FINDING_FAIL, advice,
                 "shard %s: fenced: its epoch %" PRIu64 " is not newer than %s, so nothing is done",

@@ -316,6 +316,11 @@ void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMe
 
 /* -- pages -- */
 
+static void rpc_set_count(ProtobufCMessage *message, struct rpc_value rows, size_t count)
+{
+    *(size_t *)(void *)((char *)message + rows.field->quantifier_offset) = count;
+}
+
 static enum err rpc_append_rows(struct arena *memory, ProtobufCMessage *to,
                                 const ProtobufCMessage *from)
 {
@@ -326,7 +331,7 @@ static enum err rpc_append_rows(struct arena *memory, ProtobufCMessage *to,
     if (all.count) memcpy(list, *(void **)(void *)all.at, all.count * sizeof *list);
     if (more.count) memcpy(list + all.count, *(void **)(void *)more.at, more.count * sizeof *list);
     *(ProtobufCMessage ***)(void *)all.at = list;
-    *(size_t *)(void *)((char *)to + all.field->quantifier_offset) = all.count + more.count;
+    rpc_set_count(to, all, all.count + more.count);
     return ERR_OK;
 }
 
@@ -467,7 +472,7 @@ static enum err rpc_keep_named(struct ctl *ctl, const struct ctl_rpc *rpc, Proto
         text = rpc_text(rpc_value_in(rows[i], rpc->columns[0].field));
         if (!text || strcmp(text, name) != 0) continue;
         rows[0] = rows[i];
-        *(size_t *)(void *)((char *)answer + all.field->quantifier_offset) = 1;
+        rpc_set_count(answer, all, 1);
         return ERR_OK;
     }
     return ctl_fail(ctl, ERR_NOT_FOUND, "%s '%s' is not in the list", rpc->columns[0].title, name);
