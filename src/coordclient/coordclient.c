@@ -243,8 +243,8 @@ static bool read_answer(struct coordclient *c, struct str bytes)
         return false;
     }
     c->answer = (const answer_message *)message;
-    if (c->answer->coordinator_term <= 0)
-        return true; /* the answer has no term, but each instruction has a term */
+    /* The answer has no term, but each instruction has a term. */
+    if (c->answer->coordinator_term <= 0) return true;
     if (!instructions_hear(&c->instructions, c->answer->coordinator_term)) {
         LOG_WARN(&c->log, "ReportShard: ignored the response of a coordinator with an older term",
                  log_i64("term", c->answer->coordinator_term),

@@ -23,8 +23,8 @@ enum { DATADIR_TEXT_CAP = 128 };
 #define DATADIR_NEXT    "FORMAT.new"
 #define DATADIR_RESTORE "RESTORE"
 
-size_t datadir_text(const struct datadir *datadir,
-                    char text[DATADIR_TEXT_CAP]);                     /* returns the length */
+/* Writes the content of FORMAT, and returns its length. */
+size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP]);
 enum err datadir_parse(struct str text, struct datadir *ret_datadir); /* ERR_CORRUPT, ERR_VERSION */
 
 /* Reads FORMAT or FORMAT.new. Returns ERR_NOT_FOUND, ERR_CORRUPT or ERR_VERSION. */

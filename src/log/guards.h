@@ -16,8 +16,8 @@ struct guards {
     bool leader_known;     /* guards 6, 15: a leader of our or a later term sent a message */
     mono_time leader_seen; /* guards 6, 15: time of the leader's last message */
     uint64_t leader_term;  /* guards 6, 15: term of the leader's last message */
-    uint64_t own_vote,
-        own_vote_term;    /* guard 15: a vote given although this replica is not a voter */
+    /* Guard 15: a vote given although this replica is not a voter. */
+    uint64_t own_vote, own_vote_term;
     mono_time not_before; /* guard 7: no time-out is due before this time */
     uint64_t heir;        /* guard 19: transfer target that has not got TimeoutNow yet, or 0 */
 };

@@ -144,9 +144,9 @@ struct replica_propose { /* replica_propose.c */
     /* Bytes of proposals in flight, by state machine. */
     uint64_t used_bytes[REPLICA_MACHINES_MAX + 1];
     uint64_t used_entries;
-    uint64_t
-        shared_bytes; /* bytes in flight that exceed the reserved shares of their state machines */
-    bool clock_runs;  /* an entry of this term was proposed */
+    /* Bytes in flight that exceed the reserved shares of their state machines. */
+    uint64_t shared_bytes;
+    bool clock_runs; /* an entry of this term was proposed */
     mono_ns clock_from;
     uint64_t clock_late_ms; /* loop_late_ms() at the time clock_from */
 };

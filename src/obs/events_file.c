@@ -60,8 +60,8 @@ static void retire_run(struct job *job)
 static void retire_done(struct job *job, enum err err)
 {
     struct retire_job *retire = CONTAINER_OF(job, struct retire_job, job);
-    if (err)
-        fs_close(retire->fs, retire->file); /* no job could start: close the file without a sync */
+    /* No job could start: close the file without a sync. */
+    if (err) fs_close(retire->fs, retire->file);
     free(retire);
 }
 
@@ -194,8 +194,8 @@ static void look_after(struct events_file *f)
 
     if (mono_due(f->look_at, now)) {
         f->look_at = mono_after(now, LOOK_EVERY_MS);
-        if (moved_away(f) && reopen(f) == ERR_OK)
-            retire(f, old, NULL); /* otherwise keep the old file */
+        /* If the new file cannot be opened, the old one is kept. */
+        if (moved_away(f) && reopen(f) == ERR_OK) retire(f, old, NULL);
     }
     if (f->rotate_bytes > 0 && f->size >= f->rotate_bytes && mono_due(f->rotate_after, now))
         rotate(f);

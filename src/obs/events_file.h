@@ -14,6 +14,6 @@ void events_file_close(struct events_file *file); /* syncs and closes the file; 
 /* Writes `line` including its line end. After an error the file contains no part of the line. If
  * the partial line could not be truncated, the next write ends it with a line break. */
 enum err events_file_write(struct events_file *file, struct str line);
-void events_file_count(const struct events_file *file,
-                       struct events_stats *stats); /* adds the rotations */
+/* Adds the rotations of the file to the statistics. */
+void events_file_count(const struct events_file *file, struct events_stats *stats);
 #endif

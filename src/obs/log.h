@@ -35,9 +35,9 @@ enum log_level {
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
-    LOG_LINE_MAX =
-        4096, /* with the line end; a pipe accepts this size as a whole. Fields that do not fit are
-                 left out and `cut=true` is added */
+    /* With the line end. A pipe accepts this size as a whole. Fields that do not fit are left out,
+     * and `cut=true` is added. */
+    LOG_LINE_MAX = 4096,
     LOG_VALUE_MAX = 1024, /* bytes of one text value; longer text is truncated and ends in "..." */
     LOG_COMPONENT_MAX = 48,
     LOG_BOUND_MAX = 512, /* bytes of the rendered fields of a source */
@@ -88,8 +88,8 @@ static inline struct log_field log_bool(const char *key, bool value)
 {
     return (struct log_field){.key = key, .kind = LOG_KIND_BOOL, .u.yes = value};
 }
-static inline struct log_field log_err(const char *key,
-                                       enum err value) /* a value such as "NOT_LEADER" */
+/* Makes a field with a value such as "NOT_LEADER". */
+static inline struct log_field log_err(const char *key, enum err value)
 {
     return log_text(key, err_name(value));
 }

@@ -132,8 +132,8 @@ static void entry_text(const struct copy *copy, struct log_line *line)
     if (copy->kind == KIND_TEXT) {
         for (size_t i = 0; i < copy->len; i++) {
             char c = copy->u.text[i];
-            line_add(line,
-                     str_of(c >= ' ' && c != 0x7f ? &c : "?", 1)); /* keeps an entry on one line */
+            /* Replaces control characters, so that an entry stays on one line. */
+            line_add(line, str_of(c >= ' ' && c != 0x7f ? &c : "?", 1));
         }
     } else {
         line_add_u64(line, copy->u.words[0]);

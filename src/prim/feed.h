@@ -47,8 +47,8 @@ void prim_feed_end(struct prim_feed *feed, int reason);
 
 struct prim_snapshot *prim_snapshot_open(const struct prim_feed *feed); /* NULL: out of memory */
 void prim_snapshot_close(struct prim_snapshot *snapshot);               /* NULL is allowed */
-bool prim_snapshot_add(struct prim_snapshot *snapshot,
-                       const struct prim_event *entry); /* false: no memory */
+/* Returns false if memory ran out. */
+bool prim_snapshot_add(struct prim_snapshot *snapshot, const struct prim_event *entry);
 /* Queues the snapshot. `as_of` is the store's revision, or 0 if the store has no revision. */
 void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapshot, uint64_t as_of);
 

@@ -27,8 +27,8 @@ static inline struct str etcd_key_str(const struct etcd_key *key)
     return str_of(key->text, key->len);
 }
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key);
-struct str etcd_key_ours(const struct etcd_space *space,
-                         struct str stored); /* "" if `stored` is not a key of this store */
+/* Returns "" if `stored` is not a key of this store. */
+struct str etcd_key_ours(const struct etcd_space *space, struct str stored);
 /* Returns 63 bits of the claim's random id, but never 0, because etcd would then choose an id. */
 int64_t etcd_lease_number(const coord_id *lease_id);
 

@@ -197,8 +197,8 @@ static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_wh
                              c->call->deadline_ns, &deadline_ns);
     c->sent_ns = deadline_ns - c->seen.ttl_ms * NS_IN_MS;
     if (ret_why->code == COORD_OK) return PRIM_WROTE;
-    return ret_why->code == COORD_EXPIRED ? PRIM_WROTE_RACE
-                                          : PRIM_WROTE_NOT; /* the lease has ended meanwhile */
+    /* PRIM_WROTE_NOT: the lease has ended meanwhile. */
+    return ret_why->code == COORD_EXPIRED ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
 }
 
 /* Makes the holder that loses this entry check the heads of its lease at the next renewal. */

@@ -231,8 +231,8 @@ struct gc_report {
 };
 /* Runs one round over the whole store. Searches without locks and locks a bucket briefly only to
  * remove files. A bucket in use is left for the next round. */
-struct gc_report gc_run(struct file_store *store,
-                        atomic_bool *stop); /* `stop` may be NULL: the round runs to its end */
+/* `stop` may be NULL: the round runs to its end. */
+struct gc_report gc_run(struct file_store *store, atomic_bool *stop);
 /* Starts a thread that runs a round at once and then every 30 to 90 s. A round is skipped if
  * another process ran a round in the last 30 s. Returns NULL if the thread could not start. */
 struct collector *collector_open(struct file_store *store);

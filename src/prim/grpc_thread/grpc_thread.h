@@ -89,8 +89,8 @@ static inline struct loop *grpc_loop(const struct grpc_thread *grpc_thread)
 {
     return grpc_thread->io->loop;
 }
-static inline int64_t grpc_now(
-    const struct grpc_thread *grpc_thread) /* the time of the store's clock */
+/* Returns the time of the store's clock. */
+static inline int64_t grpc_now(const struct grpc_thread *grpc_thread)
 {
     return prim_clock_now(&grpc_thread->clock);
 }

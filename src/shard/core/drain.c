@@ -130,8 +130,8 @@ static void drain_call(struct core *core, struct machine_task *task)
     uint64_t grace_ms = provider_grace_ms(task, core->now);
     struct effect *effect;
 
-    task->work->passed_over =
-        MACHINE_UNSPECIFIED; /* earlier List records of the machine no longer matter */
+    /* Earlier List records of the machine no longer matter. */
+    task->work->passed_over = MACHINE_UNSPECIFIED;
     effect = task_call(core, task, STEP_DRAIN);
     if (!effect) return;
     effect->drain.grace_ms = grace_ms;

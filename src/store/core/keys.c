@@ -55,8 +55,8 @@ struct keys_view {
 };
 struct keys {
     struct order all, live, leased;
-    struct block *
-        *blocks; /* changes `first` to `end`; change n is in block n / BLOCK - block_first */
+    /* Changes `first` to `end`; change n is in block n / BLOCK - block_first. */
+    struct block **blocks;
     size_t block_count, block_cap;
     uint64_t block_first, first, end;
     uint64_t revision, compacted, pruned, bytes, hash, tree_bytes;
