@@ -28,7 +28,8 @@ void own_claim(struct decider *e, struct want *w)
     }
 }
 
-/* Returns the Need's only key, if no machine of the key was taken in this decision; else NULL. */
+/* Returns the key that has all of the Need's own machines, if none of them was taken yet; else
+ * NULL. */
 static const struct key *assign_untouched_key(const struct decider *e, const struct want *w)
 {
     uint32_t slot = want_memory(e, w)->key;
@@ -37,7 +38,7 @@ static const struct key *assign_untouched_key(const struct decider *e, const str
     return slot_map_held(&e->inventory->key_slots, slot);
 }
 
-/* Remembers that a Need took all its own machines and lacks nothing, until the machines change. */
+/* Stores that the Need takes all its own machines and lacks nothing. Valid until they change. */
 static void assign_remember(struct row_memory *m, const struct want *w, const struct key *key)
 {
     m->machines = m->configured = 0;
@@ -73,8 +74,8 @@ static void assign_claim(struct decider *e, struct want *w, enum pool_kind kind)
     if (pool) pool_take_all(e, w, pool, want_claim);
 }
 
-/* Claims Configured and Configuring machines of the Need's cluster, whichever Need they were bought
- * for. Then claims Creating machines that have no destination. */
+/* Claims the cluster's Configured and Configuring machines, whichever Need they were bought for,
+ * then Creating machines without a destination. */
 void credit(struct decider *e, struct want *w)
 {
     if (w->live && w->cluster &&
@@ -104,14 +105,12 @@ static void assign_rest(struct decider *e, struct want *w)
     assign_claim(e, w, POOL_OF_SPECULATIVE);
 }
 
-/* Returns true if the row will probably take the same machines as in the last decision. */
 static bool assign_is_light(const struct course *c)
 {
     return c->kind == COURSE_STEADY || (c->kind == COURSE_TOOK && c->settled);
 }
 
-/* Prefetches the memory that the next rows of a priority level will read. The accesses overlap, so
- * that the rows wait once and not for each access. */
+/* Prefetches what the next rows will read, so that the cache misses overlap. */
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {
@@ -133,8 +132,6 @@ static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
     e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
 }
 
-/* Serves a row in part A. A steady row takes all machines of its key, and a replayed row takes the
- * machines of the last decision. Other rows are decided in full. */
 static void assign_own_turn(struct decider *e, uint32_t row)
 {
     struct course *c = &row_at(e, row)->course;
@@ -158,7 +155,6 @@ static void assign_own_turn(struct decider *e, uint32_t row)
     assign_turn_add(e, row, from);
 }
 
-/* Serves a row in part B: replays the row or decides it in full. */
 static void assign_rest_turn(struct decider *e, const struct turn *turn)
 {
     struct want *w = &e->wants[turn->row];

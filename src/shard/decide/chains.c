@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups machines that can be acquired by the value of a label key. The entries of a price order
- * that have the same value form a *chain*, in the order they are taken. Strict spreads use chains
- * to find the first machine of a domain.
+/* Groups acquirable machines by their value of one label key. The entries of a price order with
+ * equal values form a *chain*, in the order of acquisition. A strict spread uses chains to find the
+ * first machine of each domain.
  *
- * Chains do not depend on a Need's requirements. Entries are matched only when a chain is read, so
- * thousands of Needs with different requirement sets share the same chains. */
+ * A chain does not depend on requirements, so Needs with different requirement sets share it. */
 #include "shard/decide/chains.h"
 
 #include <stdlib.h>
 
-struct tied { /* an entry whose sort keys equal those of a neighbour */
+struct tied { /* an entry whose sort keys equal those of the entry before or after it */
     struct str id;
     uint32_t entry;
 };
@@ -21,7 +20,6 @@ static int tied_compare(const void *left, const void *right)
     return str_compare(a->id, b->id);
 }
 
-/* Sorts the entries [from, end) by the first id of each cohort. */
 static void ties_order(const struct decider *e, const struct price_order *order, uint32_t from,
                        uint32_t end, struct tied *tied)
 {
@@ -34,13 +32,13 @@ static void ties_order(const struct decider *e, const struct price_order *order,
     qsort(tied, end - from, sizeof *tied, tied_compare);
 }
 
-/* Appends an entry to its value's chain. While chains are built, chain.next is the last entry. */
+/* While chains are built, chain.next is the last entry of the chain. */
 static void chains_add(struct decider *e, const struct price_order *order, struct chains *c,
                        uint32_t entry)
 {
     const struct look *look = slot_map_held(&e->inventory->look_slots, order->at[entry].look);
     const struct posting *value = look_find(look, c->key);
-    /* the index may belong to another key; verified below */
+    /* may be another label key's; checked below */
     uint32_t known = value ? e->bucket_of[value->slot] : 0;
 
     if (!value) return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines that can be acquired, grouped by the value of one label key; see chains.c. */
+/* Acquirable machines, grouped by the value of one label key; see chains.c. */
 #ifndef SHARD_DECIDE_CHAINS_H
 #define SHARD_DECIDE_CHAINS_H
 #include "shard/decide/price_lists.h"
@@ -9,19 +9,18 @@
 struct chain {
     const struct posting *value;
     double start;  /* sort key of the first entry; chains are sorted by start, then by value */
-    uint32_t head; /* first entry with machines left; CHAIN_NONE: no machine is left */
+    uint32_t head; /* first entry with machines left; CHAIN_NONE: none */
     uint32_t next; /* next chain that may have machines left; CHAIN_NONE: none */
 };
-struct chains { /* the chains of one price order: one for each value of a key */
+struct chains {
     struct str key;
     struct chains *other; /* the chains of the same order for another key */
     struct chain *at;
     uint32_t count, cap;
     uint32_t first; /* first chain that may have machines left; CHAIN_NONE: none */
-    uint32_t *next; /* indexed by entry: the next entry of its chain; CHAIN_NONE: none */
+    uint32_t *next; /* indexed by entry: next entry of the same chain; CHAIN_NONE: none */
 };
 
-/* Returns the chains, which are made once per decision. Overwrites e->bucket_of. Returns NULL if
- * the scratch memory is full. */
+/* Overwrites e->bucket_of. Returns NULL if the scratch memory is full. */
 struct chains *chains_of(struct decider *e, struct price_order *order, struct str key);
 #endif

@@ -2,14 +2,11 @@
 /* Decides which machines to bootstrap, provision, preempt, reclaim and delete. docs/decision.md
  * contains the rules and defines the terms of this folder.
  *
- * The engine is pure: inventory, needs, parked gangs and the time go in, a decision comes out. The
- * same input gives the same bytes, whatever was decided before and in whatever order the machines
- * arrived. Between calls the engine keeps only scratch memory and caches that cannot change an
- * answer.
+ * The engine is pure: the same input gives the same bytes, whatever was decided before. Between
+ * calls the engine keeps only scratch memory and caches.
  *
- * A decision changes nothing. The caller passes the actions through the safety limits and queues
- * the rest. Then the caller records the queued actions in the inventory (inventory_plan), so that
- * the next decision treats them as started. */
+ * A decision changes nothing. The caller must record the actions that it queues in the inventory
+ * (inventory_plan). The next decision then treats these actions as started. */
 #ifndef SHARD_DECIDE_DECIDE_H
 #define SHARD_DECIDE_DECIDE_H
 #include "base/buf.h"
@@ -33,16 +30,16 @@ enum verdict_reason {
 enum {
     VERDICT_COUNT_MOST = 256,      /* matching and fitting machines are counted up to this number */
     VERDICT_DOMAINS_MOST = 6,      /* number of best covered domains that a gang's verdict lists */
-    SHIELD_MS = 60 * 1000,         /* how long an Idle machine drained for a Need is kept for it */
-    RECLAIM_GRACE_MS = 600 * 1000, /* grace period of a Reclaim; long, because no Need waits */
+    SHIELD_MS = 60 * 1000,         /* how long a drained machine is kept for its Need */
+    RECLAIM_GRACE_MS = 600 * 1000, /* grace period of a Reclaim */
 };
 
 struct action {
     enum action_kind kind;
     struct str machine;
-    struct str cluster; /* the machine's next cluster (Preempt, Reclaim: its last; Delete: empty) */
-    /* Bootstrap, Provision: the Need that the machine is bought for. Preempt, Reclaim: the Need
-     * that the machine is drained for; an empty cluster means no Need. */
+    struct str cluster; /* Preempt, Reclaim: present cluster; Delete: empty; else: new cluster */
+    /* Bootstrap, Provision: the Need that gets the machine. Preempt, Reclaim: the Need for which
+     * the machine is drained; an empty cluster means none. */
     struct need_key key;
     int32_t priority;                                 /* priority of the Need in `key`, or 0 */
     double interruption_dollars, reclamation_dollars; /* the Need's penalties in dollars, or 0 */
@@ -51,13 +48,12 @@ struct action {
 
 struct domain_coverage {
     struct str value;
-    uint32_t per_mille; /* part of the gang that the domain covers; 1000: the whole gang */
+    uint32_t per_mille; /* covered part of the gang; 1000: the whole gang */
 };
 
-/* Why a Need got less than it asked for. */
 struct shortage {
     struct amounts deficit; /* what the Need lacks after Phase 1 */
-    /* numbers of machines that match and fit, claimed or not */
+    /* numbers of machines that match and fit, including claimed machines */
     uint32_t idle_count, speculative_count, configured_count;
     struct domain_coverage domains[VERDICT_DOMAINS_MOST]; /* gang: best domain first */
     uint32_t domain_count;
@@ -69,7 +65,7 @@ struct shortage {
 struct need_verdict {
     const struct demand *need; /* normalised row, see demand.h */
     bool parked, satisfied;
-    bool satisfiable;                         /* satisfied, or a gang that its domain could cover */
+    bool satisfiable;                         /* satisfied, or a gang whose domain could cover it */
     bool has_domain;                          /* gang: a domain was chosen */
     struct str domain;                        /* value of the gang's topology key; may be empty */
     uint32_t claimed, bootstraps, provisions; /* claimed includes bootstraps and provisions */
@@ -81,10 +77,9 @@ struct decision { /* borrowed; valid until the next decide() or change of invent
     size_t verdict_count;
     const struct action *actions;
     size_t action_count;
-    uint32_t claimed, excess, folded; /* for metrics: claimed and excess machines, folded gangs */
+    uint32_t claimed, excess, folded; /* numbers of machines (claimed, excess) and gangs */
 };
 
-/* Parts of a decision, for measuring their durations. */
 enum decide_part { DECIDE_READ, DECIDE_PHASE1, DECIDE_PHASE2, DECIDE_PHASE3, DECIDE_PARTS };
 
 /* Weights of the score that orders victims (decision.md, section 3): finite, at least 0. */
@@ -98,29 +93,29 @@ struct victim_weights {
 struct decide_input {
     const struct need_key *parked; /* gangs that may not acquire machines; in any order */
     size_t parked_count;
-    mono_time now; /* same clock as the inventory's idle_since */
-    /* How long Idle machines are kept before they are deleted. 0 or IDLE_HOLD_FOREVER: for ever. */
+    mono_time now; /* on the clock of the inventory's idle_since */
+    /* How long Idle machines are kept. 0 or IDLE_HOLD_FOREVER: for ever. */
     uint64_t idle_hold_ms[CAPACITY_TYPE_COUNT];
     struct victim_weights weights;
-    /* Called at the end of each part; may be NULL. */
+    /* Called at the end of each part of the decision; may be NULL. */
     void (*mark)(void *context, enum decide_part part);
     void *mark_context;
 };
-/* Sets the defaults: holds and weights of decision.md, no parked gangs. */
+/* Sets the defaults of decision.md. */
 void decide_input_init(struct decide_input *input, mono_time now);
 
-struct decider; /* opaque scratch memory and caches; used by one thread */
+struct decider; /* scratch memory and caches; used by one thread */
 struct decider_options {
-    const struct inventory *inventory; /* read only; inventory and needs must outlive the engine */
-    struct needs *needs; /* the engine sorts the table when it is not in the order of Needs */
-    const struct dimensions *dimensions; /* the table that inventory and needs were built with */
-    size_t scratch_max; /* limit in bytes for one decision; ERR_FULL above it. 0: no limit */
+    const struct inventory *inventory;   /* read only; must outlive the engine, like `needs` */
+    struct needs *needs;                 /* the engine may sort the table */
+    const struct dimensions *dimensions; /* the table that both were built with */
+    size_t scratch_max;                  /* bytes for one decision; 0: no limit */
 };
 enum err decider_open(const struct decider_options *options, struct decider **ret_engine);
 void decider_close(struct decider *engine); /* NULL is allowed */
 
-/* Returns ERR_FULL if the scratch memory would exceed scratch_max, ERR_NOMEM if memory ran out.
- * After an error no decision is valid, not even the previous one, but the engine stays usable. */
+/* ERR_FULL: scratch_max is too small. ERR_NOMEM. After an error no decision is valid, not even the
+ * previous one, but the engine stays usable. */
 enum err decide(struct decider *engine, const struct decide_input *input,
                 const struct decision **ret_decision);
 
@@ -129,19 +124,17 @@ const char *action_reason(enum action_kind kind);    /* for example "phase1.idle
 /* for example "PRIORITY_STARVED"; "" for REASON_NONE */
 const char *verdict_reason_name(enum verdict_reason reason);
 
-/* A text written in pieces. The first error is kept, and later writes do nothing. */
+/* Writing stops at the first error, which is kept. */
 struct printed {
     struct buf *out;
     const struct dimensions *dimensions;
     enum err err;
 };
 void printed_add(struct printed *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Writes bytes outside 0x20..0x7E and the bytes in `escaped` as \xHH. */
 void printed_text(struct printed *p, struct str text, const char *escaped);
 
-/* Prints the transcript: one line per verdict in the order of Needs, then one line per action. Each
- * line ends with a newline. Fields are separated by one blank. Tests compare the transcript
- * bytewise with the oracle's.
+/* Prints the transcript: a line per verdict in the order of Needs, then a line per action. Tests
+ * compare it bytewise with the transcript of the oracle.
  *
  *   need C F G agg=V unit=V arrival=N parked=B satisfied=B deficit=V claimed=N bootstraps=N
  *        provisions=N domain=D satisfiable=B
@@ -151,17 +144,18 @@ void printed_text(struct printed *p, struct str text, const char *escaped);
  *   KIND M C for C F G prio=N grace=N REASON
  *   KIND M C for - prio=0 grace=N REASON         when the action is for no Need
  *
- *   C F G M  cluster, fingerprint, group, machine id, as T
+ *   C F G M  cluster, fingerprint, group, machine id, as T; C after M is "" for delete
  *   T        text in double quotes; a byte outside 0x20..0x7E, '"' and '\' is written \xHH (lower
  *            case)
  *   V        resource_sum_key(): "cpu=16000,memory=34359738368000", without zeroes; "-" when empty
  *   N        decimal; arrival in unix nanoseconds, grace in milliseconds
  *   B        0 or 1
  *   D        T, or "-" for a Need without a domain
- *   L        T:PERMILLE joined with ',', best first; "-" when there is none
+ *   L        T:PERMILLE joined with ',', best first; "-" when empty
  *   R        the reason's name, for example NO_MATCHING_SUPPLY
- *   KIND     bootstrap provision preempt reclaim delete; REASON phase1.idle and so on
- *   agg, unit  of the normalised row. C after M is "" for delete.
+ *   KIND     bootstrap provision preempt reclaim delete
+ *   REASON   for example phase1.idle
+ *   agg unit of the normalised row
  *
  * Returns ERR_FULL or ERR_NOMEM from `out`. */
 enum err decision_print(const struct decision *decision, const struct dimensions *dimensions,

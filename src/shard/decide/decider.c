@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the phases of a decision in order. Each phase works on what the previous phases left. */
+/* Runs the phases of a decision in order. */
 #include "shard/decide/decider.h"
 
 #include <stdlib.h>
@@ -82,8 +82,7 @@ void *decider_alloc(struct decider *e, size_t count, size_t size)
 
 bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
 {
-    /* Grows by a quarter and not by doubling, because with half a million machines these arrays are
-     * most of an engine's memory. */
+    /* Grows by a quarter, because doubling would waste memory with half a million machines. */
     uint64_t more = max_u64(count, (uint64_t)*cap + *cap / 4);
     char *items, *grown;
 
@@ -137,7 +136,6 @@ bool kept_arrays_reserve(struct decider *e, const struct kept_array *arrays, siz
     return true;
 }
 
-/* Grows the arrays that are indexed by slots to the size of their tables. */
 static bool decider_start_kept(struct decider *e)
 {
     const struct inventory *inv = e->inventory;
@@ -157,7 +155,6 @@ static bool decider_start_kept(struct decider *e)
     return kept_arrays_reserve(e, arrays, ARRAY_LEN(arrays));
 }
 
-/* Discards all results of the last decision; caches stay valid. */
 static void decider_start(struct decider *e, const struct decide_input *input)
 {
     const struct inventory *inv = e->inventory;
@@ -186,10 +183,10 @@ static void decider_start(struct decider *e, const struct decide_input *input)
     }
 }
 
-/* The steps of a decision in order. After the first error no further step runs. */
+/* Steps in their order. After the first error no further step runs. */
 static const struct decide_step {
     void (*run)(struct decider *e);
-    bool ends; /* after this step a part (enum decide_part) is complete */
+    bool ends; /* the last step of a part (enum decide_part) */
     enum decide_part part;
 } decide_steps[] = {
     {normalise, false, 0},
@@ -211,7 +208,7 @@ enum err decide(struct decider *engine, const struct decide_input *input,
         if (!engine->err) step->run(engine);
         if (step->ends && input->mark) input->mark(input->mark_context, step->part);
     }
-    /* Without a limit, the only possible cause of ERR_FULL is that memory ran out. */
+    /* Without a limit, ERR_FULL can only mean that memory ran out. */
     if (engine->err == ERR_FULL && !engine->options.scratch_max) engine->err = ERR_NOMEM;
     if (engine->err) return engine->err;
     engine->courses_of = engine->number;

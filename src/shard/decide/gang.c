@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gangs: chooses the domain (value of the topology key) where a gang takes all its machines. */
+/* Chooses the domain (value of the topology key) in which a gang takes all its machines. */
 #include <string.h>
 
 #include "shard/decide/racks.h"
 
 struct bucket { /* a domain */
     const struct posting *value;
-    int64_t count;                /* number of machines; 0: the domain does not exist */
-    int128 *total, *credit, *own; /* amounts, ordered by dimension of the aggregate's mask */
+    int64_t count;                /* number of machines; 0: the domain has none */
+    int128 *total, *credit, *own; /* amounts, by dimension */
     bool satisfiable;
     double total_score, credit_score, own_score;
 };
 struct buckets {
     struct bucket *at;
     uint32_t count, cap;
-    uint32_t made, made_dimensions; /* buckets allocated for earlier gangs; amounts in each */
+    uint32_t made, made_dimensions; /* memory kept for reuse: buckets; amounts in each */
     uint64_t mask;
     const int128 *aggregate;
 };
 
-/* Finds or creates the bucket of a value. Returns NULL if memory ran out. */
 static struct bucket *bucket_of(struct decider *e, struct buckets *b, const struct posting *value)
 {
-    uint32_t known = e->bucket_of[value->slot]; /* may belong to an earlier gang; verified below */
+    uint32_t known = e->bucket_of[value->slot]; /* may be an earlier gang's; checked below */
     uint32_t dimensions = resource_bits(b->mask);
     struct bucket *bucket;
     int128 *sums;
@@ -94,7 +93,7 @@ static bool gang_covers(const struct buckets *b, const int128 *have)
     return true;
 }
 
-/* Sums in the order of the dimensions' names, because a sum of doubles depends on the order. */
+/* Adds in the order of the dimensions' names, because a sum of doubles depends on the order. */
 static double gang_score(const struct decider *e, const struct buckets *b, const int128 *have,
                          bool capped)
 {
@@ -120,8 +119,8 @@ static void bucket_score(const struct decider *e, const struct buckets *b, struc
     bucket->own_score = gang_score(e, b, bucket->own, true);
 }
 
-/* Compares two buckets by the ranking in decision.md, whose rule numbers are cited. Positive: a is
- * better. Negative: b is better. 0: the smaller value wins. */
+/* Ranks two buckets by the numbered rules in decision.md. Positive: a is better. Negative: b is
+ * better. 0: the smaller value wins. */
 static int bucket_rank(const struct bucket *a, const struct bucket *b)
 {
     if (a->satisfiable != b->satisfiable) return a->satisfiable ? 1 : -1; /* rule 1 */
@@ -145,7 +144,6 @@ static int bucket_rank(const struct bucket *a, const struct bucket *b)
     return 0;
 }
 
-/* Returns true if a is at least as good as b. */
 static bool bucket_ranks(const struct bucket *a, const struct bucket *b)
 {
     return bucket_rank(a, b) >= 0;
@@ -161,7 +159,6 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
 
 /* --- own machines first --- */
 
-/* Adds all machines in e->own_pool to the buckets of their domains. */
 static void gang_add_pool(struct decider *e, const struct want *w, struct buckets *b,
                           const struct supply_pool *pool, enum member member)
 {
@@ -222,7 +219,6 @@ static void gang_add_bags(struct decider *e, const struct want *w, const struct 
     }
 }
 
-/* Adds the gang's own Creating machines, and Creating machines without a destination. */
 static void gang_add_creating(struct decider *e, const struct want *w, struct buckets *b)
 {
     struct supply_pool *pool = &e->own_pool;
@@ -234,7 +230,6 @@ static void gang_add_creating(struct decider *e, const struct want *w, struct bu
     if (pool) gang_add_pool(e, w, b, pool, MEMBER_CREDITABLE);
 }
 
-/* Subtracts the machines of one look from the racks that contain them. */
 static void gang_subtract_look(struct decider *e, const struct want *w, struct buckets *b,
                                const struct look *look)
 {
@@ -256,8 +251,8 @@ static void gang_subtract_look(struct decider *e, const struct want *w, struct b
     }
 }
 
-/* Subtracts from the racks the machines that the gang's set refuses: machines of looks with a
- * refused value. A look with several refused values is handled under the first of them. */
+/* Subtracts from the racks the machines that the gang excludes by NotIn. A look with several
+ * excluded values is subtracted only once. */
 static void gang_subtract_refused(struct decider *e, const struct want *w,
                                   const struct set_memory *memory, struct buckets *b)
 {
@@ -275,9 +270,8 @@ static void gang_subtract_refused(struct decider *e, const struct want *w,
     }
 }
 
-/* Fills buckets for the domains that are read one by one: those with machines of the gang's
- * cluster, the gang's own machines, machines kept for a Need but open to the gang, and racks with
- * refused machines. What the racks can supply is added to these buckets. */
+/* Fills the buckets of domains that must be read one by one: those with machines of the gang's
+ * cluster, machines kept for the gang, or machines that the gang excludes by NotIn. */
 static void gang_add_members(struct decider *e, const struct want *w, struct buckets *b,
                              struct racks *racks)
 {
@@ -289,8 +283,7 @@ static void gang_add_members(struct decider *e, const struct want *w, struct buc
     if (!racks) return;
     for (uint32_t i = 0; i < racks->kept_count; i++) {
         const struct supply_source *s = racks->kept[i];
-        bool own =
-            want_has_key(w, s->cohort->traits.promise->key); /* kept for the gang, in this domain */
+        bool own = want_has_key(w, s->cohort->traits.promise->key); /* kept for the gang */
         if (!source_open(e, w, s->cohort)) continue;
         if (!set_matches(e, memory, s->cohort->traits.look->slot)) continue;
         bucket_add(e, w, b, s, own ? MEMBER_OWN : MEMBER_ACQUIRABLE);
@@ -306,7 +299,7 @@ static void gang_add_members(struct decider *e, const struct want *w, struct buc
     }
 }
 
-struct elsewhere { /* domains that have no bucket of their own */
+struct elsewhere { /* the domains without a bucket */
     const struct decider *engine;
     const struct buckets *buckets;
 };
@@ -330,8 +323,7 @@ static struct bucket gang_class_bucket(const struct decider *e, const struct buc
     return bucket;
 }
 
-/* Sets *room to the best domain in which the gang has no machine, with one candidate per rack
- * class. Returns false if no candidate is better than `best`. */
+/* Sets *room to the best domain without a bucket. False: no such domain is better than `best`. */
 static bool gang_best_class(struct decider *e, const struct buckets *b, struct racks *racks,
                             const struct bucket *best, struct bucket *room)
 {
@@ -342,7 +334,7 @@ static bool gang_best_class(struct decider *e, const struct buckets *b, struct r
     for (uint32_t i = 0; i < racks->class_count; i++) {
         struct bucket bucket;
         uint32_t rack;
-        if (!racks->classes[i].count) continue; /* all racks are now in other classes */
+        if (!racks->classes[i].count) continue; /* no rack is left in this class */
         bucket = gang_class_bucket(e, b, &racks->classes[i], zero);
         if (best && !bucket_ranks(&bucket, best)) continue;
         if (!racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, &rack, 1)) continue;
@@ -382,7 +374,7 @@ static void gang_name_domain(struct shortage *s, const struct posting *value, ui
     if (s->domain_count < VERDICT_DOMAINS_MOST) s->domain_count++;
 }
 
-/* Lists the best covered domains in the shortage, as they were before the gang claimed machines. */
+/* Lists the best domains. Call before the gang claims machines. */
 static void gang_name_domains(struct decider *e, struct shortage *s, const struct buckets *b,
                               struct racks *racks)
 {
@@ -406,7 +398,7 @@ static void gang_name_domains(struct decider *e, struct shortage *s, const struc
     }
 }
 
-/* Acquires in the gang's domain: first Idle machines in pool order, then Speculative machines. */
+/* Idle machines first, then Speculative machines. */
 static void gang_acquire(struct decider *e, struct want *w, const struct racks *racks)
 {
     uint32_t number = racks_find(racks, w->domain);
@@ -434,9 +426,8 @@ static void gang_acquire(struct decider *e, struct want *w, const struct racks *
     }
 }
 
-/* Determines whether the cluster's machines alone make `best` the best domain, regardless of the
- * machines that can be acquired elsewhere. If several domains are equal except for their totals,
- * the machines that can be acquired in these domains decide. */
+/* Sets w->secure if the cluster's own machines decide the choice of domain. Domains with equal
+ * scores go to w->ties, because acquirable machines decide between them. */
 static void gang_find_secure(struct decider *e, struct want *w, const struct buckets *b,
                              const struct bucket *best, const struct racks *racks)
 {
@@ -478,7 +469,7 @@ void gang_assign(struct decider *e, struct want *w)
     w->has_domain = true;
     w->domain = best->value;
     w->satisfiable = best->satisfiable;
-    if (!best->satisfiable) { /* the gang will lack something: list the domains before it claims */
+    if (!best->satisfiable) { /* list the domains before the gang claims machines */
         w->shortage = decider_alloc(e, 1, sizeof *w->shortage);
         if (w->shortage) gang_name_domains(e, w->shortage, b, racks);
     }

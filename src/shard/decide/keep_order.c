@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Credits a Need with machines of its cluster in keep order, whichever Need they were bought for.
  *
- * There is one list for each cluster, state and instance type. A list is sorted when a Need asks
- * for it after its cohorts changed, and stays sorted between decisions. A Need merges the lists of
- * the types it names and stops when it lacks nothing. The machines it takes are near the front, so
- * most of a cluster is not read. Later Needs skip a run of used-up entries in one step. */
+ * Each cluster, state and instance type has a list, which is sorted again only after its cohorts
+ * changed. A Need merges the lists of the types it names, and stops reading when it lacks
+ * nothing. */
 #include <stdlib.h>
 
 #include "shard/decide/decider.h"
@@ -12,19 +11,19 @@
 struct keep_entry {
     double price, less_dollars;
     const struct cohort *cohort;
-    uint32_t slot, look, shape, key; /* key: slot of the key that owns the cohort */
-    /* `used_up` is the number of the decision that found no machine left in this entry and in the
-     * entries up to `next`. */
+    uint32_t slot, look, shape, key; /* slots; key: the key that owns the cohort */
+    /* In decision number `used_up`, the entries from this one to before `next` have no machine
+     * left. */
     uint32_t used_up, next;
 };
 struct keep_order {
-    uint64_t version; /* version of the bag when `at` was sorted; 0: never sorted */
+    uint64_t version; /* version of the bag for which `at` is sorted; 0: none */
     struct keep_entry *at;
     uint32_t count, cap;
 };
 struct keep_cursor {
     struct keep_order *order;
-    uint32_t at; /* index of the next entry; `count` if there is none */
+    uint32_t at; /* index of the next entry; `count`: none */
 };
 
 void keep_orders_free(struct decider *e)
@@ -44,10 +43,9 @@ static int keep_entry_compare(const void *left, const void *right)
 
     if (a->price != b->price) return a->price < b->price ? -1 : 1;
     if (a->less_dollars != b->less_dollars) return a->less_dollars < b->less_dollars ? -1 : 1;
-    return 0; /* the sort keys are equal; ids are compared only when needed */
+    return 0; /* ids are compared only when needed */
 }
 
-/* Sorts the list again from its bag. Returns false if memory ran out. */
 static bool keep_order_sort(struct decider *e, struct keep_order *o, const struct type_bag *of_type)
 {
     const struct bag *bag = &of_type->bag;
@@ -74,13 +72,13 @@ static bool keep_entry_is_used_up(const struct decider *e, const struct keep_ord
     return at < o->count && o->at[at].used_up == (uint32_t)e->number;
 }
 
-/* Returns the first entry from `at` on that is not known to be used up. */
+/* Skips entries that are known to be used up. */
 static uint32_t keep_order_next(const struct decider *e, struct keep_order *o, uint32_t at)
 {
     while (keep_entry_is_used_up(e, o, at)) {
         struct keep_entry *entry = &o->at[at];
         if (keep_entry_is_used_up(e, o, entry->next)) entry->next = o->at[entry->next].next;
-        at = entry->next; /* shortens the path for the next look-up */
+        at = entry->next;
     }
     return at;
 }
@@ -93,7 +91,7 @@ static bool keep_entry_is_gone(const struct decider *e, const struct keep_entry 
     return e->cohorts[entry->slot].emptied == (uint32_t)e->number;
 }
 
-/* Moves the cursor to the next entry from `at` on that matches, fits and may have machines left. */
+/* Moves the cursor to the first entry from `at` on that matches, fits and is not used up. */
 static void keep_cursor_move(struct decider *e, const struct want *w,
                              const struct set_memory *memory, struct keep_cursor *c, uint32_t at)
 {
@@ -155,7 +153,7 @@ static const struct keep_entry *keep_cursors_first(const struct keep_cursors *cu
     return first;
 }
 
-/* Collects the entries of all lists that are equal to the first entry. */
+/* Collects all entries whose sort keys equal those of the next entry. */
 static void keep_class(struct decider *e, const struct want *w, const struct set_memory *memory,
                        struct keep_cursors *cursors, struct supply_pool *class)
 {
@@ -171,7 +169,6 @@ static void keep_class(struct decider *e, const struct want *w, const struct set
     }
 }
 
-/* Prefetches memory, like assign_fetch(), for the rows of a level that will be credited. */
 void keep_order_fetch(const struct decider *e)
 {
     for (uint32_t i = 0; i < e->turn_count; i++) {

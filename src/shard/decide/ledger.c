@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shortfalls by fingerprint. Each decision builds a page, which then replaces the last page. */
+/* Shortfalls by fingerprint. Each decision builds a new page, so that an error leaves the previous
+ * page unchanged. */
 #include "shard/decide/ledger.h"
 
 #include <stdlib.h>
 
 #include "base/map.h"
 
-/* The shortfalls of one cycle. The next cycle builds a new page, so that an error loses nothing. */
 struct page {
     struct arena arena;
     struct map by_fingerprint;

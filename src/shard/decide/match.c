@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which looks a requirement set accepts. The texts of a set are looked up once, and again only
- * after a look appeared or disappeared. After that, matching a look only tests whether it carries
- * certain attributes. */
+/* Decides which looks a requirement set accepts. Texts are looked up once per set, and again only
+ * after a look appeared or disappeared. */
 #include "shard/decide/decider.h"
 
-/* Finds the postings of the instance types that the set names, if there are few. False: the
- * requirement is of another kind or names too many types. */
+/* Finds the instance types that the set names. False: `r` is not about types, or names too many. */
 static bool types_recall(const struct decider *e, const struct requirement *r, struct set_memory *m)
 {
     if (m->type_count != TYPES_ANY || r->op != OPERATOR_IN ||
@@ -29,7 +27,7 @@ static enum match_ask ask_of(const struct requirement *r)
     case OPERATOR_EXISTS: return ASK_KEY;
     case OPERATOR_DOES_NOT_EXIST: return ASK_NO_KEY;
     case OPERATOR_SAME: return r->value_count ? ASK_ONE_OF : ASK_KEY;
-    /* Unknown operator: its list of values is empty, so nothing matches. */
+    /* An unknown operator has no values, so nothing matches. */
     default: return ASK_ONE_OF;
     }
 }
@@ -65,7 +63,7 @@ struct set_memory *set_recall(struct decider *e, const struct requirement_set *s
     m->term_count = m->value_count = 0;
     m->type_count = TYPES_ANY;
     m->type_bits = UINT64_MAX;
-    for (int refusals = 0; refusals < 2; refusals++) { /* terms that refuse values come last */
+    for (int refusals = 0; refusals < 2; refusals++) { /* NotIn terms come last */
         for (size_t i = 0; i < set->count; i++) {
             const struct requirement *r = &set->requirements[i];
             if ((r->op == OPERATOR_NOT_IN) != refusals || types_recall(e, r, m)) continue;
@@ -119,7 +117,6 @@ static enum brief_answer brief_answers(const struct match_term *t, const struct 
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
 
-/* Returns true if the first `count` terms hold. Reads the look only if its brief is not enough. */
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
                           uint32_t count)
 {
@@ -202,7 +199,7 @@ static bool terms_equal(const struct set_memory *a, const struct match_term *lef
     return true;
 }
 
-/* Compares in order, because both sets have their requirements and values sorted by text. */
+/* Both sets have their requirements and values sorted. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
 {
     if (a->type_count != b->type_count || a->base_count != b->base_count) return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Section 1 of decision.md: which gangs fold, and the rows in the order of Needs. Plain rows are
- * already merged (shard/state/merge.c), because merging depends on the rows alone. The rows of the
- * last decision are reused if neither the demand nor the folding of any gang changed. */
+/* Section 1 of decision.md: decides which gangs fold, and sorts the rows in the order of Needs. The
+ * rows of the last decision are reused if neither the demand nor the folding changed. Plain rows
+ * are already merged (shard/state/merge.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +11,15 @@ enum { ANSWER_UNKNOWN, ANSWER_NO, ANSWER_YES };
 enum { OUTFITS_MOST = 1024 };
 
 struct folding {
-    uint8_t *fits;    /* indexed by gangs.number: could a machine hold a whole gang (cached) */
-    uint32_t *counts; /* indexed by fold.number: number of gangs that fold into the row */
+    uint8_t *fits;    /* indexed by gangs.number; cached: can one machine hold the gang? */
+    uint32_t *counts; /* indexed by fold.number: number of gangs folded into the row */
     int64_t *arrivals;
     bool any, changed;
 };
 
 /* --- cached facts about rows --- */
 
-/* Finds the row's family or key. Strings are hashed only if the slot is not cached. */
+/* Finds the row's family or key. Hashes strings only if the cached slot is invalid. */
 static void memory_refresh(struct decider *e, struct row_memory *m, const struct demand *d)
 {
     const struct inventory *inv = e->inventory;
@@ -76,7 +76,7 @@ struct row_memory *memory_of(struct decider *e, struct demand *d)
     return &e->memories[d->memory];
 }
 
-/* Drops all states if most belong to removed rows, because states are never freed one by one. */
+/* States are never freed one by one, so all are dropped when most belong to removed rows. */
 static void memory_sweep(struct decider *e)
 {
     if (e->state_count / 4 <= e->needs->order_count + e->needs->folds_count) return;
@@ -102,13 +102,13 @@ void want_find(struct decider *e, struct want *w, struct demand *demand)
 
 /* --- folding --- */
 
-/* True if some machine of a type that the set names could hold the whole gang, in any domain. */
+/* A quick test: true if a machine of a type that the set names might hold the whole gang. */
 static bool might_hold_whole(const struct decider *e, const struct demand *d,
                              const struct set_memory *memory)
 {
     const struct slot_map *outfits = &e->inventory->outfit_slots;
 
-    if (outfits->used > OUTFITS_MOST) return true; /* testing all outfits would not be cheaper */
+    if (outfits->used > OUTFITS_MOST) return true; /* testing all outfits would take too long */
     for (uint32_t i = 0; i < outfits->used; i++) {
         const struct outfit *outfit = slot_map_get(outfits, i);
         if (outfit && set_names_type(memory, outfit->type) &&
@@ -119,7 +119,6 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
     return false;
 }
 
-/* True if some machine matches the whole profile and covers the whole aggregate. */
 static bool holds_whole(struct decider *e, const struct demand *d)
 {
     const struct resources *whole = d->gangs->fold->demand.unit;
@@ -151,7 +150,7 @@ static bool gang_folds(struct decider *e, struct folding *f, struct demand *d)
 {
     uint8_t *fits = &f->fits[d->gangs->number];
 
-    /* too large for any machine, or the gang asks for nothing */
+    /* the gang asks for nothing, or for more than any machine has */
     if (!d->gangs->fold || !d->aggregate.mask) return false;
     if (*fits == ANSWER_UNKNOWN) *fits = holds_whole(e, d) ? ANSWER_YES : ANSWER_NO;
     return *fits == ANSWER_YES && !is_served(e, d);
@@ -163,7 +162,7 @@ static void fold_gangs(struct decider *e, struct folding *f)
         uint32_t i = e->gang_places[k];
         struct demand *demand = e->needs->order[i];
         bool folds = gang_folds(e, f, demand);
-        assert(e->folded); /* normalise() made room for all gangs */
+        assert(e->folded);
         if (folds != e->folded[i]) f->changed = true;
         e->folded[i] = folds;
         if (!folds) continue;
@@ -195,7 +194,7 @@ static struct demand *fold_row(struct decider *e, const struct folding *f, const
     }
     row->arrival_unix_ns = arrival_earlier(row->arrival_unix_ns, f->arrivals[fold->number]);
     row->birth = fold->demand.birth;
-    row->memory = UINT32_MAX; /* nothing is cached about the row, because its amounts are new */
+    row->memory = UINT32_MAX; /* nothing is cached about the new row */
     decider_note(e, amounts_keep(&e->rows_arena, &all, &row->aggregate));
     return row;
 }
@@ -269,6 +268,6 @@ void normalise(struct decider *e)
         memory_sweep(e);
         rows_make(e, &f);
     }
-    if (e->err) e->rows_version = 0; /* the rows do not reflect all new results of gang_folds() */
+    if (e->err) e->rows_version = 0; /* the rows are incomplete */
     e->decision.folded = e->folded_rows;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts for how many cycles each gang made no progress. Each decision builds a new sorted list,
- * which replaces the old list only when it is complete. */
+/* Counts for how many cycles each gang made no progress. Each decision builds a new list, so that
+ * an error leaves the previous list unchanged. */
 #include "shard/decide/parking.h"
 
 #include <stdlib.h>
@@ -9,7 +9,6 @@ struct aged {
     struct need_key key;
     uint32_t cycles;
 };
-/* The next decision's ages are built in a second object, so that an error loses no ages. */
 struct parking {
     struct arena arena;
     struct aged *aged; /* sorted by key, without duplicates */
@@ -92,7 +91,7 @@ static enum err stuck_collect(struct parking *next, const struct decision *decis
     return err;
 }
 
-/* Counts the ages. Two rows of one gang have one age. */
+/* Two rows of one gang count once. */
 static void ages_count(struct parking *next, const struct parking *before)
 {
     size_t count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools: sources in an order. A *class* is a run of entries that are equal in that order. Within a
- * class the smaller id comes first, so the members of the class's cohorts are merged by id. */
+/* Pools: sorted sources of machines. A *class* is a run of entries with equal sort keys. Within a
+ * class, machines are taken by ascending id. */
 #include <stdlib.h>
 
 #include "base/sift.h"
@@ -21,7 +21,7 @@ static int pool_entry_compare(const void *left, const void *right)
 
     if (a->first != b->first) return a->first < b->first ? -1 : 1;
     if (a->second != b->second) return a->second < b->second ? -1 : 1;
-    return 0; /* the sort keys are equal; ids are compared only when needed */
+    return 0; /* ids are compared only when needed */
 }
 
 void pool_sort(struct supply_pool *pool, uint32_t from)
@@ -31,7 +31,6 @@ void pool_sort(struct supply_pool *pool, uint32_t from)
     if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, pool_entry_compare);
 }
 
-/* Returns true if the pool has an entry `number`, and fetches the entry if necessary. */
 static bool pool_reaches(struct decider *e, struct supply_pool *pool, uint32_t number)
 {
     if (number >= pool->count && pool->cursor_count) price_lists_pull(e, pool);
@@ -44,8 +43,7 @@ void pool_fetch(struct decider *e, struct supply_pool *pool)
     while (pool_reaches(e, pool, pool->count)) continue;
 }
 
-/* Returns the end of the class that starts at `from`. All entries of the class are fetched first,
- * so that the end can be found by binary search. */
+/* Fetches all entries of the class first. */
 static uint32_t pool_class_end(struct decider *e, struct supply_pool *pool, uint32_t from)
 {
     uint32_t low = from, high;
@@ -72,7 +70,6 @@ static bool pool_may_take(const struct decider *e, const struct want *w,
            source_in_domain(w, s->cohort) && source_open(e, w, s->cohort);
 }
 
-/* Orders a heap of sources by their next id. */
 bool source_before(const void *, const void *left, const void *right)
 {
     const struct supply_source *a = *(struct supply_source *const *)left,
@@ -86,7 +83,7 @@ void source_sink(struct supply_source **heap, uint32_t count, uint32_t at)
     sift_down(heap, sizeof(struct supply_source *), count, at, source_before, NULL);
 }
 
-/* Collects in e->heap the sources of a class that the Need may take from. */
+/* Collects in e->heap the sources of a class from which the Need may take. */
 static uint32_t pool_class_open(struct decider *e, const struct want *w,
                                 const struct supply_pool *pool, uint32_t from, uint32_t end)
 {
@@ -101,8 +98,8 @@ static uint32_t pool_class_open(struct decider *e, const struct want *w,
     return count;
 }
 
-/* True if the Need takes every machine of the class, so that ids decide nothing. Always false for
- * Idle and Speculative machines, whose actions are emitted in the order of taking. */
+/* True if the Need takes every machine of the class, so that the order of ids does not matter.
+ * False for Idle and Speculative machines: their actions are emitted in the order of taking. */
 static bool pool_class_whole(const struct decider *e, const struct want *w, uint32_t count)
 {
     const struct traits *t = &e->heap[0]->cohort->traits;
@@ -116,7 +113,7 @@ static bool pool_class_whole(const struct decider *e, const struct want *w, uint
     return left <= UINT32_MAX && want_needs(w, t->shape, (uint32_t)left) == left;
 }
 
-/* Takes machines of a class. `take` is want_claim in Phase 1 and source_take in Phase 2. */
+/* `take` is want_claim in Phase 1 and source_take in Phase 2. */
 static void pool_class_take(struct decider *e, struct want *w, struct supply_pool *pool,
                             uint32_t from, uint32_t end, pool_take *take)
 {
@@ -127,7 +124,7 @@ static void pool_class_take(struct decider *e, struct want *w, struct supply_poo
         for (uint32_t i = 0; i < count; i++) take(e, w, heap[i], source_left(e, heap[i]));
         return;
     }
-    if (count > 1) { /* make a heap; the source with the smallest next id is on top */
+    if (count > 1) { /* a heap by next id */
         for (uint32_t i = 0; i < count; i++) (void)source_next(heap[i]);
         for (uint32_t i = count / 2; i-- > 0;) source_sink(heap, count, i);
     }
@@ -158,7 +155,7 @@ void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, 
 
 /* --- building pools --- */
 
-struct kept_pool { /* a pool of one requirement set, and the other inputs it depends on */
+struct kept_pool {
     struct kept_pool *next;
     enum pool_kind kind;
     uint32_t extra; /* penalty bucket or priority, depending on the kind */
@@ -166,7 +163,6 @@ struct kept_pool { /* a pool of one requirement set, and the other inputs it dep
     struct supply_pool pool;
 };
 
-/* Adds a source with the sort keys of the pool's kind. */
 void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                        const struct want *w, struct supply_source *s)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phase 2: serves unsatisfied Needs from Configured and Draining machines. It uses machines that
- * come back anyway first, then excess that Phase 3 frees anyway, and victims last. */
+/* Phase 2: serves unsatisfied Needs from machines that come back from a drain, then from excess,
+ * then from victims. */
 #include "shard/decide/victims.h"
 
 static uint64_t preempt_grace_ms(int64_t gap)
@@ -13,7 +13,6 @@ static uint64_t preempt_grace_ms(int64_t gap)
 
 /* --- excess machines --- */
 
-/* Adds the machines of a cohort that no Need took. */
 static void tail_add(struct decider *e, const struct cohort *c, uint32_t type)
 {
     const struct supply_source *s = source_of(e, c);
@@ -55,7 +54,7 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
     for (uint32_t i = 0; i < e->tails.count; i++) {
         struct supply_source *tail = &e->tails.at[i];
         if (!set_names_type(memory, e->tails.types[i])) continue;
-        /* A look without the domain's mark is outside; a look with the mark may be inside. */
+        /* skip looks that cannot be in the gang's domain */
         if (mark & ~e->inventory->look_briefs[tail->cohort->traits.look->slot].marks) continue;
         if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
@@ -88,7 +87,7 @@ static void preempt_coming_back(struct decider *e, struct want *w)
     if (pool) preempt_take(e, w, pool);
 }
 
-/* Returns a pool with machines of the gang's domain only. No other gang uses the pool. */
+/* A gang has a pool of its own, with machines of its domain only. */
 static struct supply_pool *preempt_gang_pool(struct decider *e, const struct want *w,
                                              enum pool_kind kind)
 {
@@ -146,8 +145,8 @@ static void emit_victim(struct decider *e, struct want *w, const struct log_entr
     decider_note(e, amounts_keep(&e->arena, &sum, &w->shortage->freed));
 }
 
-/* Emits the actions for victims after Phase 2. In a range the machines that one Need took follow
- * those of the previous Need, so each range is read once, from the front. */
+/* In each range, the machines of one Need follow those of the previous Need, so each range is read
+ * once, from the front. */
 static void emit_victims(struct decider *e)
 {
     for (uint32_t i = e->phase1_log; i < e->log.count; i++) {

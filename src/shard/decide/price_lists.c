@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of machines that can be acquired: one list per instance type and shape, sorted in the order
- * the machines are taken.
+/* Acquirable machines: one list per instance type and shape, in the order of acquisition.
  *
- * If every machine has its own labels, every Need has its own requirement set. Filling and sorting
- * a pool for each Need would then walk the whole fleet. Instead a pool is filled from these lists
- * as it is read: the heads of the lists are merged, used-up entries are skipped, and only the next
- * entries are matched. */
+ * A Need's pool is filled from these lists only as far as the pool is read. Filling a whole pool
+ * per Need would walk the whole fleet for each Need if every machine has labels of its own. */
 #include "shard/decide/price_lists.h"
 
 #include <stdlib.h>
@@ -140,7 +137,6 @@ const struct posting *const *price_values(struct decider *e, struct price_list *
 
 /* --- walks over lists --- */
 
-/* Returns the first list whose type is not smaller than `type`. */
 static uint32_t price_lists_from(const struct price_lists *all, uint64_t type)
 {
     uint32_t low = 0, high = all->count;

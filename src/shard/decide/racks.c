@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machines that gangs of one base and unit could acquire, by domain ("rack").
  *
- * A fleet has thousands of racks and thousands of gangs, so comparing each gang with each rack is
- * too slow. Racks with the same number of machines and the same amounts left are equal for every
- * gang. They form a *class*, and the smallest value in the class represents all its racks. A gang
- * compares classes, and reads single racks only where its cluster has machines.
+ * Comparing thousands of gangs with thousands of racks would be too slow. Racks with equal numbers
+ * of machines and equal amounts left form a *class*. A gang compares classes, and reads single
+ * racks only where its cluster has machines.
  *
- * Machines taken since the last use are read from the log. What is left only shrinks, so a rack
- * never returns to a class it left. The heap of a class may contain racks that moved on; they are
- * recognised because the rack records its present class. Machines kept for a Need are listed
- * separately, because they count for some Needs only.
- *
- * If every machine has its own labels, every gang has its own requirement set. Most of these sets
- * differ only in the values they refuse, so they share their racks. gang.c finds the machines that
- * a gang refuses by value, and reads their racks one by one without these machines. */
+ * Amounts left only shrink during a decision, so a rack never returns to an earlier class. Machines
+ * kept for a Need are listed separately, because only some gangs may take them. */
 #include "shard/decide/racks.h"
 
 #include <string.h>
@@ -77,7 +70,7 @@ static uint32_t rack_class_hash(const struct racks *r, const struct rack *rack, 
     return (uint32_t)(hash >> 32);
 }
 
-/* Moves the rack to the class of the machines and amounts it has now. */
+/* Moves the rack to the class of its present amounts. */
 static void rack_classify(struct decider *e, struct racks *r, uint32_t number)
 {
     struct rack *rack = &r->at[number];
@@ -152,8 +145,7 @@ static void rack_member_add(struct decider *e, struct racks *r, struct rack_memb
     }
 }
 
-/* Reads only what the price list contains and does not fetch the machines, because fleets have
- * racks of thousands of machines and thousands of gangs. */
+/* Reads only the price list, because fetching every machine would be too slow. */
 static void rack_members_of_list(struct decider *e, struct racks *r, struct price_list *list)
 {
     const struct posting *const *values = price_values(e, list, r->key);
@@ -170,7 +162,6 @@ static void rack_members_of_list(struct decider *e, struct racks *r, struct pric
     }
 }
 
-/* Adds members in any order. gang_acquire() sorts the members of one rack. */
 static void rack_members_add(struct decider *e, struct racks *r, enum pool_state state)
 {
     struct price_walk walk = price_walk_begin(e, state, r->memory, r->unit);
@@ -179,7 +170,6 @@ static void rack_members_add(struct decider *e, struct racks *r, enum pool_state
     while ((list = price_walk_next(e, &walk))) rack_members_of_list(e, r, list);
 }
 
-/* Creates a rack for each value, links the rack's members and sums them. */
 static void racks_fill(struct decider *e, struct racks *r)
 {
     uint32_t size = 16, cap = 0;
@@ -212,8 +202,7 @@ static void racks_fill(struct decider *e, struct racks *r)
     }
 }
 
-/* Reads the machines taken since the last call from the log. Entries already read are final: only
- * the present Need extends its last entry, and it reads the log before it takes a machine. */
+/* Updates the racks with the machines taken since the last call. */
 static void racks_read_log(struct decider *e, struct racks *r)
 {
     for (; r->log_read < e->acquired_count; r->log_read++) {

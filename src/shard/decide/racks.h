@@ -8,11 +8,11 @@
 #define CLASS_NONE UINT32_MAX
 enum { RACK_CLASS_SLOTS = 64 };
 
-struct rack_member { /* an Idle or Speculative cohort; the members of one rack are linked */
+struct rack_member { /* an Idle or Speculative cohort in a rack */
     const struct posting *value;
-    uint32_t cohort, shape; /* slots of the cohort and of its shape */
-    uint32_t left;          /* machines left when the member was added */
-    uint32_t next;          /* next member of the rack; RACK_NONE: none */
+    uint32_t cohort, shape; /* slots */
+    uint32_t left;          /* machines left when the racks were made */
+    uint32_t next;          /* next member of the same rack; RACK_NONE: none */
 };
 struct rack {
     const struct posting *value;
@@ -22,22 +22,22 @@ struct rack {
 struct rack_class { /* racks with equal numbers of machines and equal amounts left */
     const int128 *total;
     uint32_t machines, next;
-    uint32_t *heap; /* racks, smallest value on top; some may be in another class now */
+    uint32_t *heap; /* racks, smallest value on top; may contain racks of other classes */
     uint32_t count, cap;
 };
 struct racks {
     struct racks *next;
     struct set_memory *memory; /* cached results of a requirement set with this base */
     const struct resources *unit;
-    struct str key;                /* K, the gang's topology key */
-    uint64_t mask;                 /* dimensions that are summed: those of the aggregate */
-    uint32_t dimensions, log_read; /* log_read: entries of e->acquired that were read */
+    struct str key;                /* the gang's topology key */
+    uint64_t mask;                 /* dimensions that are summed */
+    uint32_t dimensions, log_read; /* log_read: number of entries of e->acquired that were read */
     struct rack *at;
     int128 *totals;
     uint32_t count;
     struct rack_member *members;
     uint32_t member_count, member_cap;
-    struct supply_source **kept; /* sources of machines that are kept for a Need */
+    struct supply_source **kept; /* machines kept for a Need */
     uint32_t kept_count, kept_cap;
     uint32_t *by_value, by_value_mask;
     struct rack_class *classes;
@@ -49,11 +49,10 @@ static inline int128 *racks_total(const struct racks *r, uint32_t number)
 {
     return r->totals + (size_t)number * r->dimensions;
 }
-/* Returns the racks for the Need's base and unit, up to date. NULL if memory ran out. */
+/* NULL: out of memory. */
 struct racks *racks_of(struct decider *e, const struct want *w);
-/* RACK_NONE: no such rack */
 uint32_t racks_find(const struct racks *r, const struct posting *value);
-/* Finds up to `most` racks of a class that pass the filter, smallest value first. */
+/* Finds up to `most` racks that pass the filter, smallest value first. */
 typedef bool rack_filter(const void *context, const struct rack *rack);
 uint32_t racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
                         rack_filter *filter, const void *context, uint32_t *found, uint32_t most);

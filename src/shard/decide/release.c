@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phase 3: reclaims excess and deletes Idle machines whose hold time is over. Also emits the
- * actions of Phase 1, which come first. */
+/* Phase 3: reclaims excess, and deletes Idle machines whose hold time is over. Also emits the
+ * actions of Phase 1. */
 #include <stdlib.h>
 
 #include "shard/decide/decider.h"
@@ -17,8 +17,8 @@ static void emit_acquired(struct decider *e, const struct want *w, enum action_k
         const struct log_entry *entry = &e->log.at[i];
         struct supply_source *s = entry->source;
         if (s->cohort->traits.state != state) continue;
-        /* Reads from the front, because in each cohort a Need's machines follow the machines of the
-         * previous Need, and the Needs come in the order they were served. */
+        /* In each cohort, the machines of one Need follow those of the previous Need, so each
+         * cohort is read once, from the front. */
         for (uint32_t k = 0; k < entry->count; k++) {
             action.machine = row_id(source_at(s, entry->from + k));
             action_add(e, &action);
@@ -39,7 +39,7 @@ void emit_phase1(struct decider *e)
 
 struct leaving {
     const struct machine_row *row;
-    const struct want *promised; /* the Need that the machine is drained for; NULL: none */
+    const struct want *promised; /* the Need for which the machine is drained; NULL: none */
 };
 
 static int release_compare(const void *left, const void *right) /* sorts by id, descending */
@@ -49,7 +49,6 @@ static int release_compare(const void *left, const void *right) /* sorts by id, 
     return str_compare(row_id(b->row), row_id(a->row));
 }
 
-/* Sorts by cluster ascending, price descending, reclamation dollars ascending. */
 static int tail_compare(const void *left, const void *right)
 {
     const struct cohort *a = (*(struct supply_source *const *)left)->cohort;
@@ -64,7 +63,6 @@ static int tail_compare(const void *left, const void *right)
     return 0;
 }
 
-/* Lists the machines of one tail in descending order. */
 static void tail_leaves(struct decider *e, const struct supply_source *tail, struct leaving *out)
 {
     struct supply_source run = {

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replays rows: gives them the machines they took in the last decision. A row that was served from
- * its cluster alone gets the same machines again if everything it read is unchanged since its turn
- * in the last decision: its own machines, and its cluster's machines in keep order up to the point
- * where it lacked nothing. In a fleet at rest this applies to nearly every row that is not steady,
- * because a machine once credited to a Need that it was not bought for is credited to that Need in
- * every decision.
+/* Replays rows: a row gets the machines that it took in the last decision, if everything that the
+ * row would read is unchanged. Only rows that were served from their own cluster are replayed.
  *
- * Each cohort that changed has a *mark*. Marks come from changes that the inventory reports, and
- * from rows decided in full that took a different number of machines than last time. A mark is
- * closed when both decisions agree: the same machines with equally many taken, or none left in
- * either. A row that meets an open mark is decided in full. The comparison with the machines
- * that the row took last time may open further marks.
+ * Each cohort that changed, or from which rows took a different number, has a *mark*. A mark is
+ * closed when both decisions agree about its cohort. A row that would read a cohort with an open
+ * mark is decided in full.
  *
- * Rows of other clusters never take these machines. A plain row that lacks nothing does not read
- * which machines can be acquired. A gang reads them to rank its domains, but they matter only if
- * its cluster has equally much in several domains. Then the machines that can be acquired in these
- * domains are recorded and must be the same again. */
+ * Gangs also read acquirable machines when domains are equal otherwise (want.ties). These machines
+ * are recorded, and must be the same again. */
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +17,7 @@
 
 static struct mark *mark_find(const struct decider *e, uint32_t cohort, uint32_t birth)
 {
-    uint32_t at = e->cohorts[cohort].mark; /* may be from an earlier decision; verified below */
+    uint32_t at = e->cohorts[cohort].mark; /* may be from an earlier decision; checked below */
 
     if (at >= e->mark_count || e->marks[at].of.cohort != cohort) return NULL;
     while (at != MARK_NONE && e->marks[at].of.birth != birth) at = e->marks[at].older;
@@ -46,7 +38,7 @@ static void own_mark(struct decider *e, const struct cohort_change *of)
     e->family_marks[of->family] = (uint32_t)e->number;
 }
 
-/* Adds a mark of a changed cohort. Returns NULL if memory ran out. */
+/* NULL: out of memory. */
 static struct mark *mark_add(struct decider *e, const struct cohort_change *of)
 {
     struct cluster_note *list = &e->clusters[of->cluster];
@@ -82,7 +74,7 @@ void replay_note(struct decider *e, const struct cohort_change *change)
     mark->change += change->by;
 }
 
-/* Counts machines that a row took in this (`by` is 1) or in the last decision (`by` is -1). */
+/* Counts machines that a row took in this decision (`by` 1) or in the last one (`by` -1). */
 static void replay_account(struct decider *e, const struct take *take, int by)
 {
     struct mark *mark = mark_find(e, take->cohort, take->birth);
@@ -90,7 +82,7 @@ static void replay_account(struct decider *e, const struct take *take, int by)
     if (!mark) {
         const struct cohort *c = mark_cohort(e, take->cohort, take->birth);
         struct cohort_change of;
-        assert(c); /* the cohort exists: the inventory reports cohorts that disappear */
+        assert(c); /* the inventory reports every cohort that disappears */
         of = cohort_change_of(e->inventory, c);
         mark = mark_add(e, &of);
     }
@@ -107,7 +99,6 @@ static bool take_is(const struct take *a, const struct take *b)
     return a->cohort == b->cohort && a->birth == b->birth && a->count == b->count;
 }
 
-/* Counts the machines of a turn that differ between this decision and the last. */
 static void replay_account_turn(struct decider *e, const struct take *now, uint32_t now_count,
                                 const struct take *then, uint32_t then_count)
 {
@@ -122,7 +113,7 @@ static void replay_account_turn(struct decider *e, const struct take *now, uint3
     replay_account_all(e, then, then_count, -1);
 }
 
-/* Counts all machines that a key has now (`by` is 1) or had in the last decision (`by` is -1). */
+/* Counts all machines of a key, as replay_account() does. */
 static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
 {
     const struct key *key = slot_map_get(&e->inventory->key_slots, slot);
@@ -159,9 +150,8 @@ static void take_add(struct decider *e, struct takes *takes, const struct take *
 
 /* --- what can be acquired in a gang's domains --- */
 
-/* Records the machines left in the rack of a value, after a record of the value itself. *ret_kept:
- * some machines are kept for a Need. These machines may be open to the gang now and closed later,
- * so the record must not be relied on. */
+/* Records the machines left in the domain. *ret_kept: some are kept for a Need, so the record is
+ * not valid in the next decision. */
 static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
 {
     const struct posting *value = slot_map_held(&e->inventory->posting_slots, slot);
@@ -179,7 +169,7 @@ static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
     }
 }
 
-/* Returns true if the racks contain the same machines as last time, and records them again. */
+/* Records the machines in the tied domains. True: they are the same as in the last decision. */
 static bool ties_hold(struct decider *e, struct course *c)
 {
     const struct take *then = e->ties_before.at + c->tie_from;
@@ -197,7 +187,6 @@ static bool ties_hold(struct decider *e, struct course *c)
     return hold;
 }
 
-/* True if a machine was kept for the gang when the last decision ended, or was reported since. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
 {
     if (e->courses_of + 1 != e->number) return true;
@@ -226,13 +215,12 @@ static uint32_t mark_first(const struct decider *e, const struct course *c)
     return e->clusters[c->cluster].first;
 }
 
-/* True if the row's turn in part A can be replayed. This turn reads the row's own machines. */
 static bool replay_own_holds(struct decider *e, uint32_t row, const struct course *c)
 {
     const struct row_memory *m;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    if (c->gang && c->rest_count) { /* part B also reads machines to acquire or with no owner */
+    if (c->gang && c->rest_count) { /* part B of a gang also reads acquirable machines */
         return replay_expects(e, c) && !e->nobodys_creating && !row_at(e, row)->parked;
     }
     if (replay_expects(e, c)) return true;
@@ -246,7 +234,7 @@ static bool replay_own_holds(struct decider *e, uint32_t row, const struct cours
     return true;
 }
 
-/* Returns true if the row read cohorts like the changed cohort before its stop. */
+/* True if part B of the row read cohorts that sort like `of`. */
 static bool mark_is_met(const struct course *c, const struct cohort_change *of)
 {
     if (of->state == MACHINE_CREATING || !(type_bits(of->type) & c->types)) return false;
@@ -255,8 +243,8 @@ static bool mark_is_met(const struct course *c, const struct cohort_change *of)
     return of->less_dollars <= c->stop_less;
 }
 
-/* Returns true if the turn in part B can be replayed. This turn reads the cluster's machines in
- * keep order up to the stop, including all machines that are equal to the stop in that order. */
+/* Part B read the cluster's machines in keep order, up to the machine that satisfied the row and
+ * all machines equal in that order. */
 static bool replay_rest_holds(struct decider *e, const struct course *c)
 {
     for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
@@ -268,7 +256,7 @@ static bool replay_rest_holds(struct decider *e, const struct course *c)
 
 /* --- replaying --- */
 
-/* Initialises the source as in the last decision: its cohort is unchanged. */
+/* The cohort is unchanged since the last decision. */
 static struct supply_source *source_again(struct decider *e, uint32_t slot)
 {
     struct supply_source *s = &e->sources[slot];
@@ -316,7 +304,7 @@ bool replay_own(struct decider *e, uint32_t row, struct course *c)
     return true;
 }
 
-/* Initialises the want of a row decided in full from part B on, with what it took in part A. */
+/* Initialises the want of a row that is replayed in part A and decided in full in part B. */
 static void replay_want_resume(struct decider *e, const struct turn *turn)
 {
     const struct course *c = &row_at(e, turn->row)->course;
@@ -341,7 +329,7 @@ bool replay_rest(struct decider *e, const struct turn *turn)
 
     if (!c->again) return false;
     c->again = false;
-    if (c->kind == COURSE_STEADY) { /* part B took machines last time, but the row is steady now */
+    if (c->kind == COURSE_STEADY) { /* a steady row needs no machines from part B */
         c->rest_count = 0;
         replay_account_all(e, e->before.at + c->rest_from, count, -1);
         return true;
@@ -358,7 +346,7 @@ bool replay_rest(struct decider *e, const struct turn *turn)
 
 /* --- recording decisions --- */
 
-/* Records the machines in the log entries [from, to) that are or will be the cluster's own. */
+/* Records which machines of the row's own cluster the log entries [from, to) took. */
 static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, uint32_t *ret_from,
                                uint32_t *ret_count, uint32_t *ret_configured)
 {
@@ -386,9 +374,9 @@ void replay_steady(struct decider *e, uint32_t row, struct course *c)
     c->key = s->key;
     c->cluster = s->cluster;
     c->own_count = 0;
-    c->again = c->rest_count > 0; /* the row had a turn in part B of the last decision */
+    c->again = c->rest_count > 0; /* the row took machines in part B of the last decision */
     if (then.kind == COURSE_NONE) return;
-    verdict_steady(e, row); /* the row has the same machines, so the last verdict stays valid */
+    verdict_steady(e, row); /* same machines, same verdict */
     if (then.kind == COURSE_STEADY) replay_account_key(e, then.key, then.cluster, -1);
     replay_account_all(e, e->before.at + then.own_from, then.own_count, -1);
     replay_account_key(e, s->key, s->cluster, 1);
@@ -431,7 +419,7 @@ static void ties_write(struct decider *e, const struct want *w, struct course *c
     if (kept) c->settled = false;
 }
 
-/* Records where the turn in part B ended: at the last machine taken, which satisfied the row. */
+/* Stores the sort keys of the last machine taken in part B, which satisfied the row. */
 static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];

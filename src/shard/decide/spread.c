@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A strict spread takes machines one by one. The emptiest domain limits how many each may have.
+/* Takes machines for a strict spread one by one: a domain may have at most max_skew machines more
+ * than the emptiest domain.
  *
- * The machines of one order in one domain form a *strand*. A heap orders the strands by the machine
- * each would supply next. If the domain of a strand may not grow, the strand is set aside until the
- * emptiest domain has more machines. So each machine costs logarithmic time and not a walk over
- * the pool. A spread over host names has as many domains as machines.
+ * The machines of one order in one domain form a *strand*. A heap sorts the strands by their next
+ * machine. Strands whose domain must not grow are set aside until the minimum rises.
  *
- * In Phase 1 strands are the chains of the price lists (chains.h). They are opened only as needed:
- * those that could supply the next machine, and enough to know the emptiest domain. While a domain
- * with no machine is known, no domain can be emptier. Otherwise all chains must be opened. */
+ * In Phase 1 a strand is a chain of a price order (chains.h). Chains are opened only until the next
+ * machine and the emptiest domain are known. */
 #include "base/sift.h"
 #include "shard/decide/chains.h"
 
@@ -21,11 +19,11 @@ static const struct posting *spread_value(const struct want *w, const struct coh
 
 /* --- machines per domain --- */
 
-/* Returns the number of the value's domain, creating it if needed. DOMAIN_NONE: no memory. */
+/* Finds or adds the domain. DOMAIN_NONE: out of memory. */
 static uint32_t spread_domain_take(struct decider *e, struct spread_state *state,
                                    const struct posting *value)
 {
-    uint32_t known = e->bucket_of[value->slot]; /* may belong to another Need; verified below */
+    uint32_t known = e->bucket_of[value->slot]; /* may be another Need's; checked below */
 
     if (known < state->count && state->at[known].value == value) return known;
     known = state->count;
@@ -35,7 +33,6 @@ static uint32_t spread_domain_take(struct decider *e, struct spread_state *state
     return known;
 }
 
-/* Finds the minimum over the joined domains. Domains that only Phase 2 could use do not count. */
 static void spread_least_find(struct spread_state *state)
 {
     state->least = UINT32_MAX;
@@ -59,8 +56,7 @@ static void spread_domain_join(struct spread_state *state, uint32_t number)
     state->least = d->held;
 }
 
-/* Adds one machine to the domain. The walk over all domains runs only when the minimum may have
- * risen, so its cost is spread over many machines. */
+/* Searches the minimum again only when the last domain with the minimum has grown. */
 static void spread_domain_grow(struct spread_state *state, uint32_t number)
 {
     struct spread_domain *d = &state->at[number];
@@ -71,7 +67,6 @@ static void spread_domain_grow(struct spread_state *state, uint32_t number)
     if (was_least && --state->at_least == 0) spread_least_find(state);
 }
 
-/* A domain that has not joined may always grow, because it would join without machines. */
 static bool spread_may_grow(const struct want *w, uint32_t number)
 {
     int32_t skew = w->demand->kind->spread->max_skew;
@@ -90,7 +85,6 @@ static void spread_count_entry(struct decider *e, struct want *w, const struct l
     w->spread->at[number].joined = true;
 }
 
-/* Counts all machines that the Need claimed so far, in parts A and B. */
 static void spread_count_claimed(struct decider *e, struct want *w)
 {
     for (uint32_t i = w->own_from; i < w->own_to; i++) spread_count_entry(e, w, &e->log.at[i]);
@@ -99,8 +93,8 @@ static void spread_count_claimed(struct decider *e, struct want *w)
 
 /* --- strands --- */
 
-/* Strands of different domains are compared by the order's keys, then by value in Phase 1 and by id
- * in Phase 2. Strands of one domain come from different lists and are compared by id. */
+/* In Phase 1, equal strands of different domains are compared by value. Other equal strands are
+ * compared by machine id. */
 static bool strand_before(const void *context, const void *left, const void *right)
 {
     const struct spread_walk *walk = context;
@@ -118,23 +112,20 @@ static bool strand_before(const void *context, const void *left, const void *rig
     return source_before(NULL, &walk->sources[a->from], &walk->sources[b->from]);
 }
 
-/* Restores the heap after its first strand changed. */
 static void strand_sink(struct spread_walk *walk)
 {
     sift_down(walk->heap, sizeof *walk->heap, walk->heap_count, 0, strand_before, walk);
 }
 
-/* Removes the first strand from the heap. */
 static void strand_drop(struct spread_walk *walk)
 {
     walk->heap[0] = walk->heap[--walk->heap_count];
     if (walk->heap_count) strand_sink(walk);
 }
 
-/* An entry of a walk: its sort keys, and its source. */
 struct strand_entry {
     double first, second;
-    struct supply_source *source; /* Phase 1: NULL if the Need can take nothing from the source */
+    struct supply_source *source; /* Phase 1: NULL if the Need can take no machine of the source */
     uint32_t next;
 };
 
@@ -161,8 +152,8 @@ static struct strand_entry strand_entry(struct decider *e, const struct want *w,
     return out;
 }
 
-/* Opens the next class of the strand that has machines to take. The class's sources become a heap
- * with the smallest next id on top. At the end of the strand the class is empty. */
+/* Opens the next class with machines to take, as a heap by next id. At the end of the strand the
+ * class is empty. */
 static void strand_open(struct decider *e, const struct want *w, struct spread_walk *walk,
                         struct strand *s)
 {
@@ -186,15 +177,15 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
                 }
                 walk->sources[walk->source_count++] = source;
                 s->count++;
-                /* Entries are sorted by first id, so the only machine of a cohort comes before all
-                 * machines of later entries. */
+                /* Entries with equal keys are sorted by first id, so this only machine of its
+                 * cohort comes first. */
                 if (acquires && s->count == 1 && source->cohort->count == 1) return;
             }
             if (s->entry == CHAIN_NONE) break;
             entry = strand_entry(e, w, walk, s->side, s->entry);
             if (entry.first != s->first || entry.second != s->second) break;
         }
-        if (s->count == 1 && acquires) return; /* a single source: its id decides nothing */
+        if (s->count == 1 && acquires) return; /* with one source, ids decide nothing */
         for (uint32_t i = 0; i < s->count; i++) (void)source_next(walk->sources[s->from + i]);
         for (uint32_t i = s->count / 2; i-- > 0;) {
             source_sink(walk->sources + s->from, s->count, i);
@@ -202,7 +193,7 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
     }
 }
 
-/* Adds a strand that starts at this entry, if it can supply anything. */
+/* Adds a strand that starts at this entry, unless it is empty. */
 static void strand_add(struct decider *e, const struct want *w, struct spread_walk *walk,
                        struct strand strand)
 {
@@ -229,7 +220,6 @@ static void spread_walk_clear(const struct want *w, struct spread_walk *walk)
 
 /* --- Phase 2: the pool's entries become strands --- */
 
-/* Inserts an entry at the front of its domain's strand. */
 static void spread_walk_hang(struct decider *e, struct want *w, struct spread_walk *walk,
                              const struct posting *value, uint32_t entry)
 {
@@ -287,7 +277,7 @@ static void spread_sides_add(struct decider *e, const struct want *w, struct spr
     }
 }
 
-/* A lower bound of all unopened chains of a side. */
+/* The smallest possible next machine of the unopened chains. */
 struct bound {
     double first;
     const struct posting *value;
@@ -335,7 +325,7 @@ static bool spread_walk_unopened(const struct spread_walk *walk)
     return walk->nearest < walk->side_count;
 }
 
-/* Opens the chain that starts first. Used-up entries are skipped once for all Needs. */
+/* Opens the chain that starts first. */
 static void spread_walk_open(struct decider *e, struct want *w, struct spread_walk *walk)
 {
     struct spread_side *side = &walk->sides[walk->nearest];
@@ -354,7 +344,7 @@ static void spread_walk_open(struct decider *e, struct want *w, struct spread_wa
         if (entry.source) break;
         strand.entry = entry.next;
     }
-    if (strand.entry != CHAIN_NONE) { /* the value is a domain, whether the machines help or not */
+    if (strand.entry != CHAIN_NONE) { /* the domain counts even if its machines do not help */
         strand.domain = spread_domain_take(e, w->spread, chain->value);
         if (strand.domain != DOMAIN_NONE) {
             spread_domain_join(w->spread, strand.domain);
@@ -366,7 +356,7 @@ static void spread_walk_open(struct decider *e, struct want *w, struct spread_wa
 
 /* --- walking --- */
 
-/* Moves the first strand to its next source, because its first source was used or does not help. */
+/* Moves the strand on top of the heap to its next source. */
 static void spread_walk_next(struct decider *e, const struct want *w, struct spread_walk *walk)
 {
     struct strand *s = &walk->strands[walk->heap[0]];
@@ -385,7 +375,7 @@ static void spread_walk_next(struct decider *e, const struct want *w, struct spr
         strand_drop(walk);
 }
 
-/* Moves strands whose domain may grow again from aside to the heap, after the minimum has risen. */
+/* Returns strands to the heap after the minimum has risen. */
 static void spread_walk_return(const struct want *w, struct spread_walk *walk)
 {
     uint32_t left = 0;
@@ -402,7 +392,6 @@ static void spread_walk_return(const struct want *w, struct spread_walk *walk)
     walk->aside_count = left;
 }
 
-/* True if the strand comes before all chains that are not opened. */
 static bool spread_strand_is_first(const struct want *w, const struct spread_walk *walk,
                                    const struct strand *s)
 {
@@ -410,8 +399,7 @@ static bool spread_strand_is_first(const struct want *w, const struct spread_wal
                                spread_side_bound(&walk->sides[walk->nearest]));
 }
 
-/* Returns the first source that the Need may take from now; NULL if there is none. Opens chains
- * that could supply an earlier machine. */
+/* Returns the first source from which the Need may take a machine; NULL: none. */
 static struct supply_source *spread_walk_first(struct decider *e, struct want *w,
                                                struct spread_walk *walk)
 {
@@ -438,13 +426,13 @@ static void spread_walk_take(struct decider *e, struct want *w, struct spread_wa
 {
     take(e, w, source, 1);
     spread_domain_grow(w->spread, walk->strands[walk->heap[0]].domain);
-    if (w->live) spread_walk_next(e, w, walk); /* otherwise no machine helps any more */
+    if (w->live) spread_walk_next(e, w, walk);
 }
 
 /* --- Phase 1, Phase 2 --- */
 
-/* Opens chains until the emptiest domain is known. Several chains are opened at once, so that
- * finding the minimum again costs little per chain. */
+/* Opens chains until the emptiest domain is known, several at once, because finding the minimum
+ * walks all domains. */
 static void spread_least_settle(struct decider *e, struct want *w, struct spread_walk *walks)
 {
     struct spread_state *state = w->spread;
@@ -483,7 +471,7 @@ void spread_acquire(struct decider *e, struct want *w)
         spread_walk_take(e, w, walk, s, want_claim);
         if (w->live) spread_least_settle(e, w, e->walks);
     }
-    if (!w->live) { /* Phase 2 will not use the spread */
+    if (!w->live) { /* a satisfied Need has no turn in Phase 2 */
         e->spread_spare = w->spread;
         w->spread = NULL;
     }

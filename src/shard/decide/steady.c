@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steady rows: in Phase 1 such a row takes all machines of one key, its own, and then lacks
- * nothing. In a fleet at rest nearly every row is steady in every decision, so it is decided by
- * reading a few adjacent numbers. A row stays steady until its key gains or loses a machine (the
- * inventory reports such changes) or the rows change. Within a decision the row loses this state if
- * an earlier Need took some of its machines. All other rows are decided in full. */
+/* Steady rows: in Phase 1 a steady row takes all machines of one key and then lacks nothing. In a
+ * fleet at rest nearly every row is steady, and a steady row costs only a few memory reads.
+ *
+ * A row is steady until the rows or the machines of its key change, or until an earlier Need takes
+ * one of these machines. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void steady_end(struct decider *e, uint32_t key)
     if (steady_is_on(e, key)) steady_at(e, e->keys[key].steady_row)->key = KEY_NONE;
 }
 
-/* A plain row is steady only while its family has one key. A second key makes it unsteady. */
+/* A plain row is steady only while all its own machines have one key. */
 static void steady_key_changed(struct decider *e, uint32_t slot)
 {
     const struct key *key = slot_map_get(&e->inventory->key_slots, slot);
@@ -62,8 +62,8 @@ static void rows_index(struct decider *e)
     }
 }
 
-/* Initialises a row that was not in the last decision. The set of its cluster's rows has changed,
- * so what these rows took last time is no longer valid. */
+/* A new row changes which machines the other rows of its cluster get, so their records become
+ * invalid. */
 static void row_new(struct decider *e, struct row_state *state, uint32_t row)
 {
     const struct cohort_cluster *cluster = e->cluster_of[e->rows[row]->cluster->slot];
@@ -74,7 +74,7 @@ static void row_new(struct decider *e, struct row_state *state, uint32_t row)
     row_forget(state);
 }
 
-/* Moves a known row with its verdict to its new place. */
+/* Moves a known row with its verdict to its new position. */
 static void row_carry(struct decider *e, struct row_state *state, uint32_t row)
 {
     uint32_t key = steady_at(e, row)->key;
@@ -85,7 +85,6 @@ static void row_carry(struct decider *e, struct row_state *state, uint32_t row)
     e->verdicts_next[row].need = e->rows[row];
 }
 
-/* Forgets what the row took if its cluster has a new row. */
 static void row_check(const struct decider *e, struct row_state *state)
 {
     uint32_t cluster = state->course.cluster;
@@ -94,8 +93,8 @@ static void row_check(const struct decider *e, struct row_state *state)
     if (e->clusters[cluster].others == (uint32_t)e->number) row_forget(state);
 }
 
-/* Runs after the rows were made again. Rows that existed before keep their states. If only some
- * rows of a cluster disappear, they were folded; then the cluster also has a new folded row. */
+/* Rows that existed before keep their states. A cluster loses single rows only by folding, which
+ * also adds a row to the cluster. */
 static void rows_read(struct decider *e)
 {
     const struct kept_array arrays[] = {
@@ -135,7 +134,7 @@ static void rows_read(struct decider *e)
 
 /* --- parked gangs --- */
 
-/* Sorts the parked keys, so that each gang finds its own key by binary search. */
+/* Sorts the parked keys for binary search. */
 static void steady_read_parked(struct decider *e)
 {
     size_t count = e->input.parked_count;
@@ -159,7 +158,7 @@ static void steady_read_parked(struct decider *e)
 
 /* --- per decision --- */
 
-/* Records that the row's keys are in the demand. The last row of a key ends the key's shield. */
+/* The last row of a key ends the time for which machines are kept for that key. */
 static void steady_keys_last(struct decider *e, uint32_t row)
 {
     const struct row_memory *m = &e->memories[e->slots[row]];
@@ -171,7 +170,7 @@ static void steady_keys_last(struct decider *e, uint32_t row)
     for (uint32_t i = 0; i < family->count; i++) e->key_last[family->keys[i]->slot] = row + 1;
 }
 
-/* Makes the row steady. If two rows belong to one family, only one of them becomes steady. */
+/* If two rows belong to one family, only one of them becomes steady. */
 void steady_begin(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];

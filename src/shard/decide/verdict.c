@@ -20,7 +20,6 @@ void shortage_start(struct decider *e, struct want *w)
     if (w->shortage) w->shortage->deficit = want_rest(e, w);
 }
 
-/* Counts Configured machines over all clusters, up to VERDICT_COUNT_MOST. */
 static uint32_t verdict_count_configured(struct decider *e, const struct want *w,
                                          const struct set_memory *memory)
 {

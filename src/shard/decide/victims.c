@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Possible victims: Configured machines that are not excess, in lists of one instance type and
- * shape, in the order of their scores.
+/* Possible victims: Configured machines that are not excess, one list per instance type and shape.
  *
- * A score is the sum of a part that depends on the preemptor's priority and a part that depends on
- * the victim (the key). So the order by key is the same for every preemptor, except for rounding. A
- * list is read in the order of keys, as far as needed. Victims whose order rounding could change
- * are read together and sorted by their exact scores. Used-up entries are dropped from the front,
- * so that later Needs do not read them again. */
+ * A victim's score is the sum of its key and a part that depends only on the preemptor's priority.
+ * So the order of the keys serves every preemptor, except for rounding. Victims whose order
+ * rounding could change are read together and sorted by their exact scores. */
 #include "shard/decide/victims.h"
 
 #include <math.h>
@@ -35,8 +32,7 @@ static int32_t victim_stamped_priority(const struct cohort *c)
     return c->traits.stamp ? c->traits.stamp->priority : 0;
 }
 
-/* Returns the list of a type and shape. `by_shape` contains, by shape, the number of the type's
- * list + 1. NULL if memory ran out. */
+/* `by_shape`: number of the type's list + 1. NULL: out of memory. */
 static struct victim_list *victim_list_of(struct decider *e, uint32_t type, uint32_t shape,
                                           uint32_t *by_shape)
 {
@@ -56,7 +52,7 @@ static double victim_key(const struct decider *e, const struct supply_source *ru
 {
     const struct victim_weights *weights = &e->input.weights;
 
-    /* The victim itself serves as the preemptor, so that the difference of priorities is 0. */
+    /* the victim serves as the preemptor, so that the priority difference is 0 */
     return victim_score(weights, run->priority, run) - (double)run->priority * weights->priority;
 }
 
@@ -85,7 +81,7 @@ static void victim_put(struct decider *e, struct victim_list *list, const struct
         (struct victim_entry){victim_key(e, &victim->run), victim, look, priority};
 }
 
-/* Adds claimed victims. Their priority is the larger of the stamp's and the claiming Need's. */
+/* A victim has the higher priority of its stamp and of the Need that claimed it. */
 static void victim_put_claimed(struct decider *e, struct victim_list *list, const struct cohort *c,
                                uint32_t first, uint32_t count, uint32_t claimer)
 {
@@ -108,7 +104,7 @@ static void victims_add(struct decider *e, struct victim_list *list, const struc
         const struct log_entry *entry = &e->log.at[i];
         victim_put_claimed(e, list, c, entry->from, entry->count, entry->want);
     }
-    /* A cluster that has not reported has no excess, so its unclaimed machines are victims. */
+    /* A cluster that sent no roll-up yet has no excess: its unclaimed machines are victims. */
     if (!e->ready[c->traits.cluster->slot]) {
         victim_put(e, list, c, s->taken, source_left(e, s), victim_stamped_priority(c));
     }
@@ -121,7 +117,7 @@ static bool victim_entry_before(const void *, const void *a, const void *b)
     return ((const struct victim_entry *)a)->key > ((const struct victim_entry *)b)->key;
 }
 
-/* Returns entry `number` in the order of the keys; NULL if there are fewer entries. */
+/* Sorts as far as needed. NULL: fewer entries. */
 static const struct victim_entry *victim_list_at(struct victim_list *list, uint32_t number)
 {
     if (number >= list->count) return NULL;
@@ -135,7 +131,6 @@ static const struct victim_entry *victim_list_at(struct victim_list *list, uint3
     return &list->at[list->count - 1 - number];
 }
 
-/* Makes the lists of one instance type when the first Need asks for it. */
 static void victims_of_type(struct decider *e, uint32_t type)
 {
     const struct slot_map *clusters = &e->inventory->cluster_slots;
@@ -164,7 +159,6 @@ static void victims_of_type(struct decider *e, uint32_t type)
     *made = e->number;
 }
 
-/* Makes the lists of all types that the set names. */
 static void victims_make(struct decider *e, const struct set_memory *memory)
 {
     const struct slot_map *clusters = &e->inventory->cluster_slots;
@@ -204,7 +198,7 @@ void victims_of_look(struct decider *e, const struct want *w, const struct look 
     }
 }
 
-/* Returns how far rounding can move a score from base + key: a few rounding errors of such sums. */
+/* Returns the most by which rounding can change a score. */
 static double victim_margin(const struct victim_weights *weights, int32_t preemptor)
 {
     const double most = 1 / 0.01, few_roundings = 0x1p-47;
@@ -240,14 +234,14 @@ void victims_open(struct decider *e, const struct want *w, struct supply_pool *p
     }
 }
 
-/* Returns an upper bound for all scores that were not read yet. */
+/* Returns an upper bound of the scores that were not read yet. */
 static double victim_walk_most(const struct victim_walk *walk, const struct victim_entry *entry)
 {
     return walk->base + entry->key + walk->margin;
 }
 
-/* Returns the cursor whose entry has the largest key; NULL if no entry is left that may be
- * preempted. The score of a victim is at least the weight of one priority. */
+/* Returns the cursor with the largest key; NULL: no further machine may be preempted. The score of
+ * a permitted victim is at least the weight of one priority. */
 static struct victim_cursor *victim_walk_next(const struct decider *e, struct victim_walk *walk)
 {
     struct victim_cursor *best = NULL;
@@ -274,7 +268,7 @@ void victims_pull(struct decider *e, struct supply_pool *pool)
     struct victim_walk *walk = pool->victims;
     struct victim_cursor *c;
     uint32_t from = pool->count;
-    double least = INFINITY; /* smallest score among the entries read in this call */
+    double least = INFINITY; /* smallest score that this call read */
 
     while ((c = victim_walk_next(e, walk))) {
         const struct victim_entry *entry = victim_list_at(c->list, c->next);

@@ -31,12 +31,12 @@ void want_take(struct want *w, const struct machine_shape *shape, uint32_t count
     }
 }
 
-/* Returns rem / each, rounded up. Most amounts fit into 64 bits, where division is much faster. */
+/* Returns rem / each, rounded up. 64-bit division is much faster. */
 static uint64_t machines_for(int128 rem, int64_t each)
 {
     int128 count;
 
-    assert(each > 0); /* only called for dimensions in which the machine helps */
+    assert(each > 0);
     if (rem <= INT64_MAX) return ((uint64_t)rem + (uint64_t)each - 1) / (uint64_t)each;
     count = (rem + each - 1) / each;
     return count > UINT32_MAX ? UINT32_MAX : (uint64_t)count;
@@ -123,7 +123,7 @@ void source_take(struct decider *e, struct want *w, struct supply_source *s, uin
 
     source_give(e, (uint32_t)(w - e->wants), s, s->cohort->slot, count);
     want_take(w, t->shape, count);
-    if (e->log.count == entries) return; /* no new entry, because the last entry was extended */
+    if (e->log.count == entries) return; /* the last entry was extended */
     if (t->state != MACHINE_IDLE && t->state != MACHINE_SPECULATIVE) return;
     if (decider_grow(e, &e->acquired, e->acquired_count, &e->acquired_cap, sizeof *e->acquired)) {
         e->acquired[e->acquired_count++] = entries;
