@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matches the provider's answers to tasks. All code that ends a task is in this file, so that each
- * task is counted, audited and closed, and no machine is stuck in a passing state. */
+/* Matches the provider's answers to tasks. Only this file ends tasks, so each task is counted and
+ * audited exactly once. */
 #include <stdio.h>
 
 #include "shard/core/running_actions.h"
@@ -204,7 +204,7 @@ void task_refuse(struct core *core, struct machine_task *task, struct str text, 
 
     if (!task_machine(core, task, &m)) return;
     m.last_error = str_of(error, (size_t)len);
-    if (task->cause == CAUSE_FAILED) { /* keep the error that the machine already has */
+    if (task->cause == CAUSE_FAILED) { /* the machine already has an error text */
         work_failed(core, task->work, most);
     } else {
         m.state = MACHINE_FAILED;
@@ -222,8 +222,8 @@ static void task_unknown(struct core *core, struct machine_task *task, struct st
     task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"));
 }
 
-/* Handles an answer with an invalid machine record. For Create the answer counts as a refusal,
- * because the machine would be unusable. */
+/* Handles an answer with an invalid machine record. A Create then counts as refused, because the
+ * machine would be unusable. */
 static void task_garbled(struct core *core, struct machine_task *task, enum machine_fault fault,
                          struct note *note)
 {
@@ -260,7 +260,7 @@ static void task_answered(struct core *core, struct machine_task *task,
         break;
     case CALL_UNKNOWN: task_unknown(core, task, answer->text); break;
     case CALL_UNSENT:
-        if (!core_acts(core)) { /* the call will never be sent, so accept the provider's state */
+        if (!core_acts(core)) { /* accept the provider's state: the call will never be sent */
             task_suppress(core, task, true);
             break;
         }
@@ -268,7 +268,7 @@ static void task_answered(struct core *core, struct machine_task *task,
         task_end(core, task, OUTCOME_PROVIDER_ERROR,
                  answer->text.len ? answer->text : STR("not sent"));
         break;
-    case CALL_FENCED: /* the machine has not failed; a newer process of this shard handles it */
+    case CALL_FENCED: /* the machine is sound; a newer process of this shard handles it */
         work_ask(core, task);
         task_end(core, task, OUTCOME_FENCED, answer->text);
         break;
@@ -312,7 +312,7 @@ bool core_blob_waits(const struct core *core, uint64_t action)
 
 void task_due(struct core *core, struct machine_task *task)
 {
-    if (task->step == STEP_WAITING) return; /* the deadline belongs to an earlier effect */
+    if (task->step == STEP_WAITING) return; /* the deadline was set for an earlier effect */
     if (task->step == STEP_OPERATOR)
         drain_due(core, task);
     else if (task->step == STEP_BLOB)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements --phase-attribution-log: every 20th cycle logs whether released machines would serve
- * another cluster's unsatisfied Need. In a healthy steady state both `matches` fields of the log
- * line stay 0, except for machines outside the domain of a gang that cannot be served. If there are
- * very many machines or Needs, only the first are compared, and the log line says so. */
+ * an unsatisfied Need of another cluster. In a healthy fleet both `matches` fields of the log line
+ * stay 0. At most ATTRIBUTION_MOST machines and Needs are compared, and the log line reports the
+ * limit. */
 #include <stdio.h>
 
 #include "shard/core/core_internal.h"
@@ -20,7 +20,6 @@ struct unmet {
     size_t count;
 };
 
-/* Returns the name of a gang for the log. */
 static struct str gang_name(const struct need_key *key)
 {
     return key->group.len ? key->group
@@ -67,7 +66,7 @@ static void first_add(struct first_ids *ids, struct str id)
     if (ids->count < ATTRIBUTION_IDS) ids->count++;
 }
 
-/* Logs the number of the Need's machines and the ids of the first machines. */
+/* Logs how many machines the Need has, and some of their ids. */
 static void served_log(const struct core *core, const struct need_verdict *v)
 {
     const struct need_key *key = &v->need->key;

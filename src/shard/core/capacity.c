@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends hints to operators: would machines be available now for a profile?
+/* Sends capacity hints to operators: HIGH: machines of the profile's types are Idle. MEDIUM:
+ * machines could be created. NONE: neither. Hints are coarse: other Needs may want the same
+ * machines.
  *
- * The hints are coarse on purpose. They count machines of the types that the profile names (all
- * types if it names none) that are Idle or could be created, even if other Needs want the machines.
- * HIGH: some are Idle. MEDIUM: none is Idle, but some could be created. NONE: no machine is Idle or
- * could be created. The cost is the price of the cheapest Idle machine, if known. A hint is
- * repeated only if it changed, and at most every capacity_interval_ms. Capacity changes with every
- * cycle. With fifty thousand profiles, sending all hints at once would delay urgent messages, so at
- * most hints_most are sent per cycle, in turn.
- *
- * A cluster's demand rarely changes, but capacity changes all the time. Therefore the Needs of a
- * cluster are walked only when its demand is new. Otherwise each hint sent last is compared with
- * the new hint for its set of requirements. Whether gangs can be folded depends on machines, so
- * clusters with gangs are walked every HINTS_ANEW_EVERY cycles, different clusters in different
- * cycles, because walking all of them in one cycle took twenty milliseconds. */
+ * A hint is repeated only if it changed. The number of hints per cycle is limited, so that urgent
+ * messages are not delayed. A cluster's Needs are walked only when its demand is new, because
+ * walking all Needs took twenty milliseconds. Clusters with gangs are walked every HINTS_ANEW_EVERY
+ * cycles, because folding depends on the machines. */
 #include <stdlib.h>
 
 #include "shard/core/core_internal.h"
 
 enum {
-    HINTS_NEW_MOST = 20 * 1000, /* first-time hints in one cycle; the next cycle sends the others */
+    HINTS_NEW_MOST = 20 * 1000, /* first hints in one cycle; the next cycle sends further ones */
     HINTS_ANEW_EVERY = 16,
 };
 
@@ -85,13 +78,12 @@ static struct capacity_offer offer_find(struct core *core, const struct profile 
 
 struct hints_round {
     struct core *core;
-    struct capacity_offer *offers; /* Indexed by slot of the requirement set: profiles with the same
-                                    * set share one offer. Confidence 0: not computed yet. */
-    const struct profile **copies; /* indexed by kind slot: profile copied into effects, or NULL */
-    /* Clients with new demand, indexed by the slot of their cluster. Other entries are NULL. */
+    struct capacity_offer *offers; /* by slot of the requirement set; confidence 0: unknown */
+    const struct profile **copies; /* indexed by kind slot: copy in the effects, or NULL */
+    /* Clients with new demand, indexed by cluster slot; NULL: no new demand. */
     struct cluster_client **anew;
     uint32_t round;
-    size_t first, again; /* how many first hints and repeated hints were sent in this round */
+    size_t first, again; /* number of first and of repeated hints in this round */
 };
 
 static enum err hint_send(struct hints_round *s, struct cluster_client *client,
@@ -123,7 +115,6 @@ static bool hint_due(const struct hints_round *s, const struct capacity_hint *hi
     return mono_elapsed_ms(hint->sent, s->core->now) >= s->core->options.capacity_interval_ms;
 }
 
-/* Returns true if this cycle has sent hints_most repeated hints. */
 static bool is_full(const struct hints_round *s)
 {
     return s->again >= s->core->options.hints_most;
@@ -139,7 +130,7 @@ static enum err hint_update(struct hints_round *s, struct cluster_client *client
 
     if (a->confidence && !hint_due(s, hint, a)) return ERR_OK;
     kind = slot_map_get(&s->core->needs->kind_slots, hint->kind_slot);
-    /* the profile is not in any demand any more */
+    /* the profile is no longer in any demand */
     if (!kind || kind->birth != hint->kind_birth) return ERR_OK;
     if (!a->confidence) *a = offer_find(s->core, &kind->profile);
     if (!hint_due(s, hint, a)) return ERR_OK;
@@ -153,7 +144,6 @@ static enum err hint_update(struct hints_round *s, struct cluster_client *client
     return ERR_OK;
 }
 
-/* Updates the hints of a client whose demand has not changed. */
 static enum err client_update(struct hints_round *s, struct cluster_client *client)
 {
     struct hints *hints = &client->hints;
@@ -161,10 +151,10 @@ static enum err client_update(struct hints_round *s, struct cluster_client *clie
     bool open = !is_full(s);
     enum err err = ERR_OK;
 
-    if (!open && !hints->unsaid) return ERR_OK; /* a later cycle sends this client's first hints */
+    if (!open && !hints->unsaid) return ERR_OK; /* a later cycle sends the first hints */
     for (size_t left = map_count(&hints->by_kind); left && !err; left--) {
         struct map_entry *entry = map_next(&hints->by_kind, &cursor);
-        if (!entry) { /* start again with the first hint */
+        if (!entry) { /* continue at the first hint */
             cursor = 0;
             entry = map_next(&hints->by_kind, &cursor);
         }
@@ -185,14 +175,14 @@ static enum err need_update(struct hints_round *s, const struct demand *need)
     if (!client) return ERR_OK;
     err = hint_make(&client->hints, need->kind, &hint);
     if (err) return err;
-    if (hint->round == s->round) return ERR_OK; /* an earlier row had the same profile */
+    if (hint->round == s->round) return ERR_OK; /* another row has the same profile */
     hint->round = s->round;
     hint->set_slot = need->kind->set->slot;
     client->hints.met++;
     return hint_update(s, client, hint);
 }
 
-/* Collects clients with new demand in `anew`, and sends hints to all other clients at once. */
+/* Collects clients with new demand in `anew`, and updates the hints of all other clients. */
 static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
 {
     const struct map *clients = &s->core->clients.by_name;
@@ -205,7 +195,7 @@ static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
         struct map_entry *entry = map_next(clients, &cursor);
         const struct demand_cluster *demand;
         struct cluster_client *client;
-        if (!entry) { /* start again with the first client */
+        if (!entry) { /* continue at the first client */
             cursor = 0;
             entry = map_next(clients, &cursor);
         }
@@ -227,7 +217,6 @@ static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
     return err;
 }
 
-/* Removes hints for profiles that are no longer in the demand. */
 static void clients_trim(struct hints_round *s)
 {
     struct needs *needs = s->core->needs;
@@ -260,7 +249,7 @@ void capacity_note(struct core *core, const struct decision *decision)
         arena_calloc(&core->scratch, needs->cluster_slots.used, sizeof(struct cluster_client *));
     s.offers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.offers);
     s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
-    if (!s.anew || !s.offers || !s.copies) return; /* no memory: the next cycle sends the hints */
+    if (!s.anew || !s.offers || !s.copies) return; /* the next cycle sends the hints */
     err = clients_update(&s, &any_anew);
     if (err || !any_anew) return;
     for (size_t i = 0; i < decision->verdict_count && !err; i++)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of clusters. A cluster is created with its first session or roll-up, and forgotten an
- * hour after its last activity. A new session is sent the states of its machines. Decide thread. */
+/* The table of clusters. Decide thread. */
 #include "shard/core/clients.h"
 
 #include <stdlib.h>
@@ -76,7 +75,7 @@ void clients_sweep(struct core *core)
     size_t cursor = 0;
 
     if (mono_elapsed_ms(core->clients.swept, core->now) < CLIENTS_SWEEP_MS) return;
-    /* No cluster is removed while views of an older cycle may point to its name. */
+    /* Views of an older cycle may point to the names of clusters. */
     if (core->views.cycle + 1 < core->counts.cycles) return;
     core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {
@@ -91,7 +90,7 @@ void clients_sweep(struct core *core)
     }
 }
 
-/* Sends the state of every machine bound to the cluster, because a new session has no states. */
+/* A new session knows no machine, so it is sent the state of every machine bound to the cluster. */
 static enum err resync(struct core *core, struct str cluster)
 {
     struct inventory_entry entry;
@@ -128,7 +127,7 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
         if (!known) client_drop(&core->clients, client);
         return err;
     }
-    hints_forget(client); /* the operator of a new stream has received no hints yet */
+    hints_forget(client); /* a new session has received no hints */
     if (open) {
         client->met = true;
         client->reports_drains = link == OPERATOR_REPORTS_DRAINS;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clusters of this shard. For each cluster: its session, the demand last accepted from it, how
- * long each profile has been waiting, and the capacity hints last sent.
- *
- * Bounded by clusters_max. A cluster without session, demand and machines is forgotten after an
- * hour, so that the table does not grow with clusters that no longer exist. */
+/* The clusters of this shard, with their sessions, accepted demand and capacity hints. Bounded by
+ * clusters_max. A cluster without session, demand and machines is forgotten after an hour. */
 #ifndef SHARD_CORE_CLIENTS_H
 #define SHARD_CORE_CLIENTS_H
 #include "base/map.h"
@@ -12,12 +9,12 @@
 
 enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
 
-/* A profile of the last roll-up that waits for a machine. The profile is identified by its slot and
- * birth in the needs table. The table entry is never read, because it may be freed already. */
+/* A profile that waits for a machine. Slot and birth identify the profile in the needs table,
+ * because the table may free its entry during the wait. */
 struct latency_wait {
     uint32_t kind_slot;
     bool ended;     /* a machine arrived; the next roll-up starts a new wait */
-    uint32_t round; /* value of waits_round when a roll-up last named the profile */
+    uint32_t round; /* waits_round when a roll-up last contained the profile */
     uint64_t kind_birth;
     mono_time since;
 };
@@ -25,30 +22,30 @@ struct latency_wait {
 struct capacity_hint {
     bool made;
     uint32_t kind_slot;
-    uint32_t set_slot; /* slot of the profile's requirements, which determine the hint */
+    uint32_t set_slot; /* slot of the profile's requirement set */
     uint64_t kind_birth;
-    uint32_t round; /* round of capacity_note() that last found the profile in the demand */
+    uint32_t round; /* last round in which the profile was in the demand */
     mono_time sent;
-    struct capacity_offer said; /* last hint without its profile; confidence 0: no hint was sent */
+    struct capacity_offer said; /* the last hint; confidence 0: none was sent */
 };
 struct hints {
     struct map by_kind; /* struct capacity_hint, keyed by kind slot */
-    uint32_t met;       /* hints found in this round */
-    size_t from;        /* map cursor: position of the next hint to send */
-    uint32_t unsaid;    /* number of hints that were never sent */
-    uint64_t version;   /* version of the demand that the hints were made for */
+    uint32_t met;       /* hints whose profile is in the demand of this round */
+    size_t from;        /* map cursor: where the next cycle continues */
+    uint32_t unsaid;    /* number of profiles without a first hint */
+    uint64_t version;   /* version of the demand when the hints were made */
 };
 
 struct cluster_client { /* map_make() places the name behind the struct */
     struct str name;
     bool session;
-    bool met;            /* the cluster had a session since the start */
-    bool reports_drains; /* the operator of the last session reports drains */
-    mono_time left;      /* when the last session ended */
+    bool met;            /* had a session since the start */
+    bool reports_drains; /* the operator reports finished drains */
+    mono_time left;      /* end of the last session */
     struct quarantine quarantine;
-    uint64_t rejected; /* number of roll-ups rejected */
-    mono_time seen;    /* when the cluster last had a session, demand or machines */
-    struct map waits;  /* struct latency_wait, keyed by kind slot */
+    uint64_t rejected;
+    mono_time seen;   /* last time with a session, demand or machines */
+    struct map waits; /* struct latency_wait, keyed by kind slot */
     uint32_t waits_round;
     struct hints hints;
 };
@@ -60,15 +57,15 @@ void clients_init(struct clients *clients, size_t max, uint64_t seed);
 void clients_deinit(struct clients *clients);
 
 struct cluster_client *client_find(const struct clients *clients, struct str name); /* NULL: none */
-/* Finds or creates the client. ERR_FULL, ERR_NOMEM. */
+/* ERR_FULL, ERR_NOMEM. */
 enum err client_make(struct clients *clients, struct str name, mono_time now,
                      struct cluster_client **ret_client);
 
-/* Updates the waits after a roll-up was applied (demand.c). New profiles start to wait now, known
- * profiles keep their start time, absent profiles are removed. ERR_NOMEM: nothing changed. */
+/* Call after a roll-up was applied. New profiles start to wait now, known profiles keep their
+ * start, absent profiles are removed. ERR_NOMEM: nothing changed. */
 enum err waits_update(struct core *core, struct cluster_client *client);
-/* Records once how long the machine's profile waited, because the machine is now a node. */
+/* Ends the wait of the machine's profile and records how long it was, because the machine is now a
+ * node. */
 void waits_over(struct core *core, const struct machine *machine);
-/* Forgets all hints sent to the client (capacity.c). */
 void hints_forget(struct cluster_client *client);
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the core, applies its options' defaults, begins its events. Decide thread. */
+/* Opens and closes the core, sets the defaults of its options, and begins its events. Decide
+ * thread. */
 #include "shard/core/running_actions.h"
 
 #include <math.h>
@@ -50,7 +51,7 @@ static struct core_options options_filled(const struct core_options *given)
     return o;
 }
 
-/* Asserts the bounds that the configuration already checks. */
+/* The configuration has already checked these bounds. */
 static void options_check(const struct core_options *o)
 {
     assert(o->removal_fraction > 0 && o->removal_fraction <= 1);
@@ -130,7 +131,8 @@ const struct core_counts *core_counts(const struct core *core)
     return &core->counts;
 }
 
-/* Checks the invariants of core.h. Each cycle checks a different task: all tasks take too long. */
+/* Checks the invariants of core.h for one task per cycle, because checking all tasks takes too
+ * long. */
 static void core_check(const struct core *core)
 {
     const struct running_actions *h = core->running;

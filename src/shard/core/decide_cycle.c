@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cycle: due work, the decision, the safety limits, and queueing. No function here waits.
+/* The cycle: due work, the decision, the safety limits, and queueing.
  *
  * A decision is valid until the inventory changes. Therefore everything that reads the decision
- * (ages, views, hints, gauges, copies of actions) comes first, and machines are changed afterwards.
- *
- * Before the first complete List the shard decides nothing. Otherwise it would buy machines again
- * that already serve but are not listed yet. */
+ * comes first, and machines are changed afterwards. Before the first complete List the shard
+ * decides nothing, because it would buy machines again that already serve. */
 #include "shard/core/running_actions.h"
 #include "shard/state/cohort.h"
 
 struct turn { /* data of one cycle */
     const struct decision *decision;
     struct rails_passed passed;
-    core_mark_fn *mark; /* lets the driver time the phases; NULL: not timed */
+    core_mark_fn *mark; /* may be NULL */
     void *mark_context;
 };
 
@@ -46,7 +44,7 @@ static enum err decide_now(struct core *core, struct turn *turn)
     input.mark_context = turn;
     input.parked = parking_parked(core->parking, &input.parked_count);
     err = decide(core->decider, &input, &turn->decision);
-    /* If memory runs out, the ages are updated a cycle later, which is harmless. */
+    /* If memory runs out, the ages are updated a cycle later. */
     if (!err) (void)parking_note(core->parking, turn->decision);
     if (!err) (void)ledger_note(core->ledger, turn->decision);
     return err;
@@ -54,8 +52,8 @@ static enum err decide_now(struct core *core, struct turn *turn)
 
 /* --- safety limits --- */
 
-/* If no action is executed, the safety limits are not applied, because every held action would
- * request another cycle, without end. */
+/* If no action may begin, the safety limits are not applied: held actions would request another
+ * cycle without end. */
 static enum err rails_now(struct core *core, struct turn *turn)
 {
     static const struct rails_options open = {0};
@@ -103,9 +101,8 @@ static void actions_hold(struct core *core, struct turn *turn)
 
 /* --- queueing --- */
 
-/* Returns true if the action must not be queued: the machine is not in the state that the action
- * begins with, its state is in doubt, or the machine is in back-off. Returns false for an unknown
- * machine, because the action itself checks that the machine is known. */
+/* True if the action must not be queued, because the machine is not in the state in which the
+ * action begins, its state is in doubt, or it is in back-off. */
 static bool moot(struct core *core, const struct action *action)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
@@ -117,8 +114,7 @@ static bool moot(struct core *core, const struct action *action)
             row_actual(core->inventory, row)->traits.state != call_rule_of(action->kind)->before);
 }
 
-/* Phase 1 lists its actions in the order of the verdicts, and each verdict counts its actions.
- * `end` is the index after the last action of verdict `at` - 1. */
+/* Finds the verdict of an action: Phase 1 lists its actions in the order of the verdicts. */
 struct buyers {
     size_t at, end;
 };
@@ -168,7 +164,7 @@ static void shortfalls_warn(struct core *core)
     if (!count) return;
     for (size_t i = 0; i < NAMED && i < count; i++) {
         top[i] = all[i]->profile.fingerprint;
-        top[i].len = min_size(top[i].len, 256); /* so that three names fit into a line */
+        top[i].len = min_size(top[i].len, 256); /* three names must fit into a log line */
     }
     core_log(core, CORE_WARN, "shortfalls detected", "count=%zu top=%.*s %.*s %.*s", count,
              STR_ARG(top[0]), STR_ARG(top[1]), STR_ARG(top[2]));
@@ -187,7 +183,7 @@ static enum err dispatch(struct core *core, struct turn *turn)
         enqueue(core, turn);
     if (!turn->passed.actions_held) return ERR_OK;
     /* Actions held by the action limit may run in the next cycle. Reclaims held by the reclaim cap
-     * need more time, so the cap requests no cycle. */
+     * need more time, so they request no cycle. */
     core->counts.deferred += turn->passed.actions_held;
     (void)effects_add(core->out, EFFECT_CYCLE_SOON);
     return ERR_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roll-ups: the whole demand of a cluster, and how long each profile has been waiting. */
+/* Applies roll-ups, and measures how long each profile waits for a machine. */
 #include <stdlib.h>
 
 #include "shard/core/core_internal.h"
@@ -47,10 +47,10 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     before = after = client->quarantine;
     verdict = rollup_admit(core, &after, count);
     if (verdict == QUARANTINE_HELD) {
-        err = needs_mark_reported(core->needs, cluster); /* a held roll-up counts as reported too */
+        err = needs_mark_reported(core->needs, cluster); /* a held roll-up counts as a report */
     } else {
         err = needs_replace(core->needs, client->name, rows, count, &own);
-        /* Without memory the waits are not measured until the next roll-up. The demand applies. */
+        /* If memory runs out, only the measurement is missing. */
         if (!err) (void)waits_update(core, client);
     }
     if (err) goto rejected;
@@ -122,7 +122,7 @@ void waits_over(struct core *core, const struct machine *machine)
 
     if (direct && direct->kind_birth == kind->birth) wait_end(core, direct);
     if (!kind || kind->same) return;
-    /* Also ends the waits of gangs that were folded into the profile by dropping Same. */
+    /* A gang may have been folded into the profile, so its wait ends too. */
     while ((entry = map_next(&client->waits, &cursor))) {
         struct latency_wait *wait = entry->value;
         const struct kind *gang = slot_map_get(&core->needs->kind_slots, wait->kind_slot);

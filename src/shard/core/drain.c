@@ -1,26 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reclaim and Preempt: Configured -> Draining -> Idle. The machine stores the Need for which it is
- * drained as a promise.
+/* Reclaim and Preempt: Configured -> Draining -> Idle.
  *
  *   Reclaim to the operator --> waits (STEP_OPERATOR) --> the provider's Drain --> Idle
  *
- * The operator is notified first. It cordons the node and evicts the pods. If the operator reports
- * its drains, the shard waits until the operator reports the machine drained, at most until the
- * grace period ends. The wait uses no slot of the running actions. An operator whose session has
- * ended has operator_return_ms to return, but never longer than the grace period. When it returns,
- * the same reclaim is sent again with the same number. The shard does not wait for operators that
- * do not report their drains. Without any operator the provider drains at once.
+ * The operator cordons the node and evicts the pods. The wait ends when the operator reports the
+ * machine drained, or when the grace period ends. An operator that disconnects has
+ * operator_return_ms to return. Without an operator that reports its drains, the provider drains at
+ * once.
  *
- * The provider is not called before the wait is over. A process that starts during the wait finds
- * the machine Configured. The operator reports the reclaim that it is still executing, and the
- * drain continues from there (CAUSE_RESUMED).
+ * A process that starts during the wait finds the machine Configured. The operator reports the
+ * reclaim that it is executing, and the drain continues from there (CAUSE_RESUMED).
  *
- * A machine drained by its operator takes no pods any more. If the provider's Drain was refused or
- * not executed, the machine is Configured as before. It is then drained again, even if a cluster
- * wants it in the meantime (WORK_DRAINED, drain_repeat). */
+ * If the provider refuses Drain after the operator has drained the machine, the machine takes no
+ * pods any more, so the drain is repeated (WORK_DRAINED, drain_repeat). */
 #include "shard/core/running_actions.h"
 
-/* The least time for the provider to shut down a machine, even after the whole grace period. */
+/* The provider gets at least this time for the shutdown. */
 enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
 
 const char *drain_wait_name(enum drain_wait wait)
@@ -43,7 +38,7 @@ static mono_time grace_end(const struct machine_task *task)
 
 /* --- the operator to wait for --- */
 
-/* Returns false if no absent operator may return. Else sets *ret_until to the latest time. */
+/* Sets *ret_until to the end of the wait for an absent operator. False: no wait. */
 static bool operator_returns_until(const struct core *core, struct str cluster,
                                    mono_time *ret_until)
 {
@@ -57,7 +52,7 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
     return core->options.restarted && core->options.operators_reported;
 }
 
-/* Returns false if a new drain need not wait for its operator. Else sets *ret_until to the end. */
+/* Sets *ret_until to the end of the wait for the task's operator. False: no wait. */
 static bool operator_wait(struct core *core, struct machine_task *task, mono_time *ret_until)
 {
     const struct cluster_client *client = client_find(&core->clients, task->cluster);
@@ -82,7 +77,7 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
     return false;
 }
 
-/* Sends the reclaim to the operator, if it has a session. Returns false if memory runs out. */
+/* Does nothing without a session. False: out of memory. */
 static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms)
 {
     struct effect *effect;
@@ -99,9 +94,9 @@ static bool operator_reclaim(struct core *core, struct machine_task *task, uint6
 
 static bool drain_start(struct core *core, struct machine_task *task, struct machine *m)
 {
-    /* An operator that reported the reclaim already has it. */
+    /* A resumed drain was reported by the operator, which therefore has the reclaim. */
     if (task->cause != CAUSE_RESUMED && !operator_reclaim(core, task, task->grace_ms)) {
-        /* nothing began; a later cycle derives the action again */
+        /* nothing began; a later cycle decides the action again */
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"));
         return false;
     }
@@ -114,8 +109,8 @@ static bool drain_start(struct core *core, struct machine_task *task, struct mac
     return task_move(core, task, m, false);
 }
 
-/* Returns the remaining grace period, but at least PROVIDER_GRACE_LEAST_MS. The result never
- * exceeds the whole grace period, if that is known. */
+/* Returns the remaining grace period, but at least PROVIDER_GRACE_LEAST_MS and at most the whole
+ * grace period, if known. */
 static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now)
 {
     uint64_t left = mono_elapsed_ms(now, grace_end(task));
@@ -146,7 +141,7 @@ void drain_begin(struct core *core, struct machine_task *task)
     struct machine m;
 
     if (again && core_get(core, task->machine, &entry) == ERR_NOMEM) {
-        /* the machine stays Draining, and the call is repeated */
+        /* the call is repeated later */
         work_unsent(core, task);
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"));
         return;
@@ -197,8 +192,8 @@ void drain_due(struct core *core, struct machine_task *task)
 
 /* --- operators that connect and disconnect --- */
 
-/* Sends the reclaim again to an operator that returned. The operator may have been away when the
- * drain began, or may have lost the reclaim. The operator recognises the reclaim by its number. */
+/* The operator may have missed or lost the reclaim, so the reclaim is sent again with the same
+ * number. */
 static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link)
 {
     uint64_t left_ms = mono_elapsed_ms(core->now, grace_end(task));
@@ -234,8 +229,8 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
 
 /* --- reports --- */
 
-/* Returns true if this process assigned the number. A number of an earlier process passes both
- * bounds with a probability of one in some billions. */
+/* True if this process assigned the number. A number of an earlier process passes by chance with a
+ * probability below one in a billion. */
 static bool number_is_ours(const struct core *core, uint64_t number)
 {
     uint32_t serial = (uint32_t)(number >> 32), slot = (uint32_t)number;
@@ -243,9 +238,8 @@ static bool number_is_ours(const struct core *core, uint64_t number)
     return serial && serial <= core->running->serial && slot < core->running->slots.used;
 }
 
-/* Returns true if a reclaim of an earlier process may still be active. All such reclaims end at
- * most RECLAIM_GRACE_MS plus operator_return_ms after the start of this process. Afterwards the
- * operator gets a new reclaim if the machine must be drained. */
+/* True if a reclaim of an earlier process may still be active. After its longest possible time, a
+ * machine needs a new reclaim. */
 static bool earlier_orders_count(const struct core *core)
 {
     const struct running_actions *h = core->running;
@@ -255,7 +249,7 @@ static bool earlier_orders_count(const struct core *core)
            (!h->opened || mono_elapsed_ms(h->opened_at, core->now) < most_ms);
 }
 
-/* Creates a drain that continues an earlier one. The operator already has the reclaim. */
+/* The operator already has the reclaim. */
 static enum err drain_open(struct core *core, struct str machine, struct str cluster,
                            uint64_t grace_ms, bool drained)
 {
@@ -270,7 +264,7 @@ static enum err drain_open(struct core *core, struct str machine, struct str clu
     return err;
 }
 
-/* Continues a reclaim that an earlier process of this shard ordered but did not finish. */
+/* Continues a reclaim that an earlier process of this shard ordered. */
 static void drain_resume(struct core *core, const struct drain_report *report)
 {
     const struct machine_work *w = work_find(core, report->machine);
@@ -347,7 +341,7 @@ bool running_overtaken(struct core *core, struct str machine, const struct machi
     if (!task || task_ended_in_list(core, machine)) return false;
     if (said && said->state == MACHINE_CONFIGURED && str_equal(said->cluster, task->cluster))
         return false;         /* unchanged since the wait began */
-    work_passing(core, task); /* in case the record cannot be applied for lack of memory */
+    work_passing(core, task); /* if memory runs out below, the machine is checked later */
     task_end(core, task, OUTCOME_STALE_STATE,
              said ? STR("the machine changed while its operator drained it")
                   : STR("the machine went while its operator drained it"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of effects and the copies in its arena. Repeated data (labels, profiles) is copied once.
- * No I/O; runs on the thread that owns the list. */
+/* The list of effects and its copies of texts, labels and profiles. Runs on the thread that owns
+ * the list. */
 #include "shard/core/effects.h"
 
 #include <stdlib.h>
@@ -146,7 +146,7 @@ const struct machine *effects_machine(struct effects *effects, const struct mach
         &m->promised.fingerprint,
         &m->promised.group,
     };
-    for (size_t i = 0; i < ARRAY_LEN(texts) && !err; i++) /* each text now points to its copy */
+    for (size_t i = 0; i < ARRAY_LEN(texts) && !err; i++) /* replaces each text by its copy */
         err = text_copy(&effects->arena, *texts[i], texts[i]);
     if (!err)
         err = effects_labels(effects, machine->attributes.labels, machine->attributes.label_count,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only file that changes machines. It reports every change, arrival and removal to the
- * operator, the counts and the running actions, so that all of them stay correct.
- *
- * All or nothing: everything that may run out of memory happens before the inventory changes. */
+/* The only file that changes machines. It reports every change to the operator, the counts and the
+ * running actions. All or nothing: memory is reserved before the inventory changes. */
 #include "shard/core/core_internal.h"
 
 enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_entry)
@@ -17,8 +15,9 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     struct str name;
     enum err err;
 
-    /* The next session of an absent operator gets its cluster's machines by a resync. The state of
-     * a machine that left the cluster is sent now, and the driver keeps it for the operator. */
+    /* An operator without a session gets its machines by a resync later. But a machine that left
+     * the cluster is sent now, because the resync will not contain it; the driver keeps the
+     * message. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
     err = text_copy(&core->out->arena, cluster, &name);
     if (err) return err;
@@ -32,7 +31,7 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     return ERR_OK;
 }
 
-/* Clears the fields without meaning in the machine's state. The inventory does not store them. */
+/* Clears the fields without meaning in the machine's state, which the inventory does not store. */
 static struct machine meaning(const struct machine *given)
 {
     struct machine m = *given;
@@ -45,7 +44,7 @@ static struct machine meaning(const struct machine *given)
     return m;
 }
 
-/* True if nothing that operators see has changed. Ignores prices, which change all day. */
+/* True if nothing that operators see has changed. Prices change all day and are ignored. */
 static bool shows_same(const struct machine *a, const struct machine *b)
 {
     return a->state == b->state && str_equal(a->cluster, b->cluster) &&
@@ -65,13 +64,12 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     struct machine m = meaning(to);
     struct inventory_entry was;
     enum machine_state from;
-    bool inside = scope_has(core, &m.attributes); /* before the change, because the attributes may
-                                                   * be views of the replaced record */
+    bool inside = scope_has(core, &m.attributes); /* first: attributes may be in the old record */
     enum err err = core_get(core, m.id, &was);
 
     if (err) return err;
     from = was.machine.state;
-    err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* may be views of the old record */
+    err = text_copy(&core->scratch, m.host_ref, &m.host_ref); /* may be in the old record */
     if (!err) err = text_copy(&core->scratch, m.id, &m.id);
     if (err) return err;
     err = tally_find(&core->tally, &was.machine, &from_place);
@@ -127,7 +125,7 @@ enum err core_drop(struct core *core, struct str id, const char *why)
 
     if (!err) err = tally_find(&core->tally, &was.machine, &place);
     if (err) return err;
-    failed = was.machine; /* so that the operator does not wait for the machine for ever */
+    failed = was.machine; /* else the operator would wait for the machine for ever */
     failed.state = MACHINE_FAILED;
     failed.last_error = str_from(why);
     err = core_send_state(core, failed.cluster, &failed);
@@ -135,6 +133,6 @@ enum err core_drop(struct core *core, struct str id, const char *why)
     running_gone(core, id);
     tally_move(&core->tally, &place, NULL);
     err = inventory_remove(core->inventory, id);
-    assert(!err); /* the machine was in the inventory */
+    assert(!err);
     return ERR_OK;
 }

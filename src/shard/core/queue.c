@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks: create, wait, start, close. A bounded queue, first in, first out. The queue retries
- * nothing, because the next cycle derives dropped actions again.
+ * nothing.
  *
  *   waiting --free slot--> running --waits for operator or blob--> held
  *                             ^                                      |
@@ -9,11 +9,8 @@
  * A held task uses no slot of the running tasks, so a silent operator delays only its own cluster.
  *
  * No task begins under the kill switch, in shadow mode, or when a newer process of this shard is
- * active. The kill switch and the newer process may appear while actions wait and run; both last
- * until this process ends. No task begins for a while after a restart either, because of calls of
- * the earlier process. A provider shows the state before a call until the call is done, so a
- * machine that looks untouched in the first List may have a call under way. A call ends at most
- * execute_timeout_ms after its caller is gone. */
+ * active. After a restart no task begins for execute_timeout_ms: a call of the earlier process may
+ * still run, and a provider shows the old state until the call is done. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -149,7 +146,7 @@ void running_listed(struct core *core, struct str machine, enum machine_state sa
 
 /* --- creation --- */
 
-/* Allocates a block with the task and its texts. The task is in no table yet. */
+/* One block with the task and its texts. The task is in no table yet. */
 static struct machine_task *task_make(struct core *core, const struct action *action)
 {
     size_t size = sizeof(struct machine_task) + action->machine.len + action->cluster.len +
@@ -204,15 +201,14 @@ enum err task_open(struct core *core, const struct action *action, const struct 
     if (!err) err = slot_map_take(&h->slots, task, &slot, &h->bytes);
     if (err) goto no_number;
     work->task = task;
-    h->serial += h->serial == UINT32_MAX ? 2 : 1; /* never 0, because 0 means no action */
+    h->serial += h->serial == UINT32_MAX ? 2 : 1; /* never 0: action number 0 means none */
     task->number = (uint64_t)h->serial << 32 | slot;
     task->cause = cause;
-    task->planned = cause != CAUSE_DECIDED; /* the machine is in a passing state or Failed, so the
-                                             * inventory needs no plan */
+    task->planned = cause != CAUSE_DECIDED; /* tasks of other causes need no plan */
     list_append(&h->waiting, &task->place);
     core->counts.queued++;
     core->counts.actions[task->action]++;
-    work_quiet(core, work); /* the new task replaces the pending work of the machine */
+    work_quiet(core, work); /* the new task replaces the machine's pending work */
     *ret_task = task;
     return ERR_OK;
 
@@ -257,8 +253,8 @@ void tasks_plan(struct core *core)
         next = place->prev;
         task->planned = true;
         if (inventory_plan(core->inventory, task->machine, &plan, NULL) == ERR_OK) continue;
-        /* Without a plan the next decision would not count the action and would queue it twice. The
-         * task is dropped instead, and derived again. */
+        /* Without a plan the next decision would decide the action a second time, so the task is
+         * dropped. */
         core->counts.dropped++;
         core->counts.actions[task->action]--;
         core->counts.queued--;
@@ -269,14 +265,14 @@ void tasks_plan(struct core *core)
 
 /* --- closing --- */
 
-/* Called when a task has ended. List records read from now on are newer than the task's end. */
+/* Called when a task has ended and no List that began earlier is open. */
 static void work_task_ended(struct core *core, struct machine_work *w)
 {
     enum machine_state said = w->passed_over;
 
     if (w->task) return; /* a new task exists already */
     w->passed_over = MACHINE_UNSPECIFIED;
-    /* Only deltas need this check, because the next full List repeats the record. */
+    /* Only after deltas, because the next full List repeats the record. */
     if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said);
     if (w->kind == WORK_QUIET) work_quiet(core, w);
 }
@@ -313,7 +309,7 @@ void running_list_begin(struct core *core, enum list_kind kind)
     h->list_cycles = 0;
     if (kind == LIST_FULL || h->deltas) return;
     h->deltas = true;
-    /* The last full List skipped pending machines, and the next List is a delta. */
+    /* Earlier full Lists skipped pending machines, and a delta does not repeat their records. */
     if (h->overlooked) core->full_list_wanted = true;
 }
 
@@ -373,7 +369,7 @@ static void task_begin(struct core *core, struct machine_task *task)
     }
 }
 
-/* Returns the next task that may begin or continue. NULL: none. */
+/* Ready tasks precede waiting tasks. NULL: none. */
 static struct machine_task *task_next(const struct running_actions *h)
 {
     const struct list *from = list_empty(&h->ready) ? &h->waiting : &h->ready;
@@ -381,7 +377,7 @@ static struct machine_task *task_next(const struct running_actions *h)
     return list_empty(from) ? NULL : CONTAINER_OF(from->next, struct machine_task, place);
 }
 
-/* Ends all waiting tasks without any call, because no action may begin any more. */
+/* Ends all waiting tasks, because no action may begin any more. */
 static void tasks_suppress(struct core *core)
 {
     struct running_actions *h = core->running;
@@ -392,10 +388,11 @@ static void tasks_suppress(struct core *core)
         core->counts.queued--;
         core->counts.inflight++;
         if (task->blob) {
-            bootstrap_configure(core, task); /* cancels, and moves the machine to Idle */
+            bootstrap_configure(core, task); /* cancels: moves the machine back to Idle */
             continue;
         }
-        /* A Get follows for a machine in a passing state, Failed or drained by its operator. */
+        /* A Get follows if the machine is in a transitional state, Failed, or drained by its
+         * operator. */
         task_suppress(core, task, task->cause != CAUSE_DECIDED || task->draining);
     }
 }
@@ -414,7 +411,7 @@ void running_start(struct core *core)
         arena_reset(&core->scratch); /* thousands of tasks may begin in one event */
         task_begin(core, task);
     }
-    /* Requests a cycle when the queue is a quarter full, to refill the queue before it is empty. */
+    /* Requests a cycle when the queue is a quarter full, to refill the queue in time. */
     if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
         effects_add(core->out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;

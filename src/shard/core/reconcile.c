@@ -1,35 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accepts the provider's records: a List record by record, and single machines (Get).
+/* Accepts the provider's records: a List record by record, and single machines (Get). Most records
+ * match the known state and cost one lookup. Other records:
  *
- * Most records match the known state and cost one lookup (inventory_list_record). The other records
- * are handled in this order:
- *
- *   1. A record of a machine with a pending action is ignored. A List lags behind the calls that
- *      run at the same time, so the record is older than the call's answer. Exception: a drain that
- *      waits for its operator has made no call yet. It ends when the provider reports that the
- *      machine is not Configured any more.
- *   2. A record that violates its invariant is refused and counted. The old record stays.
- *   3. A machine in back-off after a refusal is not made available early. The same applies to a
- *      machine with an unanswered call while that call may still be executed.
- *   4. A known machine takes the fields that the provider owns, and keeps the shard's fields while
- *      its cluster is the same. Every change of state is accepted. A change that this shard did
- *      not order is counted and logged.
+ *   1. A record of a machine with a pending action is ignored, because it may be older than the
+ *      answer of the action's call. Exception: a drain that waits for its operator has made no call
+ *      yet, so it ends when the provider reports that the machine is not Configured any more.
+ *   2. An invalid record is refused and counted. The old record stays.
+ *   3. A record must not make a machine available during its back-off, or while an unanswered call
+ *      may still be executed.
+ *   4. A known machine takes the fields that the provider owns. It keeps the shard's fields while its
+ *      cluster is the same. A change of state that this shard did not order is accepted and logged.
  *   5. An unknown machine in the shard's domains is inserted with the data from its metadata.
  *
- * Machines missing from a full List are removed, unless suspiciously many are missing, because a
- * provider that lost its table, or a List cut short, must not remove the fleet. Such machines are
- * removed when three complete Lists in a row left them out and no incomplete List in between
- * contained any of them. */
+ * Machines missing from a full List are removed. If suspiciously many are missing, three complete
+ * Lists in a row must lack them, because a provider that lost its table must not remove the
+ * fleet. */
 #include <stdio.h>
 
 #include "model/metadata.h"
 #include "shard/core/running_actions.h"
 
 enum {
-    REMOVALS_MIN = 10,         /* fewer removals than this are accepted, whatever their share */
-    REMOVAL_CONFIRMATIONS = 3, /* Lists in a row that lack the machines; equal for roll-ups */
-    LIST_LINES_MOST = 20,      /* refused records that get their own log line, per kind and List */
-    SPOILT_MOST = 6,           /* full Lists with refused records are at most 2^6 Lists apart */
+    REMOVALS_MIN = 10,         /* fewer removals are never suspicious */
+    REMOVAL_CONFIRMATIONS = 3, /* Lists in a row that must lack the machines */
+    LIST_LINES_MOST = 20,      /* refused records with their own log line, per List */
+    SPOILT_MOST = 6,           /* at most 2^6 Lists between two full Lists with refused records */
 };
 
 void core_list_begin(struct core *core, enum list_kind kind)
@@ -42,7 +37,7 @@ void core_list_begin(struct core *core, enum list_kind kind)
     l->failed = false;
     l->settles = core->running->settle_due;
     l->records = l->refused = l->surprises = l->nameless = l->untaken = 0;
-    if (kind == LIST_FULL) { /* reset now: domains that change during this List set it again */
+    if (kind == LIST_FULL) { /* first, because new domains during this List set the flag */
         l->owed = l->owed || core->full_list_wanted;
         core->full_list_wanted = false;
     }
@@ -59,8 +54,8 @@ static bool is_bare(const struct core *core)
     return inventory_counts(core->inventory).machines == 0;
 }
 
-/* Returns true before the first complete List, and when machines appear after an empty List. With
- * partial knowledge the shard would buy the remaining machines again. */
+/* True before the first complete List, and while machines appear after an empty List. A decision on
+ * part of the machines would buy the others again. */
 bool reconcile_is_blind(const struct core *core)
 {
     return !core->listing.listed || (core->listing.empty && !is_bare(core));
@@ -110,7 +105,8 @@ static bool record_is_sound(struct core *core, const struct machine *machine)
 
 /* --- one record --- */
 
-/* Restores the Need for which the machine was bought from its metadata. Ignores bad entries. */
+/* Restores the Need for which the machine was bought from its metadata. Invalid entries are
+ * ignored. */
 static void record_restore(struct core *core, struct machine *machine, const struct label *metadata,
                            size_t count)
 {
@@ -125,7 +121,7 @@ static void record_restore(struct core *core, struct machine *machine, const str
     machine->promised = ours.promised;
 }
 
-/* Counts and logs a change of state that this shard did not order. The change is accepted. */
+/* Counts and logs a change of state that this shard did not order. */
 static void record_surprise(struct core *core, const struct machine *is, enum machine_state was,
                             enum machine_edge edge, const char *cluster_was)
 {
@@ -148,27 +144,26 @@ static void record_surprise(struct core *core, const struct machine *is, enum ma
              is->last_error.at);
 }
 
-struct record { /* a record as the provider sent it */
+struct record {
     const struct machine *machine;
     const struct label *metadata;
     size_t metadata_count;
-    bool got; /* the record answers a Get, which is sent when a back-off ends */
+    bool got; /* the answer of a Get, which may end a back-off */
 };
 
-/* Returns true if decisions could use the machine. A machine in back-off must not be used, because
- * the provider would probably refuse again. */
+/* True if a decision could use the machine. */
 static bool reconcile_is_free(enum machine_state state)
 {
     return state == MACHINE_IDLE || state == MACHINE_SPECULATIVE;
 }
 
-/* Fills the fields that the shard owns in the new record. True if the machine's cluster changed. */
+/* Sets the fields that the shard owns. True if the machine's cluster changed. */
 static bool record_bind(struct core *core, const struct record *record, const struct machine *was,
                         struct machine *to)
 {
     bool rebound, kept;
 
-    /* Some providers report the cluster of a Configure only after the Configure. */
+    /* Some providers do not report the cluster during a Configure. */
     if (to->state == MACHINE_CONFIGURING && was->state == MACHINE_CONFIGURING && !to->cluster.len)
         to->cluster = was->cluster;
     rebound = to->cluster.len && !str_equal(to->cluster, was->cluster);
@@ -225,8 +220,8 @@ static enum err record_unknown(struct core *core, const struct record *record)
     return core_admit(core, &to, NULL);
 }
 
-/* Returns a record. A provider may report a cluster for an Idle or Deleting machine, although the
- * machine serves no cluster. The record then refers to a copy without the cluster, in `room`. */
+/* An Idle or Deleting machine serves no cluster, whatever the provider reports. In this case the
+ * result points to a copy in `room` without the cluster. */
 static struct record record_of(const struct machine *said, const struct label *metadata,
                                size_t metadata_count, bool got, struct machine *room)
 {
@@ -238,7 +233,7 @@ static struct record record_of(const struct machine *said, const struct label *m
     return (struct record){said, metadata, metadata_count, got};
 }
 
-/* Returns true if the record is accepted although the machine has a pending action. */
+/* True if the record is accepted although the machine is pending. */
 static bool record_overtakes(struct core *core, const struct record *record)
 {
     enum machine_fault fault;
@@ -305,13 +300,13 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
     core_begin(core, now, out);
     core->listing.records++;
     if (core_is_pending(core, id) && !running_overtaken(core, id, NULL)) {
-        core->full_list_wanted = true; /* a delta does not repeat the removal; a full List does */
+        core->full_list_wanted = true; /* only a full List shows the removal again */
         return;
     }
     reconcile_gone(core, id);
 }
 
-/* Returns the machines missing since List `since` that have no provider call running. */
+/* Returns the machines that no List since number `since` contained, without pending machines. */
 static enum err machines_missing(struct core *core, uint32_t since, struct str **ret_ids,
                                  size_t *ret_count)
 {
@@ -348,15 +343,15 @@ static void machines_remove(struct core *core, const struct str *ids, size_t cou
         (void)running_overtaken(core, ids[i], NULL);
         if (core_drop(core, ids[i], "gone: the provider does not list it any more")) {
             core_log(core, CORE_WARN, "inventory remove failed", "left=%zu", count - i);
-            return; /* the next List finds the missing machines again */
+            return; /* the next List finds these machines again */
         }
     }
     if (count > LIST_LINES_MOST)
         core_log(core, CORE_INFO, "machines gone from the provider's List", "count=%zu", count);
 }
 
-/* Returns the number of machines that no List from number `since` on contained, including pending
- * machines. Returns `unknown` if out of memory. */
+/* Counts machines that no List since number `since` contained, including pending machines. Returns
+ * `unknown` if memory runs out. */
 static size_t list_left_out(struct core *core, uint32_t since, size_t unknown)
 {
     struct str *ids;
@@ -366,8 +361,8 @@ static size_t list_left_out(struct core *core, uint32_t since, size_t unknown)
     return count;
 }
 
-/* An incomplete List proves nothing about missing machines. But if the List contains a machine that
- * held Lists left out, the held Lists were wrong, and the count of confirmations restarts. */
+/* An incomplete List proves nothing about missing machines. But if it contains a machine that held
+ * Lists lacked, those Lists were wrong, and their count restarts. */
 static void list_cut(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -375,7 +370,6 @@ static void list_cut(struct core *core)
     if (l->holds && list_left_out(core, l->first_held, 0) < l->left_out) l->holds = 0;
 }
 
-/* Called when a full List was read to its end. */
 static void list_remove_missing(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -402,7 +396,7 @@ static void list_remove_missing(struct core *core)
     if (l->holds < REMOVAL_CONFIRMATIONS) {
         l->left_out = list_left_out(core, l->first_held, SIZE_MAX);
         core->counts.lists_held++;
-        core->full_list_wanted = true; /* a delta would not confirm missing machines */
+        core->full_list_wanted = true; /* only a full List confirms missing machines */
         core_log(core, CORE_WARN, "provider List held back: too many machines are missing from it",
                  "missing=%zu machines=%u records=%u said=%u of=%d", count,
                  inventory_counts(core->inventory).machines, l->records, l->holds,
@@ -415,14 +409,14 @@ static void list_remove_missing(struct core *core)
         core->full_list_wanted = true;
         return;
     }
-    if (count < left_out) core->full_list_wanted = true; /* deltas do not show missing machines */
+    if (count < left_out) core->full_list_wanted = true; /* a delta shows no missing machines */
     core_log(core, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d",
              count, REMOVAL_CONFIRMATIONS);
     machines_remove(core, ids, count);
 }
 
-/* Refused records may be valid next time, but only a full List repeats them. So a full List is
- * requested, but less and less often while full Lists contain refused records too. */
+/* Requests a full List after refused records, which may be valid next time. The requests become
+ * rare while full Lists still contain refused records. */
 static void list_ask_again(struct core *core)
 {
     struct listing *l = &core->listing;
@@ -453,11 +447,11 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
         if (l->kind == LIST_FULL) list_remove_missing(core);
         if (l->kind == LIST_FULL) l->owed = false;
         if (l->kind == LIST_FULL) l->empty = !l->records && is_bare(core);
-        /* An empty full List may come from a provider that has not loaded its table yet. Deltas
-         * would then never report the machines of the table, so another full List is requested. */
+        /* The provider may not have loaded its table yet, and deltas would not show the table's
+         * machines. */
         if (l->empty) core->full_list_wanted = true;
         list_ask_again(core);
-        if (!l->holds) l->listed = true; /* a held List is not trusted yet */
+        if (!l->holds) l->listed = true; /* a held List is not trusted */
         if (!l->holds && l->settles) core->running->settled = true;
     } else {
         if (l->kind == LIST_FULL) list_cut(core);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machines of this shard: those in the domains assigned to it, or all machines if no domain was
- * ever assigned.
+/* The machines of this shard: those in its domains, or all machines if no domain was ever assigned.
  *
- * A machine outside the shard's domains is neither inserted nor used in decisions. A machine that
- * serves a cluster when its domain is taken away continues to serve. Once it is free, it is removed
- * before the next decision. The ids of such machines are stored, so that no search is needed. */
+ * A machine outside the domains is not used in decisions. A machine that serves a cluster when its
+ * domain is taken away continues to serve. Once free, it is removed before the next decision. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,7 +141,7 @@ static bool scope_is_free(const struct core *core, const struct machine_row *row
     return state == MACHINE_SPECULATIVE || state == MACHINE_IDLE || state == MACHINE_FAILED;
 }
 
-/* Bound of the walk in core_serving() once a machine is found: many machines may be outside. */
+/* core_serving() stops here once it has found a machine */
 enum { SERVING_WALK_MAX = 10000 };
 
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,

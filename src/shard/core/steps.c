@@ -4,8 +4,8 @@
  *   Create      Speculative -> Creating -> Idle, then Bootstrap in the same action
  *   Configure   Idle -> Configuring -> Configured, with a blob from the operator in between
  *   Drain       Configured -> Draining -> Idle (begins in drain.c)
- *   Delete      Idle -> Deleting -> Speculative; a machine reported as Failed stays Failed
- *               until the provider reports another state
+ *   Delete      Idle -> Deleting -> Speculative; a Failed machine stays Failed until the provider
+ *               reports another state
  *
  * If a provider answers before the operation is done, the task ends, and reconciliation detects the
  * end of the operation. Decide thread. */
@@ -78,10 +78,9 @@ void call_begin(struct core *core, struct machine_task *task)
 
 /* --- Bootstrap --- */
 
-/* Sets the stamp before the provider is called, so that the next decision counts the machine for
- * its Need, and a lost answer does not lose the Need. The provider is not called before the blob
- * arrives, so a rollback to Idle leaves nothing on the machine. The task uses no slot while it
- * waits for the blob (STEP_BLOB). Then it waits in `ready` for a slot and calls the provider. */
+/* The stamp is set before the provider is called, so that a lost answer does not lose the Need. The
+ * provider is called only after the blob has arrived, so a return to Idle leaves nothing on the
+ * machine. */
 
 static bool steps_blob_ask(struct core *core, struct machine_task *task)
 {
@@ -94,8 +93,8 @@ static bool steps_blob_ask(struct core *core, struct machine_task *task)
     return effect != NULL;
 }
 
-/* Returns the machine to Idle, because the provider was not called. The next cycle derives the
- * action again. For a repeated call the machine keeps the provider's state. */
+/* Returns the machine to Idle, because the provider was not called. For a repeated call the machine
+ * keeps the provider's state. */
 static void roll_back(struct core *core, struct machine_task *task, enum action_outcome outcome,
                       struct str text)
 {
@@ -125,7 +124,7 @@ void bootstrap_begin(struct core *core, struct machine_task *task)
     if (!task_machine(core, task, &m)) return;
     if (m.state == MACHINE_CONFIGURED && str_equal(m.cluster, task->cluster) &&
         str_equal(m.stamp.fingerprint, task->key.fingerprint)) {
-        task_done(core, task, false); /* the machine is already in the desired state */
+        task_done(core, task, false); /* already in the desired state */
         return;
     }
     if (m.state == MACHINE_IDLE) {
@@ -191,7 +190,7 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
     case BLOB_NO_ROOM:
         roll_back(core, task, OUTCOME_BLOB_ERROR, STR("no room for the blob: too many wait"));
         break;
-    case BLOB_ERROR: /* no back-off: the machine is sound, and the shard would buy another one */
+    case BLOB_ERROR: /* no back-off: the machine is sound */
         roll_back(core, task, OUTCOME_BLOB_ERROR, text);
         break;
     }
@@ -199,17 +198,17 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
 
 /* --- answers to calls --- */
 
-/* Sets the fields that the shard owns, for the machine state in the answer. */
+/* Sets the fields that the shard owns. */
 static void ack_bind(const struct machine_task *task, struct machine *m, bool done)
 {
     if (task->step == STEP_CONFIGURE) {
         m->cluster = task->cluster;
         m->stamp = task_stamp(task);
-    } else if (done) { /* the promise stays: the machine is kept for its Need for a while */
+    } else if (done) { /* the promise stays, so that the machine is kept for its Need */
         machine_unbind(m);
         if (task->step == STEP_DELETE) m->host_provider = m->host_ref = STR_EMPTY;
         if (task->step == STEP_CREATE && task->cause == CAUSE_STUCK)
-            m->promised = task_promise(task); /* kept for the Need that bought the machine */
+            m->promised = task_promise(task); /* keep the machine for the Need that bought it */
     }
 }
 
@@ -220,11 +219,10 @@ static void ack_done(struct core *core, struct machine_task *task)
     if (task->step == STEP_DRAIN) effects_observe(core->out, OBSERVE_DRAIN, task->since, core->now);
     if (task->step == STEP_CREATE && task->cause == CAUSE_DECIDED && core_acts(core))
         bootstrap_begin(core, task);
-    else /* The shard is held or the Create was repeated late: a later cycle assigns the machine. */
+    else /* The shard is held, or a Create was repeated: a later cycle uses the machine. */
         task_done(core, task, task->step != STEP_CREATE);
 }
 
-/* Applies the answer of a Delete of a Failed machine. */
 static void ack_of_failed(struct core *core, struct machine_task *task,
                           const struct call_answer *answer)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of machines by type and zone, updated with each change of a machine. The cheapest price of
- * a type is computed again only after its last machine at that price was removed. Decide thread. */
+/* Counts of machines by type and zone. The cheapest price of a type is searched again only after
+ * its last machine at that price was removed. Decide thread. */
 #include "shard/core/tally.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ void tally_deinit(struct tally *tally)
     map_free(&tally->zones);
 }
 
-/* Returns the attribute that requirements compare: the field, or else the label with this name. */
+/* Returns the field, or else the label with this name. */
 static struct str attribute(const struct machine *machine, struct str key)
 {
     const struct str *value = attributes_find(&machine->attributes, key);
@@ -27,7 +27,7 @@ static struct str attribute(const struct machine *machine, struct str key)
     return value ? *value : STR_EMPTY;
 }
 
-/* Finds or creates an entry. NULL: out of memory, or the name is empty. */
+/* NULL: out of memory, or the name is empty. */
 static struct tally_entry *entry_find(struct map *map, struct str name)
 {
     struct tally_entry *entry = name.len ? map_make(map, name, sizeof *entry) : NULL;
@@ -114,8 +114,8 @@ const struct tally_entry *tally_type(const struct tally *tally, struct str type)
     return map_get(&tally->types, type);
 }
 
-/* Walks the cohorts of Idle machines with this type. A cohort may be empty because all its machines
- * have a queued action; these machines are still Idle. */
+/* A cohort may be empty because all its machines have a queued action; these machines are still
+ * Idle. */
 static void cheapest_find(struct tally_entry *entry, const struct inventory *inventory)
 {
     const struct posting *posting = inventory_posting(inventory, LABEL_INSTANCE_TYPE, entry->name);

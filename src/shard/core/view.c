@@ -27,7 +27,8 @@ static bool amounts_copy(struct arena *arena, const struct amounts *from, struct
     return true;
 }
 
-/* Returns a row of the needs table itself, but copies a folded row of the decision engine. */
+/* Returns the row of the needs table. A folded row belongs to the decision engine, so it is
+ * copied. */
 static const struct demand *need_keep(struct arena *arena, const struct demand *need)
 {
     const struct demand_set *set = &need->cluster->set;
@@ -273,7 +274,7 @@ enum err core_holdings(const struct core *core, size_t cohorts_max, struct arena
 
 /* --- machines in back-off --- */
 
-enum { LOOKED_MOST = 65536 }; /* limit of work records examined; a sample of a larger fleet */
+enum { LOOKED_MOST = 65536 }; /* limit of work records examined */
 
 static int resting_compare(const void *a, const void *b)
 {
@@ -282,7 +283,7 @@ static int resting_compare(const void *a, const void *b)
     return str_compare(x->machine, y->machine);
 }
 
-/* True if the machine is in back-off. False: the shard may act, or the provider works on it. */
+/* True if the machine is in back-off. */
 static bool work_rests(const struct machine_work *w, mono_time now, struct rest *ret_rest)
 {
     mono_time end = {w->due.due};
@@ -324,7 +325,7 @@ enum err core_resting(struct core *core, size_t most, mono_time now, struct aren
             if (!work_rests(w, now, &rest)) continue;
             view.total++;
             if (view.count == most) continue;
-            arena_reset(&core->scratch); /* one record at a time, at most a thousand in all */
+            arena_reset(&core->scratch); /* frees the previous record */
             if (core_get(core, str_of(w->id, w->id_len), &entry)) continue;
             machines[view.count++] = (struct resting){.machine = entry.machine.id,
                                                       .cluster = entry.machine.cluster,

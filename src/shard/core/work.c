@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pending work for machines without a task: why and when the shard checks the machines
- * again. Decide thread.
+/* Machines without a task: why and when the shard checks them again. Decide thread.
  *
- *           async ack          lasts           still passing
+ *           async ack          lasts       still transitional
  *   task ------------> PASSING -----> (Get) ----------------> the call again
  *    |   no answer                      | answered
  *    +----------------> DOUBT --> (Get) +--> the reported state is accepted
@@ -15,9 +14,9 @@
  *   drained by its operator, Drain refused or not done, still Configured
  *                               --> DRAINED ..back-off..> Drain
  *
- * The back-off doubles with every refusal in a row. It is reset when an action of the machine
- * succeeds, or after a time without refusals. It is spread by the machine's id, so that a thousand
- * machines that failed together are not retried together. */
+ * The back-off doubles with every refusal in a row. An action that succeeds, or a time without
+ * refusals, resets it. The machine's id spreads the back-off, so that machines that failed together
+ * are not retried together. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -85,11 +84,11 @@ void work_due(struct core *core, struct machine_work *w, mono_time due)
 {
     enum err err = heap_put(&core->running->due, &w->due, due.ms);
 
-    assert(!err); /* the room was reserved with the machine_work */
+    assert(!err);
     (void)err;
 }
 
-/* Changes the kind of work and clears the data of the previous kind. */
+/* Changes the kind and clears the data of the previous kind. */
 static void work_become(struct core *core, struct machine_work *w, enum work_kind kind)
 {
     kind_release(core->needs, w->kind_held);
@@ -117,7 +116,6 @@ void work_forget(struct core *core, struct machine_work *w)
 
 /* --- back-off --- */
 
-/* Returns the back-off, which doubles with each of the `times` in a row. */
 static uint64_t backoff_ms(uint64_t first_ms, uint64_t most_ms, uint8_t times)
 {
     uint64_t ms = first_ms;
@@ -134,7 +132,7 @@ static uint64_t rest_ms(const struct core *core, const struct machine_work *w, b
     return ms - str_hash(work_id(w), w->refusals) % (ms / 4 + 1);
 }
 
-/* Returns when a passing state has lasted too long. A drain gets time beyond its grace period. */
+/* When a transitional state has lasted too long. A drain gets time beyond its grace period. */
 static mono_time stuck_at(const struct core *core, const struct machine_work *w,
                           enum machine_state state)
 {
@@ -166,7 +164,7 @@ static void work_get(struct core *core, struct machine_work *w)
     struct effect *effect;
 
     assert(!w->asked);
-    work_due(core, w, mono_after(core->now, 1)); /* a later cycle tries again, if no Get is sent */
+    work_due(core, w, mono_after(core->now, 1)); /* if no Get is sent now, a later cycle retries */
     if (h->asking >= asking_most(core) || text_copy(&core->out->arena, work_id(w), &id)) return;
     effect = effects_add(core->out, EFFECT_GET);
     if (!effect) return;
@@ -182,10 +180,10 @@ static void work_get(struct core *core, struct machine_work *w)
 
 static uint32_t cluster_hash(const struct core *core, struct str cluster)
 {
-    return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0, because 0 means none */
+    return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0: 0 means none */
 }
 
-/* Stores what outlives the task: start of the passing state, and data for repeating its call. */
+/* Stores what outlives the task, for repeating its call. */
 static void work_remember(struct core *core, struct machine_work *w,
                           const struct machine_task *task)
 {
@@ -242,8 +240,8 @@ bool running_call_may_run(const struct core *core, struct str machine, enum mach
 
 void work_unsent(struct core *core, const struct machine_task *task)
 {
-    /* Waits half the time since the task's first try, so that a provider that is away for an hour
-     * is not called for all machines in every cycle. */
+    /* Waits half the time since the first try, so that an absent provider is not called for all
+     * machines in every cycle. */
     uint64_t ms = mono_elapsed_ms(task->since, core->now) / 2;
     struct machine_work *w = task->work;
 
@@ -277,7 +275,7 @@ static bool work_is_drained(const struct core *core, const struct machine_work *
            w->drained_for == cluster_hash(core, machine->cluster);
 }
 
-/* Schedules another drain after the back-off of the last refusal. */
+/* Schedules another drain after the back-off. */
 static void work_drained(struct core *core, struct machine_work *w)
 {
     uint32_t cluster = w->drained_for;
@@ -294,12 +292,12 @@ void work_failed(struct core *core, struct machine_work *w, bool most)
     work_due(core, w, mono_after(core->now, rest_ms(core, w, most)));
 }
 
-/* Ends the work on the machine. Its refusals are remembered for the longest back-off. */
+/* Remembers the machine's refusals for the longest back-off. */
 void work_quiet(struct core *core, struct machine_work *w)
 {
     work_become(core, w, WORK_QUIET);
     if (w->task) return;
-    if (w->asked) /* the result of the Get ends the work */
+    if (w->asked) /* the answer of the Get ends the work */
         work_due(core, w, mono_after(core->now, core->options.execute_timeout_ms + OVERDUE_MS));
     else if (w->refusals)
         work_due(core, w, mono_after(core->now, core->options.rest_most_ms));
@@ -309,7 +307,7 @@ void work_quiet(struct core *core, struct machine_work *w)
 
 void work_unplan(struct core *core, struct machine_work *w)
 {
-    /* Usually no plan exists any more. If memory runs out, the plan stays until the next check. */
+    /* Usually there is no plan. If memory runs out, the plan stays until the next check. */
     if (inventory_unplan(core->inventory, work_id(w)) != ERR_NOMEM || w->kind != WORK_QUIET) return;
     work_become(core, w, WORK_DOUBT);
     if (!w->asked) work_due(core, w, core->now);
@@ -323,10 +321,10 @@ void work_look(struct core *core, struct str machine, enum machine_state said)
     if (state_passes(said)) return; /* a later record will report the state that follows */
     if (core_get(core, machine, &entry) || entry.machine.state == said) return;
     w = work_make(core, machine);
-    /* no memory to note the state, so a full List must repeat the record */
+    /* out of memory: a full List must repeat the record */
     if (!w) core->full_list_wanted = true;
-    if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* it is asked for */
-    work_kind_set(core, w, WORK_DOUBT);                                 /* the other fields stay */
+    if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* a Get follows anyway */
+    work_kind_set(core, w, WORK_DOUBT);
     if (!w->asked) work_due(core, w, core->now);
 }
 
@@ -359,7 +357,7 @@ void running_unreserve(struct core *core, struct str machine)
     if (w) work_settle(core, w);
 }
 
-/* Records a passing state that no task of this shard started, or whose start was forgotten. */
+/* Records a transitional state that no task of this shard started, or whose start was forgotten. */
 static void work_passing_seen(struct core *core, struct machine_work *w, enum machine_state state)
 {
     work_become(core, w, WORK_PASSING);
@@ -372,8 +370,8 @@ void running_changed(struct core *core, const struct machine *machine, enum mach
 {
     struct machine_work *w = work_find(core, machine->id);
 
-    if (!w) return;      /* running_reserve() made room for every passing or Failed machine */
-    w->stale = w->asked; /* the result of the Get may be older than this record */
+    if (!w) return;      /* running_reserve() made room for every transitional or Failed machine */
+    w->stale = w->asked; /* the answer of the Get may be older than this record */
     if (state_passes(machine->state)) {
         work_passing_seen(core, w, machine->state);
         return;
@@ -390,7 +388,7 @@ void running_changed(struct core *core, const struct machine *machine, enum mach
         work_drained(core, w);
     else if (machine->state == MACHINE_CONFIGURED && from != MACHINE_FAILED)
         work_forget(core, w);
-    else /* a machine that a refused drain made Failed may still serve, but keeps its back-off */
+    else /* keeps the back-off of a refused drain */
         work_quiet(core, w);
 }
 
@@ -413,7 +411,7 @@ static void got_settle(struct core *core, struct str machine)
             work_due(core, w, stuck_at(core, w, entry.machine.state));
         }
     } else if (w->kind == WORK_REFUSED && entry.machine.state == MACHINE_FAILED) {
-        /* The back-off is over and the provider also reports Failed: the machine is deleted now. */
+        /* The back-off is over and the provider still reports Failed: delete the machine now. */
         work_become(core, w, WORK_FAILED);
         work_due(core, w, core->now);
     } else if (entry.machine.state == MACHINE_FAILED) {
@@ -425,7 +423,6 @@ static void got_settle(struct core *core, struct str machine)
     }
 }
 
-/* Handles a Get that returned no usable answer. */
 static void got_nothing(struct core *core, struct machine_work *w)
 {
     struct inventory_entry entry;
@@ -433,7 +430,7 @@ static void got_nothing(struct core *core, struct machine_work *w)
     if (w->tries < UINT8_MAX) w->tries++;
     if (w->kind == WORK_DOUBT && w->tries >= DOUBT_TRIES_MOST &&
         !core_get(core, work_id(w), &entry) && machine_state_stable(entry.machine.state)) {
-        core->full_list_wanted = true; /* no action begins on the machine until a full List */
+        core->full_list_wanted = true; /* no action begins on the machine before a full List */
         work_quiet(core, w);
         return;
     }
@@ -473,8 +470,8 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
 
 /* --- what is due --- */
 
-/* Returns the profile that the machine was bought for, as stored or from the demand. After a
- * restart without such demand, returns the profile in the machine's stamp. NULL: unknown. */
+/* Returns the profile for which the machine was bought: as stored, from the demand, or from the
+ * machine's stamp. NULL: unknown. */
 static const struct profile *work_profile(struct core *core, const struct machine_work *w,
                                           const struct machine *m)
 {
@@ -503,7 +500,7 @@ static void work_call_again(struct core *core, struct machine_work *w, const str
 
     w->again = false;
     action.key.cluster = action.cluster;
-    /* The profile for the blob request is unknown, or no task could be opened: try later. */
+    /* no profile for the blob request, or no task: try later */
     if ((action.kind == ACTION_BOOTSTRAP && !profile) ||
         task_open(core, &action, profile, CAUSE_STUCK, &task)) {
         w->since = core->now;
@@ -520,7 +517,7 @@ static void work_give_back(struct core *core, struct machine_work *w, const stru
     struct action action = {.kind = ACTION_DELETE, .machine = m->id, .cluster = m->cluster};
     struct machine_task *task;
 
-    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* the queue is full: retry later */
+    if (task_open(core, &action, NULL, CAUSE_FAILED, &task)) /* the queue is full: try later */
         work_due(core, w, mono_after(core->now, 1));
 }
 
@@ -541,7 +538,7 @@ static void work_run(struct core *core, struct machine_work *w)
         work_forget(core, w);
         return;
     }
-    if (core_get(core, work_id(w), &entry)) { /* out of memory while reading the record */
+    if (core_get(core, work_id(w), &entry)) { /* out of memory */
         work_due(core, w, mono_after(core->now, DOUBT_FIRST_MS));
         return;
     }
@@ -576,9 +573,8 @@ static int compare_since(const void *left, const void *right)
     return str_compare(work_id(a), work_id(b));
 }
 
-/* Queries machines in a passing state by Get while a List takes long, the longest first, so that
- * created machines can serve. Some providers report the end of an operation only in a List. Without
- * memory the machines wait for the List. */
+/* Queries machines in a transitional state by Get while a List takes long, so that created machines
+ * can serve. Machines that have waited longest come first. */
 static void works_get_instead_of_list(struct core *core)
 {
     struct running_actions *h = core->running;
