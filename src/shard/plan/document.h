@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines and demand as JSON: what `muster plan` reads and writes.
+/* Machines and demand as JSON, for `muster plan`.
  *
- * Field names are those of the wire format. A machine is an item of a provider's List.
- * `shard_metadata` contains what the machine was bought for; "idle_seconds" is muster's own. A
- * cluster is a roll-up: "cluster_id" and "needs". States, capacity types and operators are words
- * (Idle, OnDemand, In). Penalty buckets are the wire's numbers, or upper bounds as text
- * ("8192", "pinned").
+ * Field names are those of the wire format; "idle_seconds" is muster's own. A machine is an item of
+ * a provider's List, a cluster is a roll-up. States, capacity types and operators are words (Idle,
+ * OnDemand, In). Penalty buckets are the wire's numbers or upper bounds ("8192", "pinned").
  *
- * All input is checked; unknown fields are errors, too. Errors name the field. Values are borrowed
- * from the document or are in the arena. */
+ * All input is checked. Errors name the field. Values are borrowed from the document or are in the
+ * arena. */
 #ifndef SHARD_PLAN_DOCUMENT_H
 #define SHARD_PLAN_DOCUMENT_H
 #include "base/arena.h"
@@ -33,7 +31,7 @@ enum err document_read_machine(const struct json *object, struct arena *arena,
 enum err document_read_cluster(const struct json *object, struct arena *arena,
                                struct dimensions *dimensions, struct document_cluster *ret_cluster,
                                struct note *note);
-/* Write one line of JSON, which the functions above can read. ERR_FULL, ERR_NOMEM. */
+/* Write one line of JSON that the functions above can read. ERR_FULL, ERR_NOMEM. */
 enum err document_write_machine(const struct document_machine *machine, struct arena *arena,
                                 const struct dimensions *dimensions, struct buf *out);
 enum err document_write_cluster(const struct document_cluster *cluster,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads machines and roll-ups from JSON. Tables map keys to struct members. The model checks rules
- * that concern several members, as it does for records from the wire. */
+ * about several members. */
 #include "model/metadata.h"
 #include "model/penalty.h"
 #include "shard/plan/document.h"
 #include "text/json_fields.h"
 
-enum { LIST_MOST = 100 * 1000 }; /* limit of rows, labels, requirements; later limits are lower */
+enum { LIST_MOST = 100 * 1000 }; /* rows, labels, requirements; later limits are lower */
 
 /* ---- a machine ---- */
 
-struct machine_text { /* a machine as written in the document */
+struct machine_text {
     struct machine machine;
     struct label *labels, *resources, *allocatable, *metadata;
     size_t label_count, resource_count, allocatable_count, metadata_count;
@@ -66,7 +66,7 @@ static enum err read_metadata(const struct machine_text *text, struct machine *m
     return ERR_OK;
 }
 
-/* Fills in the host, which hand-written files usually omit. */
+/* Hand-written files usually omit the host. */
 static void fill_in_host(struct machine *m)
 {
     if (m->state != MACHINE_SPECULATIVE && m->state != MACHINE_CREATING && !m->host_ref.len &&

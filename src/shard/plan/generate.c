@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Generates machines and rows of demand. Each random draw depends only on the seed, its purpose and
- * one number, so a machine can be generated without the machines before it. */
+ * one number, so machines can be generated in any order. */
 #include "shard/plan/generate.h"
 
 #include <stdarg.h>
@@ -26,15 +26,14 @@ static const char *const zones[] = {"us-east-1a", "us-east-1b", "us-east-1c",
                                     "us-west-2a", "us-west-2b", "eu-west-1a"};
 enum {
     KINDS = sizeof kinds / sizeof kinds[0],
-    GPU_KINDS = 3, /* the last kinds of machine are in racks, and gangs use them */
+    GPU_KINDS = 3, /* the last kinds; they are in racks, and gangs use them */
     ZONES = sizeof zones / sizeof zones[0],
-    RACK_STRETCH = 768, /* among this many machines, about sixteen are free machines of one kind */
+    RACK_STRETCH = 768, /* machines among which about sixteen are free and of one kind */
     ODD_LABELS = 5,     /* extra labels per machine in an adversarial fleet */
     ODD_KEYS = 24,
     ODD_VALUES = 40,
 };
 
-/* Seeds a generator whose draws do not depend on the draws for other purposes or numbers. */
 enum purpose { PURPOSE_MACHINE = 1, PURPOSE_NEED };
 static void generate_draws(const struct generate_options *options, enum purpose purpose,
                            uint64_t number, struct prng *ret_prng)
@@ -42,7 +41,7 @@ static void generate_draws(const struct generate_options *options, enum purpose 
     prng_seed(ret_prng, options->seed * 0x9E3779B97F4A7C15u + number * 4 + (uint64_t)purpose);
 }
 
-/* Formats a text in the arena. Returns an empty text if the arena is full. */
+/* Returns an empty text if the arena is full. */
 static struct str generate_text(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static struct str generate_text(struct arena *arena, const char *format, ...)
@@ -89,14 +88,14 @@ static enum err generate_shape(struct dimensions *dimensions, const struct machi
 
 /* ---- demand ---- */
 
-/* Properties of a row of demand that the generation of its machines uses, too. */
+/* Properties of a row of demand, from which its machines are generated, too. */
 struct row {
     uint32_t cluster, units;
     const struct machine_kind *kind;
-    uint32_t kind_count; /* number of accepted types: `kind` and the smaller ones below it */
+    uint32_t kind_count; /* accepted types: `kind` and the smaller ones before it */
     const char *zone;    /* NULL: any zone */
     bool gang, spread, odd;
-    const char *home; /* zone (home) and capacity type (spot) of most of the row's machines */
+    const char *home; /* zone (home) and capacity type (spot) of most machines of the row */
     bool spot;
     uint32_t odd_key, odd_value;
     int32_t priority;
@@ -110,7 +109,7 @@ static uint32_t rows_before(const struct generate_options *options, uint32_t clu
     return (uint32_t)((uint64_t)options->needs * cluster / options->clusters);
 }
 
-/* Returns how many machines are bound to each row: three quarters of the row's share. */
+/* Machines bound to each row: three quarters of the row's share. */
 static uint32_t bound_each(const struct generate_options *options)
 {
     return (options->machines / options->needs * 3 + 3) / 4;
@@ -169,7 +168,7 @@ static enum err requirements_of(struct row *row, struct arena *arena, struct pro
     if (row->gang)
         list[profile->requirement_count++] =
             (struct requirement){STR("example.com/rack"), OPERATOR_SAME, NULL, 0};
-    if (row->odd) { /* a value that most machines do not have, but any machine may have */
+    if (row->odd) { /* a value that few machines have */
         one[1] = generate_text(arena, "v%u", row->odd_value);
         list[profile->requirement_count++] = (struct requirement){
             generate_text(arena, "example.com/odd-%u", row->odd_key), OPERATOR_NOT_IN, &one[1], 1};
@@ -325,7 +324,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
     if (bound) {
         row_number = number % options->needs;
         row = draw_row(options, row_number);
-        kind = row.kind; /* the row's smaller types are bought only when this type is sold out */
+        kind = row.kind;
     }
     gpu = kind >= &kinds[KINDS - GPU_KINDS];
     /* The machines of a gang share a rack. Free machines of a kind share racks of about sixteen. */

@@ -7,7 +7,7 @@
 #include "shard/plan/document.h"
 #include "shard/plan/words.h"
 
-/* The time at which every fleet from a file is decided; idle times count back from this time. */
+/* Fleets from a file are decided at this time. Idle times count back from it. */
 #define PLAN_NOW ((mono_time){UINT64_C(1) << 40})
 
 struct planner {
@@ -18,7 +18,7 @@ struct planner {
     const struct decision *decision; /* NULL before planner_decide() */
 };
 
-#define PLAN_RECORD_MAX ((size_t)256 << 20) /* arena limit for one machine or one roll-up */
+#define PLAN_RECORD_MAX ((size_t)256 << 20) /* arena limit for one machine or roll-up */
 
 enum err planner_open(struct planner **ret_planner)
 {
@@ -56,7 +56,7 @@ void planner_close(struct planner *planner)
 
 /* ---- reading ---- */
 
-/* Adds one record; the arena is reset before the next record. */
+/* The arena is reset before each record. */
 typedef enum err take_fn(struct planner *planner, const struct json *object, struct arena *arena,
                          struct note *note);
 
@@ -87,7 +87,7 @@ static enum err plan_take_cluster(struct planner *planner, const struct json *ob
     return needs_replace(planner->needs, read.cluster, read.needs, read.need_count, note);
 }
 
-/* A document contains one list only, so any other name is an error, for example a misspelt one. */
+/* A document contains one list only, so any other name is an error. */
 static enum err plan_refuse_others(const struct json *document, const char *name, struct note *note)
 {
     void *cursor = NULL;

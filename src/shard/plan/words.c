@@ -15,7 +15,7 @@ static void words_add_amounts(struct printed *line, const struct amounts *amount
     if (!line->err) line->err = resource_sum_text(line->dimensions, &sum, line->out);
 }
 
-/* Escapes a group for a terminal, because a group may contain any byte. */
+/* A group may contain any byte. */
 static void words_add_group(struct printed *line, struct str group)
 {
     if (!group.len) return;
@@ -69,8 +69,8 @@ static void words_add_profile(struct printed *line, const struct profile *p)
     words_add_penalty(line, "reclamation", p->reclamation_bucket);
 }
 
-/* Prints "web (gang g, priority 5; instance-type m5.large)". If another program wrote a stamp that
- * is not a fingerprint, the stamp's text is printed unchanged. */
+/* Prints "web (gang g, priority 5; instance-type m5.large)". A stamp that is not a fingerprint is
+ * printed unchanged. */
 static void words_add_need(struct printed *line, const struct need_key *key)
 {
     struct profile profile;

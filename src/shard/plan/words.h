@@ -4,7 +4,7 @@
 #define SHARD_PLAN_WORDS_H
 #include "shard/decide/decide.h"
 
-/* Append a line to `out`, without a line break. Return an error of `out`: ERR_FULL, ERR_NOMEM. */
+/* Append a line without a line break. ERR_FULL, ERR_NOMEM from `out`. */
 enum err words_action(const struct action *action, struct buf *out);
 enum err words_verdict(const struct need_verdict *verdict, const struct dimensions *dimensions,
                        struct buf *out);

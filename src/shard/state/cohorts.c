@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cohorts: their traits, their outfits, and the bags (arrays of cohorts) that list them. A cohort
- * stays in its bags from its first member until its last reference is released. */
+/* Cohorts: their traits, their outfits, and the bags that list them. A cohort stays in its bags
+ * until its last reference is released. */
 #include "shard/state/cohorts.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ enum err traits_take(struct inventory *inv, const struct machine *machine, mono_
     t.capacity_type = (uint8_t)machine->capacity_type;
     t.price = machine->price_per_hour == 0 ? 0 : machine->price_per_hour; /* -0 is 0 */
     t.probability = machine->interruption_probability == 0 ? 0 : machine->interruption_probability;
-    /* A machine is not bound to a cluster while it is being created (machine_invariant). */
+    /* A machine is not bound to a cluster while it is created (machine_invariant). */
     err = cluster_take(inv, state == MACHINE_CREATING ? machine->destination : machine->cluster,
                        &t.cluster);
     if (!err) err = look_take(inv, &machine->attributes, &t.look);
@@ -62,7 +62,7 @@ enum err traits_take(struct inventory *inv, const struct machine *machine, mono_
 
 /* --- bags --- */
 
-/* Returns the cluster of the Need that a machine was bought for, or NULL. */
+/* Returns the cluster of the Need that the machines were bought for; NULL: none. */
 static struct cohort_cluster *own_cluster(const struct traits *t)
 {
     if (!t->stamp || !t->stamp->fingerprint) return NULL;
@@ -95,7 +95,7 @@ static struct bag *type_bag_find(const struct inventory *inv, const struct cohor
     return NULL;
 }
 
-/* Creates the bag for the cohort's instance type. A later failure leaves an empty, harmless bag. */
+/* A later failure leaves an empty bag, which is harmless. */
 static enum err type_bag_make(struct inventory *inv, const struct cohort *cohort)
 {
     struct type_bags *types = cohort_type_bags(cohort);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The changes of the inventory. Each change first finds or creates what the new record needs, then
- * moves the row, then releases what the row left. So a change that runs out of memory leaves the
- * inventory unchanged. */
+/* The changes of the inventory. Each change first allocates what it needs, then moves the row, then
+ * releases what the row left. So running out of memory changes nothing. */
 #include "shard/state/inventory.h"
 
 #include <stdlib.h>
@@ -47,7 +46,7 @@ static void inventory_count_row(struct inventory *inv, const struct machine_row 
     if (row->planned) inv->counts.planned += one;
 }
 
-/* Removes the row from its cohorts and the counts; the row itself remains. */
+/* Removes the row from its cohorts and the counts, but does not free it. */
 static void row_leave(struct inventory *inv, struct machine_row *row)
 {
     struct cohort *cohort = row_cohort(inv, row), *actual = row_actual(inv, row);
@@ -85,10 +84,10 @@ void inventory_close(struct inventory *inventory)
         &inventory->origin_slots, &inventory->cluster_slots, &inventory->key_slots,
         &inventory->family_slots, &inventory->posting_slots, &inventory->look_slots,
         &inventory->shape_slots,  &inventory->cohort_slots,  &inventory->outfit_slots};
-    inventory->bytes += inventory->label_bytes; /* so that one counter covers all tables */
+    inventory->bytes += inventory->label_bytes; /* one counter for all tables */
     inventory->label_bytes = 0;
     for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
-        assert(tables[i]->count == 0); /* no shared object may outlive its last user */
+        assert(tables[i]->count == 0); /* every shared object was freed with its last user */
         table_deinit(tables[i], &inventory->bytes);
     }
     for (size_t i = 0; i < ARRAY_LEN(slots); i++) slot_map_deinit(slots[i], &inventory->bytes);
@@ -112,8 +111,7 @@ struct machine_row *inventory_row(const struct inventory *inventory, struct str 
     return NULL;
 }
 
-/* Allocates a row for `machine`, and adds it to no table. Takes over the reference to `own_origin`
- * on success. Returns NULL if memory ran out. */
+/* Adds the row to no table. On success takes over `own_origin`. NULL: out of memory. */
 static struct machine_row *row_make(struct inventory *inv, const struct machine *machine,
                                     uint32_t own_origin)
 {
@@ -138,7 +136,7 @@ static void host_ref_put(struct machine_row *row, struct str host_ref)
 }
 
 /* Replaces `*row` everywhere by an equal row with room for a host_ref of `len` bytes. The caller
- * must bury the old row afterwards, because the caller's texts may point into it. */
+ * must bury the old row when no text points into it any more. */
 static enum err row_reserve(struct inventory *inv, struct machine_row **row, size_t len,
                             struct machine_row **ret_old)
 {
@@ -211,8 +209,8 @@ free_row:
     return err;
 }
 
-/* Moves the row to the cohort `own_to` and takes over its reference, even on failure. If `actual`
- * is set, `own_to` also becomes the cohort of the row's real state. */
+/* Moves the row to `own_to` and takes over this reference, even on failure. `actual`: `own_to` is
+ * also the cohort of the real state. */
 static enum err row_move(struct inventory *inv, struct machine_row *row, struct cohort *own_to,
                          bool actual)
 {
@@ -271,7 +269,6 @@ static struct machine_promise promise_view(const struct promise *promise) /* NUL
                                     .at = promise->at};
 }
 
-/* Reconstructs the plan from the cohort of a planned row. */
 static struct plan plan_of(const struct inventory *inv, const struct machine_row *row)
 {
     const struct traits *t = &row_cohort(inv, row)->traits;
@@ -283,7 +280,7 @@ static struct plan plan_of(const struct inventory *inv, const struct machine_row
     return plan;
 }
 
-static const struct plan_rule { /* the states in which a queued action starts and ends */
+static const struct plan_rule { /* the states in which a planned action starts and ends */
     enum machine_state from, to;
 } plan_rules[] = {
     [PLANNED_BOOTSTRAP] = {MACHINE_IDLE, MACHINE_CONFIGURING},
@@ -292,7 +289,7 @@ static const struct plan_rule { /* the states in which a queued action starts an
     [PLANNED_DELETE] = {MACHINE_IDLE, MACHINE_DELETING},
 };
 
-/* Finds or creates the cohort of a planned row whose real traits are `actual`. */
+/* Finds or creates the cohort of a planned row with the real traits `actual`. */
 static enum err planned_cohort(struct inventory *inv, const struct traits *actual,
                                const struct plan *plan, struct cohort **ret_cohort)
 {
@@ -319,8 +316,8 @@ static enum err planned_cohort(struct inventory *inv, const struct traits *actua
     return err;
 }
 
-/* Updates a row whose state stays the same. The plan remains and gets the new fields. Takes over
- * the reference of `own_to`, even on failure. */
+/* Updates a row whose state stays the same, and keeps its plan. Takes over `own_to`, even on
+ * failure. */
 static enum err row_refresh(struct inventory *inv, struct machine_row *row, struct cohort *own_to)
 {
     struct plan plan = plan_of(inv, row);
@@ -337,7 +334,7 @@ static enum err row_refresh(struct inventory *inv, struct machine_row *row, stru
     return ERR_OK;
 }
 
-/* Applies the record, except for its origin and host_ref. */
+/* Applies all of the record except origin and host_ref. */
 static enum err row_change(struct inventory *inv, struct machine_row *row,
                            const struct machine *machine, mono_time idle_since)
 {
@@ -446,7 +443,7 @@ enum err inventory_unplan(struct inventory *inventory, struct str id)
     if (!row) return ERR_NOT_FOUND;
     if (!row->planned) return ERR_OK;
     actual = row_actual(inventory, row);
-    actual->link.refs++; /* row_move() takes one reference and releases that of the real state */
+    actual->link.refs++; /* row_move() takes over one and releases the old one */
     err = row_move(inventory, row, actual, true);
     if (err) return err;
     row->planned = PLANNED_NOTHING;

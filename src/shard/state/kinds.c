@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds are found by fingerprint, requirement sets by the requirements in a fingerprint. Both texts
- * are stored behind their structs. Lists are copied into a separate block, before their texts. */
+/* Finds kinds by fingerprint, and requirement sets by the requirements in a fingerprint. Both texts
+ * are stored behind their structs. */
 #include "shard/state/kinds.h"
 
 #include <stdalign.h>
@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "shard/state/shared.h"
 
-/* Divides a memory block into pieces. If `at` is NULL, only computes the block's size. */
+/* Divides a memory block into pieces. `at` NULL: only computes the block's size. */
 struct cutter {
     char *at;
     size_t used;

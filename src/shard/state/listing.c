@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes Lists. A fleet of half a million machines is listed completely again and again, and few
- * machines change. So each record is compared in place, field by field, before any object is built
- * from it. A number in the row records that a List named the machine. */
+/* Processes Lists. Most records of a List are unchanged, so each record is compared with its row in
+ * place, before any object is built. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -9,16 +8,15 @@
 
 /* --- the order of Lists ---
  *
- * A provider lists its machines in nearly the same order every time, and a look-up in a table of
- * half a million costs two cache misses. So the order of the last full List is kept as a guess. If
- * the next record is the machine that came next last time, it is found without the table, and the
- * following rows can be prefetched. A wrong guess costs a few comparisons. */
+ * A provider lists its machines in nearly the same order every time. So the order of the last full
+ * List is a guess for the next record, which saves a look-up in a table of half a million rows. A
+ * wrong guess costs a few comparisons. */
 
 enum {
-    ORDER_WINDOW = 8, /* limit of missing machines that the guess may skip */
+    ORDER_WINDOW = 8, /* missing machines that the guess may skip */
     FETCH_ROW = 8,    /* prefetch distance, in records */
     FETCH_COHORT = 4,
-    DEAD_MOST = 64 << 10, /* removed rows kept for the order; beyond this the order is dropped */
+    DEAD_MOST = 64 << 10, /* removed rows kept for the order; with more, the order is dropped */
 };
 
 static void order_free(struct inventory *inv, struct list_order *order)
@@ -110,7 +108,7 @@ static void order_fetch_ahead(const struct inventory *inv)
     if (nearer && nearer->actual != SLOT_NONE) __builtin_prefetch(row_actual(inv, nearer));
 }
 
-/* Returns the row of the machine in the next record, or NULL for an unknown machine. */
+/* NULL: unknown machine. */
 static struct machine_row *row_listed(struct inventory *inv, struct str id)
 {
     struct machine_row *row;
@@ -133,7 +131,7 @@ static struct machine_row *row_listed(struct inventory *inv, struct str id)
 
 /* --- records --- */
 
-/* Compares a row with a record, starting with the fields that change most often. */
+/* The fields that change most often come first. */
 static bool row_matches(const struct inventory *inv, const struct machine_row *row,
                         const struct machine *m)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks: instance type, zone and labels, against which requirements are matched. Machines with
- * equal attributes share a look. Postings map an attribute to the looks that have the attribute, so
- * that a search is fast even if all machines look different. */
+/* Looks: instance type, zone and labels. Machines with equal attributes share a look. Postings map
+ * an attribute to its looks, so that a search is fast even if all machines look different. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -83,7 +82,7 @@ static void look_free(struct inventory *inv, struct look *look)
     memory_give(&inv->label_bytes, look, look_size(look->attribute_count));
 }
 
-/* A label with the well-known name of type or zone is hidden if the machine's own field is set. */
+/* A label with the name of type or zone is hidden if the machine's own field is set. */
 static bool label_hidden(const struct look *look, struct str key)
 {
     return (look->postings[LOOK_TYPE] && str_equal(key, LABEL_INSTANCE_TYPE)) ||

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members of a cohort, in id order: a single pointer, an array for a few, or a tree for many.
- * Most cohorts of a mixed fleet have fewer machines than one leaf of the tree can hold. */
+/* The members of a cohort in id order: a single pointer, an array for a few, or a tree for many. */
 #include <string.h>
 
 #include "base/memory.h"
@@ -18,7 +17,7 @@ struct order_key row_order_key(const void *row)
 
 static uint32_t few_room(uint32_t count)
 {
-    return (count + 1) / 2 * 2; /* rounded up, because malloc returns room for pairs of pointers */
+    return (count + 1) / 2 * 2; /* malloc returns room for pairs of pointers */
 }
 
 static enum err few_resize(struct inventory *inv, struct cohort *c, uint32_t cap)
@@ -33,7 +32,7 @@ static enum err few_resize(struct inventory *inv, struct cohort *c, uint32_t cap
     return ERR_OK;
 }
 
-/* Returns the index of the row with this id, or the index where it would be inserted. */
+/* Returns the index of the id, or where it would be inserted. */
 static uint32_t few_place(const struct cohort *c, struct str id)
 {
     uint32_t low = 0, high = c->count;
@@ -97,7 +96,7 @@ static enum err many_begin(struct inventory *inv, struct cohort *c, struct machi
     return ERR_OK;
 }
 
-/* Converts a tree back into an array. If memory runs out the tree stays, which is correct, too. */
+/* If memory runs out, the tree stays. */
 static void many_end(struct inventory *inv, struct cohort *c)
 {
     uint32_t cap = few_room(c->count), count = 0;
@@ -115,8 +114,8 @@ static void many_end(struct inventory *inv, struct cohort *c)
 
 /* --- all forms --- */
 
-/* Returns whether a decision may count the cohort's machines for a Need. These are machines bought
- * for a Need, and all machines of a cluster. */
+/* True if a decision may count the machines for a Need: they belong to a cluster or were bought for
+ * a Need. */
 static bool is_creditable(const struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;

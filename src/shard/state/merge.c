@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges rows: sorts them by the fields that must be equal, and turns each run of equal rows into
- * one demand at the position of its first row. The last sort key is the row's index, so that the
- * result does not depend on addresses or on qsort(). */
+/* Merges rows: sorts them, and turns each run of equal rows into one demand at the position of its
+ * first row. The last sort key is the row's index, so the result does not depend on addresses. */
 #include "shard/state/merge.h"
 
 #include <stdlib.h>
@@ -64,7 +63,6 @@ static void demand_fill(struct demand_cluster *cluster, struct demand *demand,
     demand->unit = &row->unit->resources;
 }
 
-/* Makes one demand from a run of plain rows. */
 static enum err merge_run(struct demand_cluster *cluster, struct demand_set *set,
                           const struct item *run, uint32_t count)
 {
@@ -139,7 +137,7 @@ static void group_gangs(struct demand_cluster *cluster, struct demand_set *set, 
     }
 }
 
-/* Finds the plain demand equal to `like`. Plain demands come first and are sorted. */
+/* Plain demands come first and are sorted. */
 static struct demand *plain_equal(struct demand_set *set, uint32_t plain_count,
                                   const struct demand *like)
 {
@@ -160,7 +158,7 @@ static struct demand *plain_equal(struct demand_set *set, uint32_t plain_count,
     return NULL;
 }
 
-/* Creates the fold of a run of gangs. No fold is created if a whole gang fits on no machine. */
+/* Creates the fold of a run of gangs, unless a gang is larger than any machine. */
 static enum err fold_run(struct needs *needs, struct demand_cluster *cluster,
                          struct demand_set *set, uint32_t plain_count, const struct item *run,
                          uint32_t count)

@@ -67,7 +67,7 @@ void needs_keep(struct needs *needs)
     needs->kept = needs->version;
 }
 
-/* Allocates memory to retire a set that is still read. *ret_retired is NULL if nobody reads it. */
+/* *ret_retired is NULL if nobody reads the set. */
 static enum err retired_make(struct needs *needs, const struct demand_set *set,
                              struct retired **ret_retired)
 {
@@ -88,7 +88,7 @@ static void need_set_retire(struct needs *needs, struct demand_set *set,
         need_set_free(needs, set);
         return;
     }
-    table_deinit(&set->ages, &needs->bytes); /* used only by the next roll-up */
+    table_deinit(&set->ages, &needs->bytes); /* only the next roll-up reads the ages */
     *own_retired = (struct retired){needs->retired, *set};
     needs->retired = own_retired;
     needs->held += set->row_count;
@@ -103,7 +103,7 @@ static enum err demand_cluster_born(void *owner, void *object)
 
     cluster->name = str_of(cluster->text, cluster->len);
     cluster->dimensions = needs->options.dimensions;
-    cluster->set.version = needs->version + 1; /* so that its rows count as not ordered yet */
+    cluster->set.version = needs->version + 1; /* its rows are not ordered yet */
     return ERR_OK;
 }
 
@@ -169,8 +169,8 @@ static struct demand_row *age_find(const struct needs *needs, const struct deman
     return NULL;
 }
 
-/* Sets the arrivals of rows. Rows of a known (kind, group) keep the arrival of this pair. Rows of a
- * new pair get the earliest arrival among them. */
+/* Rows of a known (kind, group) keep the arrival of this pair. Rows of a new pair get the earliest
+ * of their arrivals. */
 static enum err ages_fill(struct needs *needs, const struct demand_set *old, struct demand_set *set)
 {
     for (uint32_t i = 0; i < set->row_count; i++) {
@@ -222,7 +222,7 @@ static enum err need_row_copy(struct needs *needs, struct demand_set *set, const
     return ERR_OK;
 }
 
-/* Allocates room for `count` rows, and for the demands, gangs and folds made from them. */
+/* Allocates `count` rows, and room for the demands, gangs and folds made from them. */
 static enum err need_set_room(struct needs *needs, const struct need *rows, size_t count,
                               struct demand_set *set)
 {

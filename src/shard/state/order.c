@@ -79,14 +79,13 @@ static void order_number_gangs(struct needs *needs)
     }
 }
 
-/* Returns whether the order contains the cluster's current rows. */
+/* True if the order contains the cluster's current rows. */
 static bool order_has(const struct needs *needs, const struct demand_cluster *cluster)
 {
     return cluster && cluster->set.version <= needs->ordered;
 }
 
-/* Keeps the order of unchanged rows. Drops rows of changed clusters without reading these rows,
- * because they may be freed already. */
+/* Drops rows of changed clusters. These rows may be freed already, so they are not read. */
 static void order_keep(struct needs *needs)
 {
     uint32_t kept = 0;
@@ -112,7 +111,7 @@ static void order_collect(const struct needs *needs, struct demand **rows)
     }
 }
 
-/* Merges new rows into the order, from the last row to the first, so that each row moves once. */
+/* Merges from the last row to the first, so that each row moves once. */
 static void order_merge(struct needs *needs, struct demand *const *rows, uint32_t count)
 {
     uint32_t kept = needs->order_count, at = kept + count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds, creates and frees shared objects. An object is in its table only while it is complete and
- * has at least one reference. */
+/* Finds, creates and frees shared objects. An object in its table is complete and has at least one
+ * reference. */
 #include "shard/state/shared.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static void *shared_at(const void *struct_, size_t offset)
     return (char *)struct_ + offset;
 }
 
-/* Hashes the text, if any. Other key bytes then vary the seed, because no input chooses them. */
+/* Hashes the text. The other key bytes vary the seed. */
 static uint32_t shared_hash(const void *owner, const struct shared_kind *kind, const void *like,
                             struct str text)
 {
@@ -107,7 +107,7 @@ enum err shared_take(enum err err, void *owner, const struct shared_kind *kind, 
         link = shared_look_up(owner, kind, own_like, text, hash);
         if (!link) err = shared_make(owner, kind, own_like, text, hash, &link);
     }
-    /* release the parts, because no new object owns them */
+    /* no new object owns the parts */
     if (err || link->refs) shared_empty(owner, kind, own_like);
     if (err) return err;
     link->refs++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hash tables of linked structs, slot numbers, and growing arrays. Memory is counted in a counter
- * of the caller. A table that cannot grow stays correct. */
+/* Hash tables of linked structs, slot numbers, and growing arrays. The caller's counter counts
+ * their memory. */
 #include "shard/state/table.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ enum err table_reserve(struct table *table, uint64_t *bytes)
 {
     if (!table->buckets) return table_resize(table, BUCKETS_FIRST, bytes);
     if (table->count >= table->bucket_count && table->bucket_count < BUCKETS_MOST) {
-        /* on failure the table is slower but correct */
+        /* if memory runs out, the table stays correct and gets slower */
         (void)table_resize(table, table->bucket_count * 2, bytes);
     }
     return ERR_OK;
@@ -109,7 +109,7 @@ enum err slot_map_take(struct slot_map *map, void *object, uint32_t *ret_slot, u
     uint32_t slot = map->first_free;
     enum err err;
 
-    if (slot) { /* a free slot contains the number of the next free slot, tagged as an odd value */
+    if (slot) { /* a free slot contains the number of the next free slot, as an odd value */
         slot--;
         map->first_free = (uint32_t)((uintptr_t)map->at[slot] >> 1);
     } else {
