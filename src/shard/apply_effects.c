@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executes effects on the loop: messages to operators, audit, log. Provider calls: cycle.c.
  *
- * A blob is the bootstrap data of a machine. This file keeps a blob from the operator's answer
- * until the Configure call is sent, or until the audit effect reports the end of its action. From
- * then on the provider's client keeps the blob. The total size of all blobs is bounded. A blob
- * beyond the bound is refused, and its action ends with BLOB_NO_ROOM. */
+ * A blob is the bootstrap data of a machine. This file keeps a blob until the Configure call is
+ * sent or the action ends. The total size of all blobs is bounded. The action of a further blob
+ * ends with BLOB_NO_ROOM. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,8 +37,8 @@ void blob_drop(struct shard *shard, uint64_t action)
 
 /* -- operators -- */
 
-/* The job is allocated together with the request, so that the answer never lacks memory. Otherwise
- * the action would never end and its machine would be lost. */
+/* Allocated with the request, so that the answer needs no memory. A lost answer would block the
+ * machine for ever. */
 struct blob_job {
     struct decide_job job;
     struct shard *shard;
@@ -47,7 +46,7 @@ struct blob_job {
     enum blob_end end;
     bool kept; /* the blob waits for a free slot for its Configure call */
     size_t len;
-    char *text; /* an error text, or NULL if there is none or its allocation failed */
+    char *text; /* an error text, or NULL */
 };
 
 static void blob_run(struct decide_job *job, struct decide_context *context, struct effects *out)
@@ -83,7 +82,7 @@ static bool apply_effects_blob_ask(struct shard *shard, const struct effect *eff
     return false;
 }
 
-/* Returns the size of all blobs, here and, unless the shard stops, in the provider's client. */
+/* Blobs here and in the provider's client. */
 size_t blob_bytes(const struct shard *shard)
 {
     size_t held = shard->calls.blob_bytes;
@@ -126,8 +125,8 @@ void blob_answered(void *owner, struct session_blob *request, enum blob_end end,
 
 /* -- people -- */
 
-/* Returns the log site for a text that the core logs. The log counts repeats per site, so each text
- * has its own site. Sites are static, because the log refers to sites until it is closed. */
+/* The log counts repeats per site, so each text has its own site. The log keeps pointers to sites,
+ * so they are static. */
 static struct log_site *log_site_of(const char *text)
 {
     static struct {
@@ -154,7 +153,7 @@ static void log_effect(struct shard *shard, const struct effect *effect)
 
 /* -- all effects -- */
 
-/* Drops an effect without memory for its frame. The next change or session sends the node state. */
+/* If memory runs out, the node state is sent with the machine's next change or the next session. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
     if (effect->kind != EFFECT_NODE_STATE ||
@@ -164,8 +163,7 @@ void effect_prepare(struct effect *effect, struct decide_context *context, struc
     (void)text_copy(arena, buf_peek(&context->frames.frame), &effect->frame);
 }
 
-/* Executes one effect. A stopping shard makes no calls, because nobody would handle the answers:
- * the provider's client is closed before the decide thread. */
+/* A stopping shard makes no calls, because nobody would handle the answers. */
 bool effect_apply(void *owner, const struct effect *effect)
 {
     struct shard *shard = owner;
@@ -178,7 +176,7 @@ bool effect_apply(void *owner, const struct effect *effect)
     case EFFECT_DELETE:
     case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
     case EFFECT_ASK_BLOB: return shard->stopping || apply_effects_blob_ask(shard, effect);
-    case EFFECT_RECLAIM: /* a shard whose actions are stopped sends no reclaims */
+    case EFFECT_RECLAIM: /* a shard that stopped acting sends no reclaims */
         if (shard_holds(shard)) return true;
         (void)sessions_reclaim(shard->sessions, effect->cluster, effect->action, effect->machine,
                                effect->drain.grace_ms, effect->drain.preemptor_priority);
@@ -193,7 +191,7 @@ bool effect_apply(void *owner, const struct effect *effect)
         return true;
     case EFFECT_AUDIT:
         audit_write(shard, effect);
-        if (effect->action) blob_drop(shard, effect->action); /* the action's blob can be dropped */
+        if (effect->action) blob_drop(shard, effect->action);
         return true;
     case EFFECT_LOG: log_effect(shard, effect); return true;
     case EFFECT_OBSERVE:

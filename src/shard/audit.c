@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The audit log: one line of JSON for every action that was executed, suppressed or only reported.
- * Each line is written to the sink. The newest lines are also kept in memory for people to read.
- * Runs on the loop's thread. A line ends with "error" if the action had an error:
+ * Lines go to the sink, and the newest lines stay in memory for people to read. Loop's thread.
  *
  *   {"time":"...","level":"INFO","msg":"action","shard":"s","epoch":3,"cycle":7,"kind":"Reclaim",
  *    "machine":"m-1","cluster":"a","reason":"phase3.excess","grace_seconds":600,
- *    "outcome":"success"} */
+ *    "outcome":"success"}    with "error" at the end if the action failed */
 #include "shard/shard_internal.h"
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
 enum {
     LINE_BYTES_MAX = 32 << 10,
-    KEPT_BYTES_MAX = 4 << 10, /* bytes of a line; longer lines are not kept */
+    KEPT_BYTES_MAX = 4 << 10, /* longer lines are not kept in memory */
 };
 
 void audit_open(struct audit *audit)
@@ -73,6 +72,7 @@ void audit_write(struct shard *shard, const struct effect *effect)
     if (ndjson_end(&line)) return;
     text = str_of(audit->line.data, audit->line.len - 1);
     audit_keep(audit, text);
-    /* If the sink cannot write the line, the sink counts that and makes the process not ready. */
+    /* If the sink cannot write the line, the sink counts the loss and makes the process not
+     * ready. */
     if (shard->options.audit) (void)events_write(shard->options.audit, EVENT_KEEP, text);
 }

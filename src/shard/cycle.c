@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a shard's cycle, from its timer tick to the provider's answers. The functions appear in the
- * order of execution. Functions named `_run` run on the decide thread, all others on the loop's
- * thread. Comments in struct cycles mark the fields that belong to the decide thread.
+/* Runs a shard's cycle, from its timer tick to the provider's answers, in the order of execution.
+ * Functions named `_run` run on the decide thread, all others on the loop's thread.
  *
  *   tick -> List -> its end -> decision -> effects (apply_effects.c) -> calls -> answers
  *   wake --------------------> decision
  *
- * Every interval the shard asks the provider for its machines (List). The shard decides when the
- * List was read or has failed. If the List takes longer than the interval, the next tick decides
- * with the known state. Changed demand wakes an extra cycle without a List. Cycles never overlap,
- * and wakes during a cycle are merged. The pause between woken cycles is at least as long as the
- * last cycle, so that a storm of roll-ups uses at most half of the thread.
- *
- * The bytes of a List are sent in pieces to the decide thread, which decodes them. If the decide
- * thread is behind, reading from the provider is paused. */
+ * If a List takes longer than the interval, the next tick decides with the known state. Changed
+ * demand wakes a cycle without a List. Cycles never overlap. The pause between woken cycles is at
+ * least as long as the last cycle, so that a storm of roll-ups uses at most half of the thread. */
 #include <stdlib.h>
 
 #include "provider/list.h"
@@ -22,10 +16,10 @@
 
 enum {
     WAKE_GAP_MS = 20,  /* least pause between woken cycles */
-    CURSOR_MAX = 4096, /* bytes of a revision or page token; a longer token is not used */
-    PAGES_MAX = 16384, /* pages of one List, in case a provider always announces another page */
+    CURSOR_MAX = 4096, /* bytes of a revision or page token; longer ones are not used */
+    PAGES_MAX = 16384, /* in case a provider always announces another page */
     CLUSTERS_ARENA_MAX = 64 << 20,
-    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's error text, for short audit lines */
+    TEXT_MAX = ERROR_TEXT_MAX / 2 /* bytes kept of a provider's error text */
 };
 
 struct token { /* opaque bytes from the provider */
@@ -52,25 +46,25 @@ struct cycles {
     /* -- the List: one page at a time -- */
     struct provider_fetch *fetch; /* NULL: no List is being read */
     mono_ns list_began;
-    double list_seconds; /* duration of the last List */
-    bool listing;        /* true from the request of the first page to the end of the last page */
-    bool delta, cut;     /* delta: a List of changes; cut: this process lost a part of the page */
-    bool arrived;        /* the provider has sent the whole page */
+    double list_seconds; /* of the last List */
+    bool listing;        /* from the request of the first page to the end of the last page */
+    bool delta, cut;     /* delta: a List of changes; cut: a part of the page was lost here */
+    bool arrived;        /* the whole page has arrived */
     uint64_t failed;     /* incomplete Lists in a row */
-    mono_ns failing;     /* time when the first of the `failed` Lists began */
-    /* Part of this struct, so that a List begins and ends without allocating memory. */
+    mono_ns failing;     /* start of the first of these Lists */
+    /* Allocated in advance, so that a List begins and ends without memory. */
     struct decide_job begins, ends;
-    /* The decide thread owns the fields below until the job `ends` is done. */
+    /* Owned by the decide thread until the job `ends` is done: */
     struct provider_list *reading;
-    struct decide_context *context; /* `context` and `out` are set only while a job runs */
+    struct decide_context *context; /* set only while a job runs, like `out` */
     struct effects *out;
     bool given_up; /* the rest of this List is ignored */
     struct note why;
-    bool whole; /* all pages read so far were complete */
+    bool whole; /* all pages so far were complete */
     uint32_t pages;
     uint64_t machines;
-    struct token cursor; /* revision sent with the next List request; empty: request a full List */
-    struct token page;   /* token of the requested page; empty for the first page */
+    struct token cursor; /* revision of the next List request; empty: request a full List */
+    struct token page;   /* of the requested page; empty: the first page */
     bool listed;
     /* -- the decision -- */
     struct decision_job decision;
@@ -88,7 +82,7 @@ static double seconds_since(const struct cycles *c, mono_ns since)
     return (double)(clock_mono_ns(c->shard->io->clock).ns - since.ns) / 1e9;
 }
 
-/* Returns whether metrics count the current cycle or, between cycles, the next. */
+/* True if metrics count the present or next cycle. */
 static bool is_observed(const struct cycles *c)
 {
     return c->cycles + !c->cycling > c->shard->options.warmup_cycles;
@@ -129,7 +123,7 @@ void cycles_wake(struct shard *shard)
 {
     struct cycles *c = shard->cycles;
 
-    /* Before the first List there is nothing to decide; the end of that List starts a decision. */
+    /* Before the first List nothing can be decided. The end of that List starts a decision. */
     if (shard->stopping || !shard->started || c->cycles == 0) return;
     if (c->cycling)
         c->again = true;
@@ -221,7 +215,7 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
     struct cycles *c = context;
     struct list_piece *piece = malloc(sizeof *piece);
 
-    if (!piece) { /* without this piece the following pieces cannot be decoded */
+    if (!piece) { /* the pieces after a lost piece cannot be decoded */
         c->cut = true;
         provider_chunk_done(own_chunk);
         provider_fetch_cancel(c->fetch);
@@ -233,7 +227,7 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
 
 /* -- round trip 3 to the decide thread: the page ends, and with its last page the List -- */
 
-/* Returns why the List cannot continue after the page just read, or NULL if it can. */
+/* Returns why the List cannot continue; NULL: it can. */
 static const char *lost_after(const struct cycles *c, struct str next)
 {
     if (next.len > CURSOR_MAX) return "next_page: too long";
@@ -278,7 +272,6 @@ static void list_failed(struct cycles *c, struct str why)
     LOG_WARN(&c->shard->log, "reconcile failed", log_str("why", why));
 }
 
-/* Counts failed Lists in a row, and logs the complete List that ends the row. */
 static void list_note_failures(struct cycles *c)
 {
     if (c->whole && c->failed)
@@ -332,7 +325,6 @@ static void on_list_end(void *context, const struct provider_answer *answer)
     list_end(c, arrived);
 }
 
-/* Requests the first page or the next page. */
 static void list_begin(struct cycles *c)
 {
     static const struct provider_fetch_events events = {.on_chunk = on_chunk,
@@ -419,7 +411,7 @@ static void decision_done(struct decide_job *job, enum err err)
     }
 }
 
-/* Begins a decision. `since` is the start of the cycle, before the cycle's List. */
+/* `since`: the start of the cycle, before its List. */
 static void decision_begin(struct cycles *c, mono_ns since)
 {
     if (c->shard->stopping) return;
@@ -445,14 +437,14 @@ static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum p
 struct provider_call {
     struct decide_job job;
     struct shard *shard;
-    uint64_t action;               /* number of the action that makes the call; 0: a Get */
+    uint64_t action;               /* 0: a Get */
     struct provider_answer answer; /* its texts point into `held` */
     char *held;
     size_t len;
     char machine[];
 };
 
-/* Decodes an answer's machine. The outcome of the call is unknown if the answer is unreadable. */
+/* An unreadable answer has an unknown outcome. */
 static void call_read_record(const struct provider_call *call, struct decide_context *context,
                              struct machine_record *record, struct call_answer *answer,
                              struct note *note)
@@ -496,7 +488,7 @@ static void call_done(struct decide_job *job, enum err)
     free(call);
 }
 
-/* Copies the answer's bytes into the call. Without memory for the copy the outcome is unknown. */
+/* Copies the answer. If memory runs out, the outcome is unknown. */
 static void call_keep_answer(struct provider_call *call, const struct provider_answer *answer)
 {
     struct str text = utf8_clip(answer->text, TEXT_MAX);

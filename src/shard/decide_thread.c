@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes jobs in batches to the decide thread and their effects back to the loop. While a batch
- * runs, the decide thread owns it, otherwise the loop. Effects are executed in job order. */
+/* Passes jobs in batches to the decide thread, and their effects back to the loop. The decide
+ * thread owns a batch while it runs; at other times the loop owns it. Effects are executed in the
+ * order of the jobs. */
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 enum {
     JOBS_PER_BATCH_MAX = 1024,
     EFFECTS_PER_BATCH_MAX = 16384, /* enough for all machines of an operator that reconnects */
-    BATCHES_IN_FLIGHT_MAX = 4,     /* while all batches are in use, the decide thread runs no job */
+    BATCHES_IN_FLIGHT_MAX = 4,     /* while all batches are in use, no job runs */
     EFFECTS_PER_SLICE = 512,
     EFFECT_RETRY_MS = 10,
     DECIDE_THREAD_SCRATCH_MAX = 1 << 30 /* bytes for one job: enough for the largest roll-up */
@@ -19,12 +20,12 @@ enum {
 
 struct batch {
     struct job work;
-    struct list link;                    /* in decide_thread->ready, in the order of execution */
-    struct decide_thread *decide_thread; /* NULL: this batch is unused */
+    struct list link;                    /* in decide_thread->ready */
+    struct decide_thread *decide_thread; /* NULL: the batch is unused */
     struct list jobs;
-    struct list *left; /* the first job that must wait for the next batch */
+    struct list *left; /* the first job that did not fit into this batch */
     struct effects effects;
-    size_t next; /* index of the next effect to execute */
+    size_t next; /* next effect to execute */
     struct core_counts counts;
 };
 
@@ -32,8 +33,8 @@ struct decide_thread {
     struct decide_thread_options options;
     struct loop_worker *worker;
     struct decide_context context;
-    struct list waiting; /* queued jobs */
-    struct list ready;   /* batches with effects left to execute, oldest first */
+    struct list waiting;
+    struct list ready; /* batches with effects left to execute, oldest first */
     size_t backlog;
     bool batch_running, closing;
     struct batch batches[BATCHES_IN_FLIGHT_MAX];
@@ -102,7 +103,7 @@ static void batch_finish(struct decide_thread *t, struct batch *batch)
     batch_free(batch);
 }
 
-/* Executes a slice of effects. Returns false if the next effect cannot be executed yet. */
+/* False: the next effect cannot be executed yet. */
 static bool carry_out_slice(struct decide_thread *t)
 {
     for (size_t left = EFFECTS_PER_SLICE; left && !list_empty(&t->ready);) {
@@ -139,7 +140,7 @@ static void on_later(struct timer *timer)
     batches_go_on(CONTAINER_OF(timer, struct decide_thread, later));
 }
 
-/* Returns jobs that the batch did not run to the queue, ahead of jobs submitted since. */
+/* Puts jobs that the batch did not run back at the front of the queue. */
 static void batch_give_back(struct decide_thread *t, struct batch *batch)
 {
     struct list left;
@@ -201,7 +202,7 @@ static void begin_batch(struct decide_thread *t)
     batch->left = batch->jobs.next;
     t->batch_running = true;
     err = worker_submit(t->worker, &batch->work);
-    assert(!err); /* the worker accepts one job, and only one is submitted at a time */
+    assert(!err); /* the worker has no other job */
 }
 
 void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job)

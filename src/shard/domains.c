@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The domains of a shard. A domain set is the text of its file plus an index of the text's lines. A
- * change creates a new text, parses and publishes it, and then replaces the set. Loop's thread. */
+/* The domains of a shard: the text of the domain file, and an index of its lines. A change creates,
+ * parses and publishes a new text, and then replaces the old one. Loop's thread. */
 #include "shard/domains.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ struct domains {
     char path[FS_PATH_CAP];
     struct domain_set set;
     bool given;
-    bool unsynced; /* the file has the new set, but after a power cut it may have the old one */
+    bool unsynced; /* a power cut may revert the file to the old set */
 };
 
 static enum err domain_check(struct label domain, struct note *note)
@@ -71,7 +71,6 @@ static void set_sort(struct domain_set *set)
     set->count = kept;
 }
 
-/* Parses the text of `set` and creates the index of its lines. */
 static enum err set_read(struct domain_set *set, const char *path, struct note *note)
 {
     struct str text = buf_peek(&set->text), line = STR_EMPTY;
@@ -91,7 +90,7 @@ static enum err set_read(struct domain_set *set, const char *path, struct note *
     return note_fail(note, ERR_FULL, "%s: more than %d domains", path, DOMAINS_MAX);
 }
 
-/* Creates a copy of the text of `set`, with `domain` added if `there`, and without it otherwise. */
+/* Copies the text, with `domain` if `there`, else without it. */
 static enum err set_change(const struct domain_set *set, struct label domain, bool there,
                            struct domain_set *ret_next)
 {
@@ -184,7 +183,7 @@ enum err domains_set(struct domains *domains, struct str key, struct str value, 
         set_free(&next);
         return err;
     }
-    /* The new set is used even after ERR_UNKNOWN, because a restart would read the new file. */
+    /* Also after ERR_UNKNOWN, because a restart would read the new file. */
     set_free(&domains->set);
     domains->set = next;
     domains->given = true;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, increments and stores the shard's epoch before any provider call carries the epoch. The
- * epoch never decreases. Runs on the main thread before the event loop starts. */
+/* Reads, increments and stores the shard's epoch before any provider call carries it. Runs on the
+ * main thread before the event loop starts. */
 #include "shard/epoch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 enum { EPOCH_FILE_MAX = 64, EPOCH_MODE = 0600 };
-#define EPOCH_LAST     ((uint64_t)INT64_MAX) /* the largest int64, because the wire uses int64 */
+#define EPOCH_LAST     ((uint64_t)INT64_MAX) /* the wire uses int64 */
 #define EPOCH_SET_MOST (EPOCH_LAST / 2)
 
 static enum err read_text(struct str text, uint64_t *ret_epoch)
@@ -23,7 +23,7 @@ static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note 
     return note_fail(note, ERR_INVALID, "data-dir: too long a path");
 }
 
-/* Reads the stored epoch, which is 0 if no start was counted yet. */
+/* 0: no start was counted yet. */
 static enum err epoch_read(struct fs *fs, const char *path, uint64_t *ret_epoch, struct note *note)
 {
     struct buf held;

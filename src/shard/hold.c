@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops all actions of a running shard until the process restarts. The cause is the kill switch,
- * turned on by a reload, or a refused token, because a newer process of the shard is active.
+/* Stops all actions of a running shard until the process restarts: by the kill switch, or because a
+ * newer process of the shard is active. Sessions, Lists, Gets, decisions and reads continue. Loop's
+ * thread.
  *
  * The provider's client is stopped first, in the same turn of the loop, so that no further call is
- * sent. Then a job behind the queued jobs notifies the core. Effects of those queued jobs end as
- * unsent. Sessions, Lists, Gets, decisions and reads continue. Runs on the loop's thread. */
+ * sent. Then a job notifies the core. Calls of earlier jobs end as unsent. */
 #include "shard/shard_internal.h"
 
 static void hold_run(struct decide_job *job, struct decide_context *context, struct effects *out)
@@ -32,16 +32,15 @@ bool shard_holds(const struct shard *shard)
 
 void shard_pause(struct shard *shard)
 {
-    if (shard->options.core.paused) return; /* paused at the start, or by an earlier reload */
+    if (shard->options.core.paused) return; /* paused at the start or by an earlier reload */
     if (!hold_begin(shard, CORE_PAUSED, "actuation is paused")) return;
     shard->options.core.paused = true;
     shard_metrics_hold(shard->metrics, true, shard->holds[CORE_FENCED].begun);
 }
 
-/* Handles a provider's refusal of the shard's token. If the refusal names our own epoch, no newer
- * process exists: a proxy sent a call twice, or another process has the same number. A Get then
- * shows the machine's state. A refusal without an epoch is believed, because the client sent the
- * call twice, each time with a newer token. */
+/* Handles a provider's refusal of the shard's token. A refusal that names our own epoch proves no
+ * newer process, so only the machine's state is read by Get. A refusal without an epoch is
+ * believed, because the client has already sent the call twice. */
 void hold_fenced(struct shard *shard, struct str text)
 {
     struct shard_fence fence = {.text = text};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers InspectNeeds and ShardView/Machine. A job on the decide thread encodes the core's data.
- * For a machine, the loop adds the recent actions on that machine. */
+ * The loop adds the recent actions on a machine. */
 #include <string.h>
 
 #include "shard/shard_internal.h"
@@ -99,8 +99,8 @@ static void machine_run(struct decide_job *job, struct decide_context *context, 
     q->err = pack.err;
 }
 
-/* Returns whether an audit line is about the machine. The search expects the format that audit.c
- * writes. An id that JSON must escape is not found. */
+/* True if an audit line in the format of audit.c is about the machine. An id that JSON must escape
+ * is not found. */
 static bool is_about(struct str line, struct str id)
 {
     static const char member[] = "\"machine\":\"";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard's metrics. Rows map the counters of the core, the sessions and this file to metrics.
- * Metrics with labels are added and removed as label values appear and disappear. Loop's thread. */
+/* The shard's metrics. Rows map counters to metrics. Metrics with labels are added and removed as
+ * label values appear and disappear. Loop's thread. */
 #include "shard/metrics.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum {
         3 * KINDS + FAULTS + DRAIN_WAIT_COUNT + BUCKETS + SHORTFALL_AGES + SHORTFALL_CLASSES,
 };
 
-struct own_counts { /* counters that exist only in this file */
+struct own_counts {
     uint64_t lists, lists_failed, listed;
     uint32_t paused, fenced;
     uint64_t blobs_refused;
@@ -328,7 +328,7 @@ void shard_metrics_close(struct shard_metrics *m)
 
 /* -- updating -- */
 
-/* Sets the machine gauges, and removes gauges of vanished label sets, which would keep values. */
+/* Removes the gauges of vanished label sets, which would keep their last value. */
 static void take_inventory(struct shard_metrics *m, const struct core_counts *counts)
 {
     char state_text[MACHINE_NAME_CAP], type_text[MACHINE_NAME_CAP];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard's metrics: names that existing dashboards use (bigfleet_shard_*), and some new ones. */
+/* The shard's metrics: bigfleet_shard_* as in existing dashboards, and some new ones. */
 #ifndef SHARD_METRICS_H
 #define SHARD_METRICS_H
 #include "obs/metrics.h"
@@ -13,19 +13,16 @@ enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_
                             struct note *note);
 void shard_metrics_close(struct shard_metrics *m); /* NULL is fine */
 
-/* Copies the core's counters. Must be called after each batch of jobs. */
+/* Call after each batch of jobs. */
 void shard_metrics_take(struct shard_metrics *m, const struct core_counts *counts);
-/* After each cycle: updates inventory and per-cluster metrics, removes gauges of gone clusters. */
+/* Call after each cycle. Updates inventory and per-cluster metrics. */
 void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *counts,
                              const struct cluster_counts *clusters, size_t count);
-/* Histograms in addition to enum core_histogram. */
 enum { OBSERVE_LIST = OBSERVE_COUNT, OBSERVE_CYCLE, SHARD_HISTOGRAMS };
 void shard_metrics_observe(struct shard_metrics *m, unsigned histogram, double seconds);
 void shard_metrics_phase(struct shard_metrics *m, enum cycle_phase phase, double seconds);
-/* Sets the gauges that show why actions are stopped: paused or fenced. */
 void shard_metrics_hold(struct shard_metrics *m, bool paused, bool fenced);
-/* `blob_bytes`: size of the blobs that wait for their Configure call. `blobs_refused`: number of
- * blobs refused for lack of memory or because their total size was at its bound. */
+/* `blob_bytes`: size of blobs that wait for Configure. `blobs_refused`: blobs without room. */
 void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats,
                             size_t blob_bytes, uint64_t blobs_refused);
 void shard_metrics_list(struct shard_metrics *m, bool whole, uint64_t machines, double seconds);

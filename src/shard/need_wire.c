@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converts roll-ups to rows of Needs, and inspected Needs to frames. A roll-up is read with a copy
- * of the resource names, so that a refused roll-up adds no names. Runs on the decide thread. */
+/* Converts roll-ups to rows of Needs, and inspected Needs to frames. A refused roll-up must not add
+ * resource names, so a roll-up is read with a copy of the names. Runs on the decide thread. */
 #include "shard/need_wire.h"
 
 #include "model/penalty.h"
@@ -10,21 +10,21 @@
 #include "wire/pb/bigfleet_v1alpha1_capacity.pb-c.h"
 
 enum {
-    NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* bytes of memory for one decoded row */
+    NEED_WIRE_SCRATCH_MAX = 64 * ROLLUP_ROW_BYTES_MAX, /* memory for one decoded row */
     ENTRIES_MAX = 4 * RESOURCES_MAX,                   /* entries of one map; keys may repeat */
-    WRITER_MAX = 8 << 20, /* bytes; room for 64 KiB of requirements, 256 labels, 3 x 64 resources */
+    WRITER_MAX = 8 << 20, /* room for 64 KiB of requirements, 256 labels, 3 x 64 resources */
     SHOWN = 80,           /* bytes of an unknown id shown in a note */
 };
 
 /* -- a roll-up -- */
 
-struct top { /* the fields of a roll-up other than its rows */
+struct top { /* a roll-up without its rows */
     struct str cluster;
     int64_t at_unix_ns;
     size_t rows;
 };
 
-/* Reads all but the rows of a roll-up. As in protobuf, the last of repeated fields counts. */
+/* As in protobuf, the last of repeated fields counts. */
 static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top, struct note *note)
 {
     struct fields fields = fields_of(bytes);
@@ -45,7 +45,7 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
     return ERR_OK;
 }
 
-/* Reads the pairs of a map. A repeated key replaces the earlier one. */
+/* A repeated key replaces the earlier one. */
 static enum err take_pairs(struct arena *scratch, const char *field,
                            ProtobufCMessage *const *entries, size_t count,
                            const struct label **ret_pairs, size_t *ret_count, struct note *note)
@@ -114,7 +114,7 @@ static enum err take_profile(struct arena *scratch, const Bigfleet__V1alpha1__Ca
 struct reading {
     const struct top *top;
     struct arena *arena;
-    struct arena scratch;         /* memory of the row being read */
+    struct arena scratch;         /* memory of one row */
     struct dimensions dimensions; /* the shard's resource names and the roll-up's new names */
 };
 
@@ -146,7 +146,7 @@ static enum err read_row(struct reading *r, struct str bytes, struct need *ret_n
     return need_build(r->arena, &r->dimensions, &input, ret_need, note);
 }
 
-/* Reads the rows of a roll-up. Rows that no machine can satisfy are left out. */
+/* Leaves out rows that no machine can satisfy. */
 static enum err read_rows(struct reading *r, struct str bytes, struct need *rows,
                           struct rollup_rows *ret_rows, struct note *note)
 {
@@ -170,8 +170,7 @@ static enum err read_rows(struct reading *r, struct str bytes, struct need *rows
     return ERR_OK;
 }
 
-/* Adds a roll-up's new resource names after all of its rows were accepted. The order of the names
- * is kept, so that each name gets the same number. */
+/* Adds a roll-up's new resource names in the same order, so that each name gets the same number. */
 static enum err keep_names(struct dimensions *into, const struct dimensions *from,
                            struct note *note)
 {
@@ -250,7 +249,7 @@ void frame_writer_deinit(struct frame_writer *writer)
     buf_deinit(&writer->piece);
 }
 
-/* Packs a count, limited to INT32_MAX because the wire uses int32. */
+/* The wire uses int32. */
 static void pack_count(struct pack *pack, uint32_t field, uint64_t count)
 {
     pack_u64(pack, field, min_u64(count, INT32_MAX));
@@ -294,7 +293,7 @@ static void pack_supply(struct pack *pack, uint32_t field, const struct shortage
 static void pack_preemption(struct pack *pack, uint32_t field, const struct shortage *s,
                             const struct dimensions *dimensions, struct frame_writer *w)
 {
-    struct pack freed = pack_begin(&w->part); /* first a message with only the freed amounts */
+    struct pack freed = pack_begin(&w->part); /* a message with only the freed amounts */
     struct pack preemption;
     struct resource_sum sum;
 

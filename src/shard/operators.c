@@ -22,8 +22,7 @@ static struct str cluster_of(const struct cluster_job *t)
     return str_of(t->cluster, t->len);
 }
 
-/* Reports a cluster's connection to the core. A lack of memory is harmless here, because roll-ups
- * and later changes are still handled. The core then only sends no hints to the cluster. */
+/* If memory runs out, the cluster only gets no hints. */
 static void cluster_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
     struct cluster_job *t = CONTAINER_OF(job, struct cluster_job, job);
@@ -62,7 +61,7 @@ static void on_open(void *owner, struct str cluster, bool reports_drains)
 
     submit_link(shard, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED);
     if (!reports_drains || shard->options.core.operators_reported) return;
-    shard->options.core.operators_reported = true; /* the core has its own copy of this option */
+    shard->options.core.operators_reported = true; /* the core has a copy of this option */
     if (shard->options.on_reports_drains) shard->options.on_reports_drains(shard->options.owner);
 }
 
@@ -111,7 +110,7 @@ static void on_rollup(void *owner, struct rollup *rollup)
     struct shard *shard = owner;
     struct rollup_job *t = calloc(1, sizeof *t);
 
-    if (!t) { /* without an acknowledgement the operator sends the roll-up again */
+    if (!t) { /* the operator sends a roll-up again that is not acknowledged */
         sessions_rollup_done(shard->sessions, rollup, ROLLUP_REFUSED);
         return;
     }
@@ -123,8 +122,8 @@ static void on_rollup(void *owner, struct rollup *rollup)
 
 /* -- drains -- */
 
-/* Bounds of the drain reports that wait for the decide thread. A report beyond the bound is
- * dropped, because the operator repeats each report. */
+/* Bound of the drain reports that wait for the decide thread. Further reports are dropped, because
+ * operators repeat them. */
 enum { DRAIN_REPORTS_MAX = 16384, DRAIN_ERROR_MAX = 512 };
 
 struct drain_job {

@@ -31,7 +31,7 @@ void outbox_detach(struct outbox *box, struct out_frame *frame)
 {
     if (frame->key.len > 0) map_remove(&box->by_key, frame->key);
     frame_unlink(box, frame);
-    if (box->count == 0) { /* an empty outbox frees its index */
+    if (box->count == 0) {
         uint64_t seed = box->by_key.seed;
         map_deinit(&box->by_key);
         map_init(&box->by_key, box->limits.frames_max, seed);

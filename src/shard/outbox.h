@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that wait for an operator that reads more slowly than the shard writes.
  *
- * Frames leave in the order in which they were added, except for superseded frames. A frame with a
- * key replaces the waiting frame with the same key and is added at the end. Therefore two frames
- * with the same key are never swapped, and a machine's state never overtakes an earlier
- * instruction. Frames without a key are never dropped. No I/O. The owner bounds the outbox. */
+ * Frames leave in the order in which they were added. A frame with a key replaces the waiting frame
+ * with the same key and is added at the end, so that a machine's state never overtakes an earlier
+ * instruction. Frames without a key are never dropped. The owner bounds the outbox. */
 #ifndef SHARD_OUTBOX_H
 #define SHARD_OUTBOX_H
 #include "base/list.h"
@@ -14,12 +13,12 @@ struct out_frame {
     struct list link;
     struct str key;   /* a later frame with this key replaces this one; empty: none does */
     struct str bytes; /* `key` and `bytes` are stored behind this struct */
-    bool departed;    /* the frame is about a machine that left the cluster: no resync repeats it */
+    bool departed;    /* about a machine that left the cluster: no resync repeats the frame */
 };
 struct outbox_limits {
     size_t frames_max, bytes_max;
 };
-struct outbox_totals { /* sums over all outboxes that share this struct */
+struct outbox_totals { /* sums over all outboxes */
     size_t frames, bytes;
     uint64_t superseded;
 };
@@ -27,18 +26,18 @@ struct outbox {
     struct list frames;
     struct map by_key;
     struct outbox_limits limits;
-    size_t count, bytes; /* waiting frames; their bytes, with a fixed overhead per frame */
+    size_t count, bytes; /* of waiting frames; bytes include a fixed overhead per frame */
     struct outbox_totals *totals;
 };
 void outbox_init(struct outbox *box, struct outbox_limits limits, struct outbox_totals *totals,
                  uint64_t seed);
 void outbox_deinit(struct outbox *box); /* a zeroed struct is allowed */
-/* Adds a frame, copying key and bytes. ERR_FULL (a limit): nothing changed. ERR_NOMEM: the frame
- * that waited under the key may be lost. */
+/* Copies key and bytes. ERR_FULL: nothing changed. ERR_NOMEM: a waiting frame with this key may be
+ * lost. */
 enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool departed);
 struct out_frame *outbox_first(const struct outbox *box); /* NULL: no frame waits */
 void outbox_drop(struct outbox *box, struct out_frame *frame);
-/* Removes the frame without freeing it. The caller owns the frame afterwards. */
+/* Removes the frame. The caller then owns it. */
 void outbox_detach(struct outbox *box, struct out_frame *frame);
 void outbox_drop_key(struct outbox *box, struct str key);
 #endif

@@ -8,7 +8,7 @@
 #include "shard/need_wire.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
-enum { LENGTH_BYTES = 4 }; /* each frame in `frames` begins with its length in 4 bytes */
+enum { LENGTH_BYTES = 4 }; /* each frame begins with its length */
 
 struct inspections {
     struct io *io;
@@ -21,7 +21,7 @@ struct reader {
     struct inspections *inspections;
     struct timer timer; /* read timeout */
     size_t at;
-    bool answered; /* the decide thread is done: the event loop owns the inspection */
+    bool answered; /* the decide thread is done, and the loop owns the inspection */
     char text[];
 };
 

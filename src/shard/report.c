@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements view.h: the shard's numbers for a report, its domains, and its term for operators.
  *
- * Numbers are encoded on the decide thread, which owns the resource names. A domain is written to
- * disk before the core receives the domain, so that an acknowledged domain survives a crash. If the
- * core lacks memory for the domain, the answer is an error, and the change is retried.
- *
- * Removing a domain returns ERR_OK only when the core acts on no machine of the domain any more,
- * because the coordinator then gives the domain to another shard. */
+ * A domain is written to disk before the core receives it, so that an acknowledged domain survives
+ * a crash. Removing a domain returns ERR_OK only when the core acts on no machine of the domain any
+ * more, because the coordinator then gives the domain to another shard. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -25,7 +22,7 @@ struct report_job {
     void *context;
     enum err err;
     bool scoped;       /* a domain was ever assigned to the shard */
-    struct buf fields; /* encoded fields, the domains first */
+    struct buf fields; /* encoded, the domains first */
 };
 
 static void report_pack_counts(struct pack *pack, uint32_t field,
@@ -95,8 +92,7 @@ static void report_done(struct decide_job *job, enum err err)
     free(t);
 }
 
-/* Packs as many domains as one report may have, starting where the last report ended. The
- * coordinator therefore receives all domains after a few reports. */
+/* Packs as many domains as fit into one report, starting where the last report ended. */
 static enum err report_pack_domains(struct shard *shard, struct buf *into, struct buf *scratch)
 {
     size_t count;
@@ -149,7 +145,7 @@ struct scope_job {
     bool given;
     struct label *domains;
     size_t count;
-    struct label *left; /* a domain that this or an earlier call removed; empty key: no domain */
+    struct label *left; /* a removed domain; empty key: none */
     uint32_t serving;   /* machines of `left` that the core still acts on */
     bool more;          /* `serving` is a lower bound */
 };
@@ -177,7 +173,7 @@ static void scope_done(struct decide_job *job, enum err err)
 {
     struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    /* The start's job has no `done` and must not fail, or the core would own all machines. */
+    /* The job at the start must not fail: the core would own all machines. */
     assert(t->done || !t->err);
     if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;
@@ -220,7 +216,7 @@ enum err report_scope(struct shard *shard, enum err written, const struct label 
 
 static void on_scope_retried(void *, enum err, struct str) {}
 
-/* Passes the domains to the core again after a lack of memory, because a restart would use them. */
+/* Passes the domains to the core again after memory ran out. */
 void report_scope_owed(struct shard *shard)
 {
     const struct label none = {STR_EMPTY, STR_EMPTY};

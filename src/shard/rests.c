@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page /rests: the machines in back-off and the reasons, as JSON. At most RESTS_SHOWN machines
- * are shown. Decide thread.
+/* The page /rests: up to RESTS_SHOWN machines in back-off, as JSON. Decide thread.
  *
  *   {"cycle":7,"resting":1,"all":true,"machines":[{"machine":"m-1","state":"Failed","cluster":"",
  *    "why":"refused","error":"create: ...","refusals":2,"asked":0,"left_seconds":41.5}]}
@@ -13,7 +12,7 @@
 #include "text/ndjson.h"
 #include "text/utf8.h"
 
-/* With error texts of at most 512 bytes, a thousand machines always fit in the page. */
+/* Bytes of the page: a thousand machines with error texts of 512 bytes always fit. */
 enum { RESTS_SHOWN = 1000, ERROR_SHOWN = 512 };
 
 const char *resting_why_name(enum resting_why why)

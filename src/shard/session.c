@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One operator's stream: Hello, identity, replacement, frames in and out, end. Loop's thread.
  *
- * A session ends once, in session_over(). Afterwards the cluster has no session, the session's blob
- * requests are answered, and on_close() was called. The session's memory is freed later in the same
- * turn of the loop, after its RPC is done. Therefore a function may end the session it works on. */
+ * A session ends once, in session_over(). Its memory is freed later in the same turn of the loop,
+ * so a function may end the session it works on. */
 #include "shard/sessions_internal.h"
 
 #include <stdio.h>
@@ -11,7 +10,7 @@
 
 /* -- the end -- */
 
-/* Keeps waiting frames for the cluster's next session if no resync would send them again. */
+/* Keeps frames for the cluster's next session that no resync would send again. */
 static void outbox_over(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -25,7 +24,7 @@ static void outbox_over(struct session *session)
     outbox_deinit(box);
 }
 
-/* Ends the session for its cluster. The session's RPC may still exist. */
+/* Ends the session for its cluster. The RPC may still exist. */
 static void session_over(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -34,7 +33,7 @@ static void session_over(struct session *session)
     if (session->over) return;
     session->over = true;
     timer_stop(&session->timer);
-    if (cluster && cluster->session == session) { /* otherwise a new session replaced this one */
+    if (cluster && cluster->session == session) { /* a new session may have replaced this one */
         cluster->session = NULL;
         s->stats.active--;
         s->stats.removed++;
@@ -105,7 +104,7 @@ void session_send(struct session *session, struct str key, bool departed, struct
     if (session->over) return;
     if (session->outbox.count == 0) err = rpc_send_bytes(session->call, frame);
     if (!err) return;
-    /* ERR_CLOSED: the RPC is ending already, and the end of its session keeps the frames. */
+    /* ERR_CLOSED: the RPC is ending, and session_over() keeps the frames. */
     if (err == ERR_FULL || err == ERR_CLOSED)
         err = outbox_put(&session->outbox, key, frame, departed);
     if (err == ERR_FULL)
@@ -179,12 +178,12 @@ static void acknowledge_hello(struct session *session)
                                          session->reports_drains));
 }
 
-/* The owner is notified of the old session's end before the new session's start. */
+/* Notifies the owner of the old session's end before the new session's start. */
 static void session_replace(struct sessions *s, struct session_cluster *cluster)
 {
     struct session *old = cluster->session;
 
-    cluster->session = NULL; /* so that the session is not counted as removed */
+    cluster->session = NULL; /* else the old session would count as removed */
     s->stats.active--;
     s->stats.replaced++;
     session_end(old, GRPC_ABORTED, "replaced by a new session of the cluster");
@@ -345,7 +344,7 @@ static void on_start(void *service, struct rpc_call *call)
 
     if (s->draining) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
-        /* A reconnecting cluster has two streams, so twice sessions_max streams are allowed. */
+        /* A cluster that reconnects has two streams. */
     } else if (s->stats.streams / 2 >= s->limits.sessions_max) {
         rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many sessions"), STR_EMPTY);
     } else {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests bootstrap blobs from operators. Runs on the loop's thread.
+/* Requests bootstrap blobs from operators. Loop's thread.
  *
- * A request belongs to the session on which it was sent, and the next session does not repeat it.
- * The request is answered at once when its session ends, so that the machine is rolled back without
- * waiting for a timeout. Only the first answer counts, if it is in time and on the same session. */
+ * A request belongs to the session on which it was sent, and ends with this session. So a machine
+ * is rolled back without waiting for a timeout. Only the first answer counts. */
 #include "shard/sessions_internal.h"
 #include "text/utf8.h"
 
-/* Returns the request to its owner. */
 static void blob_end(struct session_blob *request, enum blob_end end, struct str content)
 {
     struct sessions *s = request->sessions;
@@ -57,7 +55,7 @@ void blobs_answer(struct session *session, const struct operator_frame *frame)
     struct session_blob *request = map_get(&s->requests, action_key(&action));
     struct note note;
 
-    if (!request || request->session != session) { /* the blob came late, twice or unrequested */
+    if (!request || request->session != session) { /* late, a duplicate, or unrequested */
         s->stats.blobs_stray++;
     } else if (frame->error.len > 0) {
         blob_end(request, BLOB_ERROR, utf8_clip(frame->error, ERROR_TEXT_MAX / 2));

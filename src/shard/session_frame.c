@@ -7,7 +7,7 @@
 
 /* -- reading -- */
 
-/* One nesting level of a message being scanned. A level has at most FRAME_FIELDS_MAX fields. */
+/* One nesting level of a message, with at most FRAME_FIELDS_MAX fields. */
 struct level {
     struct fields fields;
     size_t seen;
@@ -18,7 +18,7 @@ static bool level_next(struct level *level, struct field *ret_field)
     return level->seen++ < FRAME_FIELDS_MAX && fields_next(&level->fields, ret_field);
 }
 
-/* Returns ERR_OK if level_next() returned false at the level's end, otherwise the error. */
+/* The result after level_next() returned false. */
 static enum err level_end(const struct level *level, struct note *note)
 {
     if (level->fields.problem) return note_fail(note, ERR_PARSE, "%s", level->fields.problem);
@@ -27,7 +27,7 @@ static enum err level_end(const struct level *level, struct note *note)
     return ERR_OK;
 }
 
-/* Payload names and their field numbers in OperatorMessage. */
+/* Payload names and field numbers in OperatorMessage. */
 static const struct {
     const char *name;
     uint32_t number;
@@ -39,8 +39,8 @@ static const struct {
     [FRAME_DRAIN_REPORT] = {"drain_report", 100},
 };
 
-/* Lists the fields that are decoded from each payload, and their destinations. A roll-up has no
- * fields here, because the decide thread decodes roll-ups. */
+/* The fields decoded from each payload, with their destinations. The decide thread decodes
+ * roll-ups. */
 static const struct payload_field {
     enum operator_frame_kind kind;
     uint32_t number;
@@ -92,12 +92,12 @@ static enum err payload_read(struct str payload, struct operator_frame *frame, s
     if (!err) err = level_end(&level, note);
     if (!err && frame->kind == FRAME_DRAIN_REPORT)
         err = id_check("machine_id", frame->machine, ID_MAX, note);
-    /* A value above INT64_MAX is a negative number on the wire, and is read as 0. */
+    /* A value above INT64_MAX is negative on the wire, and is read as 0. */
     if (frame->left_seconds > INT64_MAX) frame->left_seconds = 0;
     return err;
 }
 
-/* Returns the kind of a payload, or FRAME_UNSET if only newer versions know the payload. */
+/* FRAME_UNSET: the payload is from a newer version. */
 static enum operator_frame_kind kind_of(uint32_t number)
 {
     for (enum operator_frame_kind kind = FRAME_HELLO; kind < ARRAY_LEN(payloads); kind++)
@@ -194,7 +194,7 @@ enum err frame_write_reclaim(struct frame_writer *w, struct str instruction_id, 
     return frame_wrap(w, SEND_RECLAIM, &body);
 }
 
-/* Packs "<before><after>" as one text field without an intermediate copy. */
+/* Packs both texts as one field. */
 static void pack_joined(struct pack *pack, uint32_t field, struct str before, struct str after)
 {
     pack_varint(pack, field << 3 | 2);
@@ -203,7 +203,7 @@ static void pack_joined(struct pack *pack, uint32_t field, struct str before, st
     if (!pack->err) pack->err = buf_append(pack->into, after);
 }
 
-/* Packs labels, among them the type and the zone. A machine's own label of such a key is left out. */
+/* Packs labels with type and zone. A label of the same name is left out. */
 static void pack_labels(struct frame_writer *w, struct pack *body, const struct attributes *a)
 {
     for (size_t i = 0; i < a->label_count; i++) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session's roll-ups. One budget of bytes bounds those being received, waiting and processed.
+/* A session's roll-ups. One budget of bytes bounds all roll-ups that are being received, waiting or
+ * processed.
  *
  * A message's announced size is charged before any byte is stored. A message that does not fit
- * stays unread at its sender, in order with other waiting messages. Small messages are admitted
- * beyond the budget, so that the answer to a blob request never waits behind a roll-up. A session
- * is closed if its admitted message does not arrive in time while other messages wait. The limit is
- * one minute plus one second per MiB. Partial progress does not extend the limit, because otherwise
- * one byte per minute would hold the budget for ever. */
+ * stays unread at its sender. Small messages are always admitted, so that the answer to a blob
+ * request never waits behind a roll-up.
+ *
+ * While other messages wait, an admitted message must arrive in one minute plus one second per MiB,
+ * or its session is closed. Partial progress does not extend this time. */
 #include <stdlib.h>
 
 #include "shard/sessions_internal.h"
@@ -38,7 +39,7 @@ static void lane_reserve(struct session *session, size_t bytes)
     session->lane.reserved_at = loop_now(s->io->loop);
 }
 
-/* Admits waiting messages in order of arrival, so that small messages starve no large one. */
+/* Admits in order of arrival, so that small messages starve no large one. */
 static void lane_admit(struct sessions *s)
 {
     while (!list_empty(&s->starved)) {
@@ -123,7 +124,7 @@ static void rollup_free(struct sessions *s, struct own_rollup *own)
     lane_give_back(s, bytes);
 }
 
-/* Takes over a delivered roll-up, whose charge changes from announced to real size. */
+/* Takes over a roll-up. Its charge changes from the announced to the real size. */
 static struct own_rollup *rollup_take(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
@@ -140,7 +141,7 @@ static struct own_rollup *rollup_take(struct session *session, const struct oper
     return own;
 }
 
-/* Passes the waiting roll-up to the owner, unless the owner still processes another. */
+/* Passes the waiting roll-up to the owner, unless the owner still processes another one. */
 static void lane_next_rollup(struct session *session)
 {
     struct sessions *s = session->sessions;
@@ -189,7 +190,8 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
     if (session) lane_next_rollup(session);
 }
 
-/* Drops a session's roll-ups. A roll-up that the owner processes stays charged until its end. */
+/* Drops a session's roll-ups. A roll-up that the owner still processes stays charged until its
+ * end. */
 void lane_over(struct session *session)
 {
     struct sessions *s = session->sessions;

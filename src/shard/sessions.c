@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the sessions, acts on a cluster's session, and keeps data between sessions. A
- * cluster is known while it has a session or frames for its next session. Loop's thread. */
+/* Opens and closes the sessions, sends on a cluster's session, and keeps data between sessions.
+ * Loop's thread. */
 #include "shard/sessions.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum {
     KEY_MAX = FINGERPRINT_MAX + 1,
-    INFLATED_MAX = 4 << 20, /* bytes after inflating, which blocks the event loop for about 10 ms */
+    INFLATED_MAX = 4 << 20, /* inflating more would block the event loop for over 10 ms */
 };
 
 static void free_ended(struct sessions *s)
@@ -144,7 +144,7 @@ void sessions_server_limits(const struct sessions *s, struct rpc_server_limits *
     size_t window = limits->stream_window ? limits->stream_window : 256 << 10;
 
     limits->connections_max = s->limits.sessions_max * 2 + 1000;
-    /* Without TLS an address is the identity, and all peers may share one address. */
+    /* Without TLS an address is the identity, and all peers may share an address. */
     limits->connections_per_identity_max = limits->connections_max;
     limits->buffered_max = s->limits.rollup_budget + s->limits.sessions_max * window;
     limits->buffered_per_identity_max = limits->buffered_max;
@@ -198,8 +198,8 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
     return true;
 }
 
-/* Returns the key under which a newer frame replaces an older frame: a letter for the kind, then
- * the machine or fingerprint. Without memory the key is empty, and the frame replaces none. */
+/* Returns the key under which a newer frame replaces an older one: a letter for the kind, then the
+ * machine or fingerprint. If memory runs out, the key is empty. */
 static struct str key_of(struct sessions *s, char kind, struct str what)
 {
     buf_clear(&s->key);
@@ -218,7 +218,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
         s->stats.departed_dropped += departed;
         return;
     }
-    outbox_drop_key(&known->departed, key); /* the kept frame with this key is outdated now */
+    outbox_drop_key(&known->departed, key); /* the kept frame with this key is outdated */
     if (known->session)
         session_send(known->session, key, departed, frame);
     else if (departed)

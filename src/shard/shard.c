@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens, starts and stops a shard. The parts are opened in the order in which they depend on each
- * other, and closed in reverse order. Loop's thread. */
+/* Opens, starts and stops a shard. The parts are closed in the reverse order of opening. Loop's
+ * thread. */
 #include "shard/shard.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void on_counts(void *owner, const struct core_counts *counts)
     shard_metrics_take(shard->metrics, counts);
 }
 
-/* Copies the sessions' counters by a timer, because these counters change without jobs. */
+/* The sessions' counters change without jobs, so a timer copies them. */
 static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);

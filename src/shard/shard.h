@@ -4,12 +4,10 @@
  *   provider --List--> jobs --> core (decide thread) --> effects --> provider calls, operators
  *   operators -roll-ups, blobs-->
  *
- * The shard works without a coordinator. A cycle runs every interval and, when demand changed, soon
- * after the change. Two cycles never overlap. A cycle first asks the provider for its machines
- * (List), unless demand triggered the cycle and the last List is younger than the interval. If a
- * List fails, the inventory is unchanged and the cycle continues.
- *
- * A process has one shard. Its code runs on the loop's thread, except jobs (decide_thread.h). */
+ * A cycle runs every interval, and soon after demand changed. It begins with a List, unless demand
+ * triggered it and the last List is younger than the interval. If a List fails, the cycle continues
+ * with the known inventory. The shard works without a coordinator. Its code runs on the loop's
+ * thread, except jobs (decide_thread.h). */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 #include "obs/events.h"
@@ -25,7 +23,7 @@ enum { SHARD_CYCLE_MS = 10 * 1000 };
 
 struct shard;
 struct shard_fence {
-    int64_t newest;  /* newest epoch that the provider has seen; 0: the provider named none */
+    int64_t newest;  /* newest epoch that the provider has seen; 0: not named */
     struct str text; /* error text of the provider */
 };
 struct shard_options {
@@ -41,31 +39,30 @@ struct shard_options {
     struct core_options core;
     uint64_t cycle_ms;      /* 0: SHARD_CYCLE_MS */
     bool incremental;       /* request deltas, if the provider also reports removals */
-    size_t blob_bytes_max;  /* limit in bytes for all blobs that wait for Configure; 0: 256 MiB */
-    uint32_t warmup_cycles; /* durations of this many first cycles are not recorded */
-    /* Called once, when the first List was complete and the shard is ready for work. */
+    size_t blob_bytes_max;  /* bytes of all blobs that wait for Configure; 0: 256 MiB */
+    uint32_t warmup_cycles; /* first cycles whose durations are not recorded */
+    /* Called once, when the first List was complete. */
     void (*on_ready)(void *owner);
     /* Called once, when an operator reports drains although core.operators_reported was not set. */
     void (*on_reports_drains)(void *owner);
-    /* Called after each cycle with the borrowed page /rests (rests.c). NULL: no page is created. */
+    /* Called after each cycle with the page /rests (rests.c), which is borrowed. May be NULL. */
     void (*on_rests)(void *owner, struct str json);
-    /* Called once, after the provider refused a token because a newer process of this shard is
-     * active. This process has stopped acting. The texts are borrowed. */
+    /* Called once, after a newer process of this shard became active and this process stopped
+     * acting. The texts are borrowed. */
     void (*on_fenced)(void *owner, const struct shard_fence *fence);
     void *owner;
 };
 enum err shard_open(const struct shard_options *options, struct shard **ret_shard,
                     struct note *note);
-/* Adds the shard's gRPC methods. Call before the server listens. Errors of rpc_server_add. */
+/* Call before the server listens. Errors of rpc_server_add. */
 enum err shard_serve(struct shard *shard, struct rpc_server *server, struct note *note);
-/* Raises the server's limits to what the sessions need. */
 void shard_server_limits(const struct shard *shard, struct rpc_server_limits *limits);
 void shard_start(struct shard *shard); /* starts the first cycle at once */
-/* Turns on the kill switch: no more calls that change a machine are sent. Calls under way end
+/* Turns on the kill switch: no further call that changes a machine is sent. Calls under way end
  * normally, and everything else continues. Only a new process acts again. */
 void shard_pause(struct shard *shard);
 /* Starts no new cycle or action and ends sessions with UNAVAILABLE. Does not wait for calls under
- * way, because a later List finds their machines. Calls done() when the server may be drained. */
+ * way. Calls done() when the server may be drained. */
 void shard_stop(struct shard *shard);
 /* Call after the server is closed and the provider's calls have ended. */
 void shard_close(struct shard *shard); /* NULL is fine */

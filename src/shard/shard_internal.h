@@ -22,7 +22,7 @@
 struct cycles; /* defined in cycle.c */
 
 struct provider_calls { /* state of apply_effects.c */
-    struct map blobs;   /* blobs that wait for their Configure call, keyed by action number */
+    struct map blobs;   /* blobs that wait for their Configure call, by action number */
     size_t blob_bytes, blob_bytes_max;
     uint64_t blobs_refused;
     size_t under_way;
@@ -35,15 +35,15 @@ struct audit { /* state of audit.c */
     size_t written;
 };
 
-struct hold { /* part of struct shard, so that stopping all actions never lacks memory */
+struct hold { /* part of struct shard, so that stopping needs no memory */
     struct decide_job job;
     enum core_hold why;
     bool begun;
 };
 
 /* -- status.c -- */
-struct status_cycle {                    /* data of one cycle, for status.c */
-    double seconds, phases[PHASE_COUNT]; /* duration of the whole cycle, and of each phase */
+struct status_cycle {                    /* data of one cycle */
+    double seconds, phases[PHASE_COUNT]; /* of the whole cycle, and of each phase */
     struct core_counts counts;
     struct buf inventory; /* encoded rows */
     bool left_out;
@@ -70,14 +70,14 @@ struct shard {
     struct cycles *cycles;
     struct provider_calls calls;
     struct hold holds[CORE_FENCED + 1];
-    int64_t newest_epoch;   /* epoch that the provider named in its refusal; 0: none named */
-    uint32_t drain_reports; /* drain reports that wait for the decide thread */
+    int64_t newest_epoch;   /* named in the provider's refusal; 0: none */
+    uint32_t drain_reports; /* that wait for the decide thread */
     bool started, stopping;
-    bool scope_owed;    /* the core has not received the domains that are on disk */
-    size_t domain_next; /* index of the first domain in the next report */
+    bool scope_owed;    /* the core has not received the domains on disk */
+    size_t domain_next; /* first domain of the next report */
 };
 
-/* Copies the bytes to `to`, which has room for them. An empty text may be NULL. */
+/* `to` has room for the bytes. An empty text may be NULL. */
 static inline void put_text(char *to, struct str text)
 {
     if (text.len) memcpy(to, text.at, text.len);
@@ -88,9 +88,9 @@ enum err cycles_open(struct shard *shard);
 void cycles_close(struct shard *shard);
 void cycles_start(struct shard *shard);
 void cycles_stop(struct shard *shard);
-/* Runs one cycle soon, for changed demand or postponed work, even if called repeatedly. */
+/* Runs one cycle soon, even if called repeatedly. */
 void cycles_wake(struct shard *shard);
-/* Makes the provider call of an effect. Returns false if that is not possible now. */
+/* False: not possible now. */
 bool call_provider(struct shard *shard, const struct effect *effect);
 
 /* -- apply_effects.c -- */
@@ -98,8 +98,8 @@ void provider_calls_open(struct shard *shard);
 void provider_calls_close(struct shard *shard);
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
 bool effect_apply(void *owner, const struct effect *effect);
-size_t blob_bytes(const struct shard *shard); /* of all blobs here and in the provider's client */
-/* Returns the blob that waits for the Configure call of this action, or an empty text. */
+size_t blob_bytes(const struct shard *shard); /* here and in the provider's client */
+/* Empty: the action has no blob here. */
 struct str blob_kept(const struct shard *shard, uint64_t action);
 void blob_drop(struct shard *shard, uint64_t action);
 /* Callback for sessions_events.on_blob. */
@@ -111,21 +111,21 @@ void audit_open(struct audit *audit);
 void audit_close(struct audit *audit);
 /* `effect` is an EFFECT_AUDIT */
 void audit_write(struct shard *shard, const struct effect *effect);
-/* The newest audit lines, kept even without a sink. Index 0 is the oldest kept line. */
+/* The newest audit lines. Index 0 is the oldest of them. */
 size_t audit_kept(const struct audit *audit);
 struct str audit_line(const struct audit *audit, size_t index);
 
 /* -- hold.c -- */
-bool shard_holds(const struct shard *shard);            /* true if the shard has stopped acting */
+bool shard_holds(const struct shard *shard);            /* the shard has stopped acting */
 void hold_fenced(struct shard *shard, struct str text); /* `text`: the provider's error */
 
 /* -- report.c -- */
-/* Passes the shard's domains to the core. `written`: result of writing the domain file, ERR_OK or
- * ERR_UNKNOWN. `left`: a removed domain, or an empty key; the result is ERR_BUSY while the core
- * acts on machines of `left`. `done` may be NULL, and is not called after ERR_NOMEM. */
+/* Passes the shard's domains to the core. `written`: result of writing the file, ERR_OK or
+ * ERR_UNKNOWN. `left`: a removed domain, or an empty key. ERR_BUSY: the core still acts on machines
+ * of `left`. `done` may be NULL, and is not called after ERR_NOMEM. */
 enum err report_scope(struct shard *shard, enum err written, const struct label *left,
                       shard_domain_fn *done, void *context);
-void report_scope_owed(struct shard *shard); /* retries report_scope if needed */
+void report_scope_owed(struct shard *shard);
 
 /* -- inspect.c -- */
 enum err inspect_open(struct shard *shard);
@@ -135,16 +135,15 @@ extern const struct rpc_handler machine_view_handler;
 void status_open(struct shard *shard);
 void status_close(struct shard *shard);
 extern const struct rpc_handler status_handler;
-bool status_wanted(const struct shard *shard); /* true if a client recently asked for the status */
-/* Writes the inventory into the zeroed `ret_cycle`. Runs on the decide thread. */
+bool status_wanted(const struct shard *shard); /* a client recently asked for the status */
+/* Writes the inventory into the zeroed `ret_cycle`. Decide thread. */
 void status_look(struct decide_context *context, bool wanted, struct arena *arena,
                  struct status_cycle *ret_cycle);
-/* Takes ownership of the contents of `own_cycle`. Runs on the loop's thread. */
+/* Takes ownership of the contents of `own_cycle`. Loop's thread. */
 void status_take(struct shard *shard, struct status_cycle *own_cycle);
 
 /* -- rests.c -- */
-/* Writes the page /rests for shard_options.on_rests, on the decide thread. After ERR_NOMEM and
- * ERR_FULL nothing is appended. */
+/* Writes the page /rests on the decide thread. ERR_NOMEM, ERR_FULL: nothing is appended. */
 enum { RESTS_BYTES_MAX = 4 << 20 };
 const char *resting_why_name(enum resting_why why);
 enum err rests_write(struct core *core, mono_time now, struct arena *arena, struct buf *into);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ShardView: shows the last cycle to people. After each cycle the decide thread copies the cycle's
- * data, and the loop answers requests from that copy. A shard with few cohorts (groups of like
- * machines) copies all of them. A shard with many cohorts copies them only while clients ask. */
+ * data, and the loop answers requests from the copy. A shard with many cohorts copies them only
+ * while clients ask. */
 #include <stdlib.h>
 
 #include "shard/shard_internal.h"
