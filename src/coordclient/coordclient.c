@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One round: ask the shard for its numbers -> send the report with the pending acks -> handle the
- * instructions of the answer one by one -> sleep. Rounds never overlap. */
+ * instructions in the answer one by one -> sleep. Rounds never overlap. */
 #include "coordclient/coordclient.h"
 
 #include <inttypes.h>
@@ -55,16 +55,16 @@ struct coordclient {
     struct timer timer;
     struct instructions instructions;
     struct buf report, row;
-    struct buf acks;    /* acks for the next report, each encoded as the report's field 7 */
-    size_t ack_count;   /* number of acks in `acks` */
-    size_t acks_sent;   /* bytes of `acks` that the running report carries */
-    struct arena arena; /* memory of the answer */
+    struct buf acks; /* for the next report, each encoded as its field 7 */
+    size_t ack_count;
+    size_t acks_sent; /* bytes of `acks` in the present report */
+    struct arena arena;
     const answer_message *answer;
-    size_t next; /* index of the next instruction in the answer */
+    size_t next; /* next instruction in the answer */
     struct coordclient_stats stats;
     struct counter *reports, *failures, *carried_out;
     bool round_runs, channel_gone, closing;
-    bool taking; /* take_next is running and continues by itself if the shard answers at once */
+    bool taking; /* take_next is running */
     bool waits;  /* the shard has not answered yet */
     void (*closed)(void *owner);
     void *closed_owner;
@@ -118,7 +118,7 @@ static void ack(struct coordclient *c, struct str id, enum outcome outcome, stru
 {
     struct pack row = pack_begin(&c->row), acks = {&c->acks, ERR_OK};
 
-    /* If there is no room, the instruction is acked when the coordinator sends it again. */
+    /* Without room, the ack is sent when the coordinator repeats the instruction. */
     if (c->ack_count == COORDCLIENT_ACKS_MAX) return;
     pack_text(&row, FIELD_ACK_ID, id);
     pack_u64(&row, FIELD_ACK_OUTCOME, outcome);
@@ -142,8 +142,7 @@ static void on_carried_out(void *context, enum err err, struct str why)
     struct str id = coordclient_id_of(c);
 
     if (!why.len) why = str_from(err_text(err));
-    if (err == ERR_BUSY) { /* the coordinator sends the instruction again with each answer,
-                              possibly for hours */
+    if (err == ERR_BUSY) { /* the coordinator repeats the instruction, possibly for hours */
         LOG_DEBUG(&c->log, "instruction deferred", log_str("instruction", id), log_str("why", why));
         ack(c, id, FAILED, why);
     } else if (err) {
@@ -169,7 +168,7 @@ static void refuse(struct coordclient *c, enum outcome outcome, const char *reas
     ack(c, coordclient_id_of(c), outcome, str_from(reason));
 }
 
-/* Returns true if the shard carries out the instruction; on_carried_out() counts it afterwards. */
+/* False: rejected. */
 static bool carry_out(struct coordclient *c, const instruction_message *it)
 {
     switch ((int)it->payload_case) {
@@ -243,7 +242,7 @@ static bool read_answer(struct coordclient *c, struct str bytes)
         return false;
     }
     c->answer = (const answer_message *)message;
-    /* The answer has no term, but each instruction has a term. */
+    /* Each instruction has a term of its own. */
     if (c->answer->coordinator_term <= 0) return true;
     if (!instructions_hear(&c->instructions, c->answer->coordinator_term)) {
         LOG_WARN(&c->log, "ReportShard: ignored the response of a coordinator with an older term",
@@ -281,7 +280,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     }
     c->stats.reports++;
     if (c->reports) counter_inc(c->reports);
-    buf_consume(&c->acks, c->acks_sent); /* the sent acks were received; later acks stay */
+    buf_consume(&c->acks, c->acks_sent); /* acks added since the report stay */
     c->ack_count = 0;
     if (!c->closing && read_answer(c, message))
         take_next(c);

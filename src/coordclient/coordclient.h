@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends a shard's reports to the coordinator at an interval and carries out the instructions in the
- * answers.
+/* Sends a shard's reports to the coordinator and carries out the instructions in the answers.
  *
- * A shard works without a coordinator. If no coordinator answers, reports fail and are counted,
- * with no other effect. The client follows the leader: it switches to the leader that an answer
- * names. On a bare "not leader" it tries the next address. A report times out after one interval
- * (at least 5 s), so a hung replica cannot block the client.
+ * The client follows the leader that an answer names. On a bare "not leader" it tries the next
+ * address. A report times out after one interval (at least 5 s). Failed reports are only counted.
  *
- * Instructions are fenced by term and carried out once per id (instructions.h). AssignDomain and
- * UnassignDomain are implemented; the other three instructions are rejected by name. */
+ * Instructions are fenced by term and carried out once per id (instructions.h). All instructions
+ * except AssignDomain and UnassignDomain are rejected. */
 #ifndef COORDCLIENT_COORDCLIENT_H
 #define COORDCLIENT_COORDCLIENT_H
 #include "io/io.h"
@@ -29,16 +26,16 @@ struct coordclient_options {
     const char *const *addresses; /* NULL-terminated; copied */
     struct tls_context *tls;      /* NULL: plaintext */
     const char *shard_id;         /* copied */
-    const char *advertise;        /* address where operators reach this shard; copied */
+    const char *advertise;        /* where operators reach this shard; copied */
     uint64_t epoch;
     uint64_t interval_ms;   /* 0: COORDCLIENT_INTERVAL_MS */
     struct shard_view view; /* must outlive the client */
 };
-/* Starts the client, which reports at once and then at every interval. Returns ERR_INVALID with a
- * note, ERR_NOMEM, or an error of rpc_channel_open. */
+/* Reports at once and then at every interval. ERR_INVALID with a note, ERR_NOMEM, or an error of
+ * rpc_channel_open. */
 enum err coordclient_open(const struct coordclient_options *options,
                           struct coordclient **ret_client, struct note *note);
-/* Closes the client and calls done() when all of its memory is freed. */
+/* Calls done() when all memory of the client is freed. */
 void coordclient_close(struct coordclient *client, void (*done)(void *owner), void *owner);
 struct coordclient_stats {
     uint64_t reports, failures, instructions;

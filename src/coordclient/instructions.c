@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remembers the ids of instructions (instructions.h). Pure, one thread.
- *
- * Invariant: by_id contains exactly the ids of the ring that memory was available for. */
+/* Remembers the ids of instructions (instructions.h). Pure, one thread. */
 #include "coordclient/instructions.h"
 
 #include <stdlib.h>
@@ -49,7 +47,7 @@ void instructions_done(struct instructions *in, struct str id)
     if (in->count == INSTRUCTIONS_REMEMBERED) map_remove(&in->by_id, instructions_id_of(slot));
     memcpy(slot->id, id.at, id.len);
     slot->len = (uint8_t)id.len;
-    /* If map_put() fails, a repeated instruction is carried out again, which is harmless. */
+    /* If memory runs out, a repeated instruction is carried out again, which is harmless. */
     (void)map_put(&in->by_id, instructions_id_of(slot), slot);
     in->next = (in->next + 1) % INSTRUCTIONS_REMEMBERED;
     if (in->count < INSTRUCTIONS_REMEMBERED) in->count++;

@@ -3,11 +3,10 @@
  *
  *     {"action": "transfer-leadership", "replica": "node-1", "confirm": true}
  *
- * A request needs the token as "Authorization: Bearer ...", or a certificate with bigfleet://admin.
- * It also needs the type application/json, and no Origin other than the dashboard's own. A page of
- * another site cannot send the token, but the browser would add the certificate. The required type
- * alone already stops such a page. The response is 202 with the action's number. The result follows
- * as the event "action" and in GET /api/actions. */
+ * A request needs the token ("Authorization: Bearer ...") or a certificate with bigfleet://admin.
+ * It also needs the type application/json and no foreign Origin, because a browser adds the
+ * certificate to requests of any page. The response is 202 with the action's number. The result
+ * follows as the event "action" and in GET /api/actions. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +22,7 @@ enum {
     ACTIONS_KEPT = 32,
     ARGUMENTS_MAX = 3,
     ARGUMENT_CAP = 1025,
-    NAME_LEN_MAX = 128, /* bytes of a common name in a certificate; more are truncated */
+    NAME_LEN_MAX = 128, /* bytes of a common name; longer names are truncated */
     CERTIFICATE_CAP = NAME_LEN_MAX + 96,
     BODY_MAX = 16 << 10,
     REQUEST_MAX = 16 << 10,
@@ -32,17 +31,18 @@ enum {
 
 struct action_kind {
     const char *name, *path;
-    const char *arguments[ARGUMENTS_MAX + 1]; /* HTTP body's fields, in order of the gRPC fields */
-    uint32_t field;                           /* number of the gRPC field for the first argument */
-    uint32_t force; /* number of a boolean field that is set to true; 0: none */
-    bool outcome;   /* the gRPC response is the store's Outcome message */
+    const char *arguments[ARGUMENTS_MAX + 1]; /* HTTP body's fields, in the order of the gRPC
+                                                 fields */
+    uint32_t field;                           /* gRPC field of the first argument */
+    uint32_t force;                           /* gRPC field that is set to true; 0: none */
+    bool outcome;                             /* the gRPC response is the store's Outcome message */
 };
 struct action {
     struct page_request base;
     const struct action_kind *kind;
     wall_time at;
-    const char *by;                    /* "token" or "certificate"; static text */
-    char certificate[CERTIFICATE_CAP]; /* the certificate's name, also if a token was sent; or "" */
+    const char *by;                    /* "token" or "certificate"; static */
+    char certificate[CERTIFICATE_CAP]; /* name in the certificate; "": no certificate */
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP];
     bool ok;
     char said[WHY_CAP];
@@ -88,7 +88,7 @@ static void action_end(struct action *a, bool ok, const char *said)
 
     page_request_done(&a->base);
     a->ok = ok;
-    dash->hurry = true; /* so that the result is shown soon */
+    dash->hurry = true; /* show the result soon */
     snprintf(a->said, sizeof a->said, "%s", said);
     LOG_INFO(&dash->log, "dashboard action executed", log_text("action", a->kind->name),
              log_text("on", a->arguments[0]), log_text("by", a->by),
@@ -102,7 +102,7 @@ static void action_end(struct action *a, bool ok, const char *said)
 
 /* -- on the loop -- */
 
-/* Returns true if the store applied the action. An undecodable response has an unknown outcome. */
+/* An undecodable response has an unknown outcome. */
 static bool action_outcome_ok(struct str bytes, char said[WHY_CAP])
 {
     const Muster__V1__Outcome *outcome;
@@ -175,13 +175,13 @@ static void action_refuse(struct http_response *response, int status, const char
     response->err = ndjson_end(&json);
 }
 
-/* Returns true for an Origin of the dashboard itself: "https://host:port" as in the Host header. */
+/* True for the Origin of the dashboard itself: "https://host:port", as in the Host header. */
 static bool action_own_origin(const struct http_request *request)
 {
     struct str origin = request->origin, slashes = STR("://");
     size_t at;
 
-    if (origin.len == 0) return true; /* clients other than browsers send no Origin */
+    if (origin.len == 0) return true; /* only browsers send an Origin */
     at = str_find(origin, ':');
     origin = str_tail(origin, at);
     return str_starts(origin, slashes) &&
@@ -214,8 +214,7 @@ static const struct action_kind *action_read_body(const struct json *body,
     return kind;
 }
 
-/* Writes the certificate's common name and serial number. All administrators have the same URI, so
- * the common name identifies the person. */
+/* Writes the common name, which identifies the person, and the serial number. */
 static void action_name_certificate(const struct tls_identity *identity, char into[CERTIFICATE_CAP])
 {
     struct str name;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /api/keys?prefix=P: the first keys with a prefix. The HTTP thread must not wait for the event
- * loop. The first response is therefore 202, and a repeated request a moment later gets the keys. A
- * few lookups are kept, and the same request within two seconds gets the same response.
+/* GET /api/keys?prefix=P: the first keys with a prefix. Values are shown only to clients with the
+ * token.
  *
- * Values are shown only to clients with the token. */
+ * The HTTP thread must not wait for the event loop. So the first response is 202, and a repeated
+ * request gets the keys. Results are kept for two seconds. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ enum {
     LOOKUPS = 16,
     PREFIX_MAX = 1024,
     KEYS_SHOWN = 200,
-    VALUE_SHOWN = 2048, /* bytes of a value that are shown; the field `bytes` has its full size */
+    VALUE_SHOWN = 2048, /* bytes of a value that are shown */
     FRESH_MS = 2000,
     REPLY_MAX = 2 << 20,
 };
@@ -118,7 +118,7 @@ static void lookup_fail(struct page_request *request, enum err err)
     lookup_end(CONTAINER_OF(request, struct lookup, base), err, err_text(err));
 }
 
-/* Writes the first key after all keys with the prefix. Returns its length, or 0 without one. */
+/* Writes the first key after all keys with the prefix. Returns its length; 0: no such key. */
 static size_t lookup_prefix_end(const struct lookup *q, uint8_t end[PREFIX_MAX])
 {
     size_t len = q->prefix_len;

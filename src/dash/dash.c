@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens and closes the dashboard and runs its tick. A tick publishes and sends each changed topic,
- * and then sends the due queries. Runs on the event loop's thread. Closing waits for the end of all
- * calls and all requests of the HTTP thread. */
+ * and then sends the due queries. Closing waits for all calls and all requests of the HTTP thread.
+ * Loop's thread. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome)
         snprintf(why, WHY_CAP, "%s", err_text(outcome->err ? outcome->err : ERR_UNKNOWN));
 }
 
-/* Compares the token in constant time. Returns false if the dashboard has no token. */
+/* Compares in constant time. False if the dashboard has no token. */
 static bool dash_token_matches(const struct dash *dash, struct str authorization)
 {
     struct str bearer = STR("Bearer "), given = str_tail(authorization, bearer.len);
@@ -233,8 +233,7 @@ static void dash_publish_sample(struct dash *dash)
     if (!sample_write(&dash->now, &dash->text)) dash_send(dash, "sample", json_line(&dash->text));
 }
 
-/* Publishes the topics that changed since the last tick, then sends the due queries. A topic has at
- * most one event per second, even if several responses changed it. */
+/* A topic has at most one event per tick. */
 static void dash_on_tick(struct timer *timer)
 {
     struct dash *dash = CONTAINER_OF(timer, struct dash, tick);
@@ -246,7 +245,7 @@ static void dash_on_tick(struct timer *timer)
     dash->eager = dash->hurry || (watched && !dash->watched);
     dash->hurry = false;
     dash->watched = watched;
-    dash->dirty[TOPIC_RAFT] = true; /* this replica's own values change without a response */
+    dash->dirty[TOPIC_RAFT] = true; /* this replica's values change without a response */
     for (size_t i = 0; i < TOPICS; i++) {
         if (dash->dirty[i]) dash_publish_topic(dash, (enum topic)i);
         dash->dirty[i] = false;
@@ -321,7 +320,7 @@ enum err dash_open(const struct dash_options *options, struct dash **ret_dash, s
     err = dash->history ? dash_open_rest(dash, options, note) : ERR_NOMEM;
     if (err) {
         note_prefix(note, "dashboard");
-        dash_close(dash, NULL, NULL); /* frees the dashboard at once, because no channel is open */
+        dash_close(dash, NULL, NULL); /* frees at once, because no channel is open */
     } else {
         *ret_dash = dash;
     }

@@ -26,19 +26,19 @@
 
 enum {
     TICK_MS = 1000,
-    YOUNG_TICK_MS = 200, /* ticks are short at first, so that the first page fills soon */
-    YOUNG_MS = 10000,    /* ticks are short for this time after the start */
+    YOUNG_TICK_MS = 200, /* tick until YOUNG_MS, so that the first page fills soon */
+    YOUNG_MS = 10000,    /* since the start */
     SAMPLE_MS = 2000,
     DASH_EVERY_MS = 2000,  /* interval of queries to replicas, shards and groups */
-    CALM_FACTOR = 5,       /* factor for all intervals while no browser is connected */
-    CALM_AFTER_MS = 60000, /* CALM_FACTOR is used from this time after the start */
+    CALM_FACTOR = 5,       /* factor of all intervals while no browser is connected */
+    CALM_AFTER_MS = 60000, /* no CALM_FACTOR until this time after the start */
     CALL_TIMEOUT_MS = 4000,
-    ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger responses are not shown */
+    ANSWER_MAX = 4 << 20, /* bytes of a gRPC response; larger ones are not shown */
     ANSWER_ARENA_MAX = 64 << 20,
-    PART_MAX = 8 << 20,    /* bytes of a part's JSON */
-    TOPIC_MAX = 15 << 20,  /* bytes; less than the listener's limit */
-    EVENT_MAX = 192 << 10, /* bytes; the event of a larger topic contains only the name */
-    SHARDS_MAX = 64,       /* shards that are queried; more shards are only listed */
+    PART_MAX = 8 << 20,    /* bytes of a query's JSON */
+    TOPIC_MAX = 15 << 20,  /* bytes; must be below the listener's limit */
+    EVENT_MAX = 192 << 10, /* bytes; a larger topic's event contains only the name */
+    SHARDS_MAX = 64,       /* shards that are queried; others are only listed */
     DASH_ID_CAP = 17,
     LEADERS_KEPT = 32,
 };
@@ -56,15 +56,15 @@ struct page_request { /* first member of each row */
     enum page_request_state state;
     uint64_t number; /* from 1, in order of arrival */
 };
-/* A fixed number of requests that the HTTP thread passes to the event loop. A finished request is
- * kept until its row is needed for another request. */
+/* Requests that the HTTP thread passes to the event loop. A finished request is kept until its row
+ * is needed. */
 struct page_requests {
     struct dash *dash;
     size_t row_size, count;
-    /* Called on the event loop, with the lock held. If send() fails, fail() ends the request. */
+    /* On the event loop, with the lock held. If send() fails, fail() ends the request. */
     enum err (*send)(struct page_request *request);
     void (*fail)(struct page_request *request, enum err err);
-    pthread_mutex_t lock; /* protects the rows and all fields below it */
+    pthread_mutex_t lock; /* protects the rows and all fields below */
     struct post post;
     bool posted;
     size_t sent;
@@ -88,15 +88,15 @@ struct dash {
     bool dirty[TOPICS];
     mono_time young_until, calm_from;
     bool watched;
-    bool eager; /* send all queries in this tick, because of a new browser or an action */
-    bool hurry; /* makes the next tick set `eager` */
+    bool eager; /* send all queries in this tick */
+    bool hurry; /* the next tick sets `eager` */
     struct links shards, replicas, groups;
     size_t shards_listed;
     struct leader_seen leaders[LEADERS_KEPT];
     size_t leader_count;
     uint64_t snapshot;     /* log index of the newest snapshot */
     wall_time snapshot_at; /* when this process first saw the snapshot */
-    struct sample now;     /* values collected so far for the next sample */
+    struct sample now;     /* values for the next sample */
     mono_time sample_due;
     pthread_mutex_t lock; /* protects `history`, which the HTTP thread reads */
     struct history *history;
@@ -110,9 +110,8 @@ struct dash {
 };
 
 /* -- dash.c -- */
-/* Returns when a query with this interval is due again. */
 mono_time dash_again(const struct dash *dash, uint64_t every_ms);
-/* Returns true if a query with this due time must be sent now. */
+/* True: send the query now. */
 static inline bool dash_due(const struct dash *dash, mono_time due)
 {
     return dash->eager || mono_due(due, loop_now(dash->io->loop));
@@ -121,15 +120,14 @@ void dash_id_text(uint64_t id, char text[DASH_ID_CAP]); /* formats a replica's i
 void dash_send(struct dash *dash, const char *name, struct str json);
 void dash_channel_closed(void *dash);
 void dash_maybe_closed(struct dash *dash);
-/* Opens a channel to the coordinators or to a shard, with the TLS context for this kind of peer. */
+/* With the TLS context for this kind of peer. */
 enum err dash_channel_open(struct dash *dash, const char *const *addresses, enum dash_peer peer,
                            struct rpc_channel **ret_channel, struct note *note);
-/* Describes the outcome of a failed call for the page. */
+/* Describes a failed call for the page. */
 void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome);
-/* Returns how the client proved to be an administrator, "token" or "certificate" (static texts), or
- * NULL if it did not. Always NULL without actions. */
+/* Returns "token" or "certificate" (static) if the client is an administrator; else NULL. */
 const char *dash_admin_by(const struct dash *dash, const struct http_request *request);
-static inline struct str json_line(const struct buf *buf) /* returns text without the line end */
+static inline struct str json_line(const struct buf *buf) /* without the line end */
 {
     return str_of(buf->data, buf->len - 1);
 }
@@ -163,10 +161,10 @@ void notes_ask(struct dash *dash);
 void notes_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- page_requests.c: hold the lock, except for the first and the last two functions -- */
-/* Opens the table. The caller has set the fields that precede `lock`. ERR_NOMEM. */
+/* The caller must set the fields before `lock` first. ERR_NOMEM. */
 enum err page_requests_open(struct page_requests *all);
-void *page_request_at(const struct page_requests *all, size_t i); /* returns a row */
-/* Returns a free row, otherwise the oldest finished row, or NULL if all rows are in use. */
+void *page_request_at(const struct page_requests *all, size_t i);
+/* Returns a free row, else the oldest finished row. NULL: all rows are in use. */
 void *page_requests_room(struct page_requests *all);
 void page_request_post(struct page_requests *all, struct page_request *request);
 void page_request_done(struct page_request *request);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of slots and waiters of each group. The keys of the store show only the holders of
- * slots. Each group with a holder is therefore queried every few seconds, without its rows. Only
- * the first few groups are queried. */
+/* Counts slots and waiters of each group. The keys of the store show only the holders of slots, so
+ * each group with a holder is queried. Only the first GROUPS_SHOWN groups are queried. */
 #include <stdio.h>
 
 #include "dash/dash_internal.h"
@@ -10,7 +9,7 @@
 
 enum {
     GROUPS_SHOWN = 32,
-    SLOTS_MAX = 1024, /* limit of slots in a group, so a query from this row on returns none */
+    SLOTS_MAX = 1024, /* slots in a group; a query from this row on returns no rows */
 };
 
 struct group {
@@ -54,7 +53,7 @@ static const struct question_kind groups_question = {.path = "/muster.v1.Coordin
 
 /* -- which groups exist -- */
 
-/* Returns the group of a slot's key: "jobs" for "jobs/slot-0003", "" for any other key. */
+/* Returns the group of a slot's key: "jobs" for "jobs/slot-0003". "": another key. */
 static struct str group_of(struct str claim)
 {
     struct str slot = STR("/slot-");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps samples in a ring, where the newest replaces the oldest, and writes them as JSON. Does not
- * lock, because callers hold the lock of `struct dash`. */
+/* Keeps samples in a ring, and writes them as JSON. Callers hold the lock of `struct dash`. */
 #include "dash/history.h"
 
 #include <math.h>

@@ -42,8 +42,8 @@ struct history {
 };
 void sample_clear(struct sample *sample, wall_time at); /* sets all values to unknown */
 void history_add(struct history *history, const struct sample *sample);
-/* Writes the names, and then the samples from the oldest to the newest. A sample is its time and
- * its values in the order of the names. An unknown value is null. */
+/* Writes the names, then the samples from old to new: time and values in the order of the names. An
+ * unknown value is null. */
 enum err history_write(const struct history *history, uint64_t every_ms, struct buf *into);
-enum err sample_write(const struct sample *sample, struct buf *into); /* writes one row */
+enum err sample_write(const struct sample *sample, struct buf *into);
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notes for readers of the dashboard: the lines of a file, one JSON object each. A deployment
- * writes the file, or `muster dev` about itself. When the file has changed, a worker thread reads
- * its end. Invalid lines are skipped. */
+/* Notes for readers of the dashboard: the lines of a file, one JSON object each. When the file has
+ * changed, a worker thread reads its end. Invalid lines are skipped. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,7 +21,7 @@ struct notes {
     struct dash *dash;
     char path[FS_PATH_CAP];
     struct loop_worker *worker;
-    /* used by the job on the worker thread while it runs */
+    /* used by the worker thread while the job runs */
     struct job job;
     struct fs_info seen;
     struct buf tail;
@@ -30,8 +29,8 @@ struct notes {
     enum err err;
     /* used by the loop */
     bool busy;
-    enum err trouble; /* the error that was last published */
-    struct buf json;  /* notes as items of a JSON array, newest first; empty: no notes */
+    enum err trouble; /* the last error on the page */
+    struct buf json;  /* items of a JSON array, newest first; empty: no notes */
 };
 
 /* -- on the worker -- */
@@ -100,7 +99,7 @@ static bool notes_write_one(struct ndjson *json, struct str line)
     return good;
 }
 
-/* Removes the last line from *rest and returns the line. */
+/* Removes the last line of *rest and returns it. */
 static struct str notes_last_line(struct str *rest)
 {
     size_t from;

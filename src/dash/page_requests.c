@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes requests from the HTTP thread to the event loop, and results back. A request is waiting,
- * sent or done. The lock is held only to copy data. One post wakes the loop for all requests. */
+/* Passes requests from the HTTP thread to the event loop, and results back. The lock is held only
+ * to copy data. One post wakes the loop for all requests. */
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page: one document for all views, and its assets from the binary. The page's script selects
- * the view by the URL. Also serves /api/session (identity and rights) and /api/history. */
+/* The page: one document for all views, and its assets. The page's script selects the view by the
+ * URL. Also serves /api/session (identity and rights) and /api/history. */
 #include "dash/dash_internal.h"
 
 #define HTML   "text/html; charset=utf-8"
@@ -35,7 +35,7 @@ static const struct asset {
     ASSETS(X)
 #undef X
 };
-/* Paths that all serve index.html. "/workers" is left out if the process serves workers itself. */
+/* All serve index.html. "/workers" is left out if the process serves workers itself. */
 static const char *const views[] = {"/",        "/fleet",    "/shards", "/needs", "/topology",
                                     "/workers", "/workers/", "/store",  "/raft"};
 
@@ -97,6 +97,6 @@ enum err pages_open(struct dash *dash)
 
 void pages_close(struct dash *dash)
 {
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++) /* not all are registered if dash_open failed */
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) /* not all exist if dash_open() failed */
         (void)http_unroute(dash->http, routes[i].path);
 }

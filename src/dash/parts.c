@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queries to the coordinators, one table row each. Responses become JSON by their descriptors,
- * so a field added to the contract appears without new code. The store's claims are encoded by
- * hand, because only the holder of a lease may see its id. */
+ * so new fields need no code. The store's claims are encoded by hand, because only the holder of a
+ * lease may see its id. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@
 
 enum { CLAIMS_SHOWN = 1000 };
 #define CLAIMS_PREFIX "muster/"
-#define CLAIMS_END    "muster0" /* the end of all keys with the prefix: '0' follows '/' */
+#define CLAIMS_END    "muster0" /* end of the keys with the prefix: '0' follows '/' */
 
 /* -- copying values from responses into the dashboard -- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Repeated queries. A response is converted to JSON once, when it arrives. If a query fails, the
- * JSON of the last response is kept. Runs on the event loop's thread. */
+/* Repeated queries. A response becomes JSON when it arrives. If a query fails, the JSON of the last
+ * response is kept. Loop's thread. */
 #include "dash/questions.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ void question_init(struct question *q, struct dash *dash, const struct question_
     buf_init(&q->json, PART_MAX);
 }
 
-/* Handles the end of a query. If it failed, `answer` is NULL and `why` describes the failure. */
+/* `answer` NULL: the query failed, and `why` says why. */
 static void question_take(struct question *q, const ProtobufCMessage *answer)
 {
     const struct question_kind *kind = q->kind;
@@ -107,7 +107,7 @@ static void link_hang_up(struct link *link)
 {
     if (!link->links || link->closing) return;
     if (link->links->peer == PEER_COORDINATORS) {
-        if (!link->question.busy) link_free(link); /* a busy row is freed by a later list */
+        if (!link->question.busy) link_free(link); /* else a later list frees the row */
         return;
     }
     link->closing = true;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Repeated queries: to the coordinators, and one for each row of a table of shards, replicas or
- * groups.
- *
- * A query has at most one call at a time. The response is decoded by its descriptor and kept as
- * JSON. While a query fails, the last response is kept, and `why` describes the failure. */
+ * groups. A query has at most one call at a time. While a query fails, the last response is
+ * kept. */
 #ifndef DASH_QUESTIONS_H
 #define DASH_QUESTIONS_H
 #include <protobuf-c/protobuf-c.h>
@@ -29,13 +27,13 @@ struct dash;
 struct question_kind {
     const char *name, *path; /* name: key of the response in its topic */
     const ProtobufCMessageDescriptor *answer;
-    enum topic topic; /* topic to publish after each response */
-    uint32_t series;  /* BIT() of each series that gets values from the response */
+    enum topic topic; /* published after each response */
+    uint32_t series;  /* BIT() of each series with values from the response */
     uint64_t every_ms;
     uint32_t attempts_max; /* 0: the RPC client's default */
-    /* Encodes the request. NULL: the request is an empty message. ERR_NOMEM, ERR_FULL. */
+    /* Encodes the request. NULL: an empty message. ERR_NOMEM, ERR_FULL. */
     enum err (*request)(void *owner, struct buf *into);
-    /* Writes the response as fields of an open object. NULL: writes the whole message. */
+    /* Writes the response as fields of an open object. NULL: the whole message. */
     void (*write)(struct ndjson *json, const ProtobufCMessage *answer);
     /* Copies values of the response into the dashboard. May be NULL. */
     void (*took)(void *owner, const ProtobufCMessage *answer);
@@ -46,13 +44,13 @@ struct question {
     void *owner;
     bool busy;
     mono_time next;
-    struct buf json;   /* JSON of the last response; empty: none */
-    char why[WHY_CAP]; /* why the last query failed or cannot be shown; "" on success */
+    struct buf json;   /* last response; empty: none */
+    char why[WHY_CAP]; /* why the last query failed; "" on success */
 };
-/* Initializes a query. The caller must free `json` with buf_deinit. */
+/* The caller must free `json` with buf_deinit. */
 void question_init(struct question *question, struct dash *dash, const struct question_kind *kind,
                    void *owner);
-/* Sends the query, unless it is not due or has a call in flight. */
+/* Does nothing if the query is not due or has a call in flight. */
 void question_ask(struct question *question, struct rpc_channel *channel);
 
 /* -- tables with a query in each row -- */
@@ -69,19 +67,19 @@ struct links {
     const struct question_kind *kind;
     void *rows;
     size_t row_size, count;
-    /* All coordinators share the dashboard's channel; every other peer has its own channel. */
+    /* The coordinators share the dashboard's channel. Other peers have a channel each. */
     enum dash_peer peer;
-    void (*opened)(void *row); /* initializes a new row, which has only its link; may be NULL */
+    void (*opened)(void *row); /* initializes a new row; may be NULL */
     void (*closed)(void *row); /* frees what opened() allocated; may be NULL */
 };
-enum err links_open(struct links *links); /* the caller sets the fields above first; ERR_NOMEM */
-void links_close(struct links *links);    /* all channels must be closed; a zeroed table is fine */
-void links_begin_list(
-    struct links *links); /* begins a list of rows; links_end_list frees rows missing in it */
+enum err links_open(struct links *links); /* set the fields above first; ERR_NOMEM */
+void links_close(struct links *links);    /* close all channels first; a zeroed table is fine */
+/* links_end_list() frees the rows for which links_listed() was not called since. */
+void links_begin_list(struct links *links);
 void links_listed(struct links *links, const char *id, const char *address);
 void links_end_list(struct links *links);
 void links_hang_up(struct links *links);
 void links_ask(struct links *links);
-/* Returns the next used row after `row`, or the first if `row` is NULL. Returns NULL at the end. */
+/* `row` NULL: returns the first used row. NULL: end. */
 void *links_next(const struct links *links, const void *row);
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values that only each replica itself knows. The leader, which answers all other queries,
- * knows how far the replicas' logs match, but not what is on their disks. Each replica is queried
- * at its own address. If a replica does not answer, its last values are shown with the reason. */
+/* Values that only each replica itself knows, for example its disk. Each replica is queried at its
+ * own address. If a replica does not answer, its last values are shown with the reason. */
 #include <stdio.h>
 
 #include "dash/dash_internal.h"

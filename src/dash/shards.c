@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queries each shard of the table: its last cycle and its decision for each Need. If a shard does
- * not answer, its last values are shown with the reason. */
+/* Queries each shard for its last cycle and its decision for each Need. If a shard does not answer,
+ * its last values are shown with the reason. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,16 +14,16 @@
 enum { NEEDS_SHOWN = 500 };
 
 struct shard_link {
-    struct link base; /* link with the query for the status */
+    struct link base; /* query for the status */
     uint64_t configured, actions, cycles;
     double cost, cycle_ms;
     bool known; /* the values above were received */
     /* the Needs, which are streamed */
-    struct buf needs_json, next_json; /* last complete response, and response being received */
+    struct buf needs_json, next_json; /* last complete response; response being received */
     char needs_why[WHY_CAP];
     bool busy, headed;
     mono_time next;
-    struct ndjson writer; /* writes next_json while the Needs are received */
+    struct ndjson writer; /* writes next_json */
     enum err err;
     uint64_t needs, unmet;
 };
@@ -42,7 +42,7 @@ static void shard_took_status(void *owner, const ProtobufCMessage *answer)
     link->cycles = s->cycle;
     for (size_t i = 0; i < s->n_inventory; i++) {
         const Muster__V1__Holding *h = s->inventory[i];
-        /* A speculative machine does not exist, or no longer exists, and costs nothing. */
+        /* A Speculative machine does not exist and costs nothing. */
         if (strcmp(h->state, "Speculative") != 0) link->cost += h->price_per_hour * h->count;
         if (strcmp(h->state, "Configured") == 0) link->configured += h->count;
     }
@@ -183,7 +183,7 @@ static void shards_add(struct sample *sample, enum series series, double value)
     *sum = isnan(*sum) ? value : *sum + value;
 }
 
-/* Adds up the values of all shards that answer. Without any answer, the values are unknown. */
+/* Adds up all shards that answer. Without any answer the values are unknown. */
 void shards_sample(struct dash *dash, struct sample *sample)
 {
     static const enum series ours[] = {SERIES_NEEDS,   SERIES_UNMET,   SERIES_CONFIGURED,

@@ -5,7 +5,7 @@
 #define DASH_TOKEN_H
 #include "dash/dash.h"
 
-/* Reads the token. ERR_INVALID: not one line of 16-128 letters, digits, '-', '_'. File errors. */
+/* ERR_INVALID: not one line of 16-128 letters, digits, '-', '_'. Errors of reading a file. */
 enum err dash_token_read(struct fs *fs, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
                          struct note *note);
 /* Writes a new random token. Errors of fs_publish, with a note. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection and its request, over libcurl (channel.h). A channel is used by one thread at a
- * time; only channel_wake may be called from others.
+/* One connection and its request, over libcurl (channel.h). One thread at a time; only
+ * channel_wake() may be called from others.
  *
  * Invariant: `easy` is in `multi` exactly while `begun` is set. */
 #include "kube/channel.h"
@@ -15,7 +15,7 @@
 #include "io/net.h"
 
 enum {
-    RECEIVED_HOLD = 256 << 10, /* unread bytes of a stream after which the server is slowed down */
+    RECEIVED_HOLD = 256 << 10, /* unread bytes of a stream that pause the server */
     POLL_MOST_MS = 1000,
 };
 
@@ -26,7 +26,7 @@ struct channel {
     struct buf received;
     char error[CURL_ERROR_SIZE];
     bool begun, finished, paused, stream, came, too_large, no_memory;
-    CURLcode outcome; /* valid when the transfer is finished */
+    CURLcode outcome; /* valid when `finished` */
 };
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
@@ -68,7 +68,7 @@ enum err target_init(struct target *target, const struct kube_config *config, st
                  curl_url_get(url, CURLUPART_HOST, &host, 0) ||
                  curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT)))
         err = ERR_INVALID;
-    /* A server address must have no user or password, because messages would show them. */
+    /* User and password are refused, because messages show the address. */
     if (!err && (!curl_url_get(url, CURLUPART_USER, &user, 0) ||
                  !curl_url_get(url, CURLUPART_QUERY, &query, 0)))
         err = ERR_INVALID;
@@ -180,7 +180,7 @@ static bool set_headers(struct channel *c, const struct target *t, const struct 
     bool good = add_header(c, "Accept: application/json");
 
     if (good && r->body.len) good = add_header(c, "Content-Type: application/json");
-    /* Do not wait for "100 Continue": bodies are small, and the wait costs a round trip. */
+    /* No "100 Continue": bodies are small, and the wait costs a round trip. */
     if (good && r->body.len) good = add_header(c, "Expect:");
     if (good && t->host_field) good = add_header(c, t->host_field);
     if (good && r->token) {
@@ -202,7 +202,7 @@ static CURLcode set_blob(CURL *easy, CURLoption option, const char *text)
 {
     struct curl_blob blob = {.len = strlen(text), .flags = CURL_BLOB_COPY};
 
-    memcpy(&blob.data, &text, sizeof text); /* curl reads the text; blob.data is not const */
+    memcpy(&blob.data, &text, sizeof text); /* blob.data is not const, but curl only reads */
     return curl_easy_setopt(easy, option, &blob);
 }
 
@@ -284,7 +284,7 @@ void channel_end(struct channel *channel)
     channel->headers = channel->connect_to = NULL;
 }
 
-/* Continues the transfer. Returns true when the transfer is over. */
+/* True when the transfer is over. */
 static bool work(struct channel *c)
 {
     int running, left;
@@ -293,7 +293,7 @@ static bool work(struct channel *c)
 
     if (broken) {
         c->finished = true;
-        c->outcome = CURLE_OUT_OF_MEMORY; /* only a lack of memory makes the calls above fail */
+        c->outcome = CURLE_OUT_OF_MEMORY; /* the calls above fail only if memory runs out */
         c->no_memory = true;
     }
     while ((message = curl_multi_info_read(c->multi, &left)))
@@ -326,7 +326,7 @@ enum channel_state channel_run(struct channel *channel, mono_time wake_at, bool 
             c->finished = c->no_memory = true;
             c->outcome = CURLE_OUT_OF_MEMORY;
         }
-        /* A wake-up ends the poll early without an event. Check the transfer again, then return. */
+        /* A wake-up ends the poll without an event: check the transfer again, then return. */
         looked = events == 0;
     }
     return c->outcome ? CHANNEL_FAILED : CHANNEL_DONE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements the verbs (get, list, ...) over a small pool of channels, reads the token, and maps
- * answers to errors. Runs on any thread. The lock guards the idle channels and the token. */
+/* The verbs (get, list, ...) over a pool of channels. Reads the token, and maps answers to errors.
+ * Any thread. The lock guards the idle channels and the token. */
 #include "kube/channel.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 enum {
     URL_MAX = 32 << 10,
     DELETE_BODY_MAX = 4096,
-    WORD_MAX = 253, /* bytes of a name; Kubernetes allows no more */
+    WORD_MAX = 253, /* bytes of a name, as in Kubernetes */
 };
 
 struct kube {
@@ -27,7 +27,7 @@ struct kube {
     struct channel *idle[KUBE_IDLE_CONNECTIONS_MAX];
     size_t idle_count;
     char *token;             /* content of the token file when last read */
-    struct fs_info token_of; /* the file that `token` was read from; size 0: not read yet */
+    struct fs_info token_of; /* the file from which `token` was read; size 0: none */
 };
 
 /* -- open and close -- */
@@ -78,8 +78,8 @@ const struct target *kube_target(const struct kube *kube)
 
 /* -- the token -- */
 
-/* Rereads a changed token file, under the lock. The kubelet replaces the file about hourly, and an
- * old token stays valid for a while, so a failed read is harmless after a successful read. */
+/* Rereads a changed token file, under the lock. A failed reread is harmless, because an old token
+ * stays valid for a while. */
 static enum err kube_refresh_token(struct kube *kube, struct note *note)
 {
     struct fs_info info;
@@ -151,7 +151,7 @@ void kube_channel_give(struct kube *kube, struct channel *own_channel)
 
 /* -- URLs -- */
 
-/* Object names are DNS names. All parts are checked, so that no name can change the path. */
+/* All parts are checked, so that no name can change the path. */
 static bool url_word_is_good(const char *word)
 {
     size_t len = strlen(word);
@@ -285,7 +285,7 @@ out:
     return err;
 }
 
-/* Adds the query of a list, or no query if `o` is NULL. */
+/* `o` NULL: no query. */
 static enum err url_add_query(struct buf *url, const struct kube_list_options *o, struct note *note)
 {
     char limit[24];
@@ -355,7 +355,7 @@ enum err kube_update(struct kube *kube, const struct kube_path *path, struct str
     return kube_call(kube, "PUT", path, NULL, body, timeout_ms, ret_answer, note);
 }
 
-/* Deletes the object at `path` if `pod` is NULL, and evicts the pod otherwise. */
+/* `pod` NULL: deletes the object at `path`; else evicts the pod. */
 static enum err kube_call_with_uid(struct kube *kube, const struct kube_path *path, const char *pod,
                                    const char *uid, uint64_t timeout_ms,
                                    struct kube_answer *ret_answer, struct note *note)

@@ -43,7 +43,7 @@ enum err kube_token_clean(struct str text, char **ret_token, struct note *note)
 
     if (token.len == 0 || token.len > KUBE_TOKEN_MAX)
         return note_fail(note, ERR_INVALID, "a token of %zu bytes", token.len);
-    /* A byte that is not printable could end the header and begin a second one. */
+    /* Another byte could end the header and begin a second one. */
     for (size_t i = 0; i < token.len; i++)
         if (token.at[i] <= ' ' || token.at[i] > '~')
             return note_fail(note, ERR_INVALID, "a token with a byte that no header may hold");
@@ -53,7 +53,7 @@ enum err kube_token_clean(struct str text, char **ret_token, struct note *note)
     return ERR_OK;
 }
 
-/* Reads a whole file as a heap string. Returns ERR_PARSE if the file contains a NUL byte. */
+/* The text is on the heap. ERR_PARSE: the file contains a NUL byte. */
 static enum err read_text(struct fs *fs, const char *path, size_t max, char **ret_text,
                           struct note *note)
 {

@@ -5,7 +5,7 @@
 #include "kube/kube.h"
 #include "text/utf8.h"
 
-/* Copies as much text as fits. No UTF-8 sequence is split, because messages show the copy. */
+/* Cuts text that is too long, without splitting a UTF-8 sequence. */
 static void copy_cut(char *to, size_t cap, struct str text)
 {
     text = utf8_clip(text, cap - 1);

@@ -9,7 +9,7 @@
 enum {
     KUBE_REASON_CAP = 64, /* Status.reason, truncated to fit: "AlreadyExists" */
     KUBE_MESSAGE_CAP = 256,
-    KUBE_VERSION_CAP = 128, /* bytes of a resourceVersion; a longer version is refused */
+    KUBE_VERSION_CAP = 128, /* bytes of a resourceVersion; a longer one is refused */
 };
 
 struct kube_status {
@@ -18,7 +18,7 @@ struct kube_status {
     char message[KUBE_MESSAGE_CAP];
     uint64_t retry_after_ms; /* 0: the answer has none */
 };
-/* Decodes a Status. Missing fields stay empty. Another kind of document gives an empty status. */
+/* Missing fields stay empty. Another kind of document gives an empty status. */
 void kube_status_decode(const struct json *object, struct kube_status *ret_status);
 /* Maps an HTTP status to an error. For a write every 5xx is ERR_UNKNOWN, because a timeout between
  * the server and its store has the same status.
@@ -32,7 +32,7 @@ struct kube_list_head {
     struct str continue_;     /* "": the last page; borrowed from the document */
     const struct json *items; /* an array of objects; borrowed */
 };
-/* Reads the head of a list. Returns ERR_PARSE if the document is not a list. */
+/* ERR_PARSE: the document is not a list. */
 enum err kube_list_decode(const struct json *object, struct kube_list_head *ret_head,
                           struct note *note);
 
@@ -43,10 +43,10 @@ struct kube_event {
     char resource_version[KUBE_VERSION_CAP]; /* "" for KUBE_ERROR only */
     struct json *line;                       /* owned by the event */
 };
-/* Decodes one line of a watch. Returns ERR_PARSE, ERR_TOO_LARGE or ERR_NOMEM. After success the
- * caller must call kube_event_deinit(). */
+/* Decodes one line of a watch. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. After success the caller must
+ * call kube_event_deinit(). */
 enum err kube_event_decode(struct str line, struct kube_event *ret_event, struct note *note);
-void kube_event_deinit(struct kube_event *event); /* a zeroed or deinited event is allowed */
+void kube_event_deinit(struct kube_event *event); /* zeroed or deinited is fine */
 
 /* Copies metadata.resourceVersion. ERR_PARSE if it is missing, empty or too long. */
 enum err kube_object_version(const struct json *object, char ret_version[KUBE_VERSION_CAP],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes a kubeconfig, whose current context names a cluster and a user in lists of entries. */
+/* Decodes a kubeconfig: its current context names a cluster and a user. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static enum err no_memory(struct note *note)
     return note_fail(note, ERR_NOMEM, "out of memory");
 }
 
-/* Returns the value of `key`, or NULL if the key is missing or its value is null. */
+/* NULL: the key is missing or its value is null. */
 static const struct json *member(const struct json *node, const char *key)
 {
     const struct json *value = NULL;
@@ -32,7 +32,7 @@ static const struct json *member(const struct json *node, const char *key)
     return value && json_kind(value) != JSON_KIND_NULL ? value : NULL;
 }
 
-/* Returns the scalar at `key`, or "" if the key is missing. */
+/* "": the key is missing. */
 static enum err word_field(struct decoding *d, const struct json *node, const char *key,
                            struct str *ret_text)
 {
@@ -43,7 +43,7 @@ static enum err word_field(struct decoding *d, const struct json *node, const ch
     return note_fail(d->note, ERR_PARSE, "%s: not a word", key);
 }
 
-/* Copies the scalar at `key`. *ret_text is unchanged if the key is missing. */
+/* *ret_text is unchanged if the key is missing. */
 static enum err text_field(struct decoding *d, const struct json *node, const char *key,
                            char **ret_text)
 {
@@ -121,7 +121,7 @@ static enum err find_named(struct decoding *d, const struct json *root, const ch
         if (!given || json_get_string(given, "", &text, NULL)) continue;
         if (!str_equal(text, name)) continue;
         *ret_node = member(json_item(list, i), what);
-        return ERR_OK; /* a missing mapping is equal to an empty mapping */
+        return ERR_OK; /* a missing mapping is equal to an empty one */
     }
     return note_fail(d->note, ERR_NOT_FOUND, "%s: no %s is called '%.*s'", lists, what,
                      STR_ARG(name));
@@ -142,7 +142,7 @@ static enum err decode_cluster(struct decoding *d, const struct json *cluster)
     for (size_t len = strlen(c->server); len && c->server[len - 1] == '/';) c->server[--len] = '\0';
     if (c->insecure_skip_verify && (c->ca_pem || c->ca_file)) {
         note_set(d->note, "insecure-skip-tls-verify beside a certificate authority");
-        return ERR_INVALID; /* other clients refuse both settings, too: one must be wrong */
+        return ERR_INVALID; /* one of the two settings must be wrong */
     }
     return ERR_OK;
 }

@@ -12,15 +12,15 @@ enum {
     IDLE_DEFAULT_MS = 150 * 1000,
     PAUSE_FIRST_MS = 100, /* short, because a server may end a stream normally */
     PAUSE_MOST_MS = 10 * 1000,
-    STREAM_SECONDS = 300, /* requested duration; limited so that streams move to new servers */
+    STREAM_SECONDS = 300, /* requested duration, so that streams move to new servers */
 };
 
 struct kube_watch {
     struct kube *kube;
-    char *url;                      /* URL without the parameter resourceVersion */
+    char *url;                      /* without the parameter resourceVersion */
     char version[KUBE_VERSION_CAP]; /* newest version received; the next stream starts there */
     uint64_t idle_ms, pause_ms;
-    struct channel *channel; /* lives as long as the watch, so that cancel can always wake it */
+    struct channel *channel; /* lives as long as the watch, so that cancel can wake it */
     bool streaming;          /* a request is running on the channel */
     mono_time last_byte_at, connect_at;
     enum err over;
@@ -91,7 +91,7 @@ static void stop(struct kube_watch *w, uint64_t pause_ms)
     w->connect_at = mono_after(now(), pause_ms);
 }
 
-/* Retries a broken stream after a pause that grows until an event arrives. */
+/* The pause grows until an event arrives. */
 static void pause_and_retry(struct kube_watch *w, uint64_t wish_ms)
 {
     stop(w, max_u64(w->pause_ms, wish_ms));
@@ -129,7 +129,7 @@ static enum err connect_now(struct kube_watch *w)
     return ERR_OK;
 }
 
-/* Handles a refusal (HTTP answer or event): retries a temporary refusal, or ends the watch. */
+/* Retries after a temporary refusal (HTTP answer or event); otherwise ends the watch. */
 static enum err refused(struct kube_watch *w, uint32_t code, const struct kube_status *status,
                         uint64_t retry_after_ms)
 {
@@ -169,8 +169,7 @@ static enum err stream_ended(struct kube_watch *w, enum channel_state state)
     return err;
 }
 
-/* Takes the next complete line. ret_event->line stays NULL if there is no complete line, or if the
- * line has nothing for the caller. */
+/* ret_event->line stays NULL if no line is complete, or if the line has nothing for the caller. */
 static enum err take_line(struct kube_watch *w, bool *ret_had_line, struct kube_event *ret_event)
 {
     struct buf *received = channel_received(w->channel);
@@ -201,7 +200,7 @@ static enum err take_line(struct kube_watch *w, bool *ret_had_line, struct kube_
     return ERR_OK;
 }
 
-/* Does the next step of the watch, and returns at `wake_at` at the latest. */
+/* Returns at `wake_at` at the latest. */
 static enum err turn(struct kube_watch *w, mono_time wake_at)
 {
     enum channel_state state;
@@ -216,7 +215,7 @@ static enum err turn(struct kube_watch *w, mono_time wake_at)
         channel_run(w->channel, mono_min(wake_at, mono_after(w->last_byte_at, w->idle_ms)), true);
     if (channel_received(w->channel)->len > before) w->last_byte_at = now();
     if (state != CHANNEL_RUNNING) {
-        /* Complete lines that arrived before the end are returned first: see kube_watch_next. */
+        /* Lines that arrived before the end are returned first. */
         struct buf *received = channel_received(w->channel);
         if (channel_http_status(w->channel) == 200 && received->len &&
             memchr(received->data, '\n', received->len))

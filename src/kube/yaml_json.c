@@ -9,7 +9,7 @@
 #include "base/arena.h"
 
 enum {
-    ARENA_MAX = 64 << 20,                                 /* bytes of memory for keys */
+    ARENA_MAX = 64 << 20,
     JSON_BYTES_MAX = 6 * KUBE_YAML_BYTES_MAX + (4 << 20), /* each byte as \u00XX, plus commas */
 };
 
@@ -21,7 +21,7 @@ struct level { /* an open mapping or list */
     bool mapping;
     const struct key *keys; /* keys of the mapping that were read so far */
     size_t key_count;
-    struct str key; /* key of the next value; NULL if the next event is a key */
+    struct str key; /* key of the next value; NULL: the next event is a key */
 };
 struct reader {
     struct note *note;
@@ -138,7 +138,7 @@ static enum err read_all(struct reader *r, yaml_parser_t *parser)
 {
     enum err err = ERR_OK;
 
-    /* Terminates: all but a bounded number of events consume bytes of a bounded text. */
+    /* Ends, because all but a bounded number of events consume bytes of the text. */
     while (!err && !r->ended) {
         yaml_event_t event;
         if (!yaml_parser_parse(parser, &event)) {

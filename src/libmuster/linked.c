@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libmuster.a and muster's programs: finds the stores that the program was linked with.
+/* For libmuster.a and muster's programs: finds the stores that the program was linked with. Any
+ * thread.
  *
- * The references are weak, so libmuster.a alone needs none of the store libraries. The flags of
- * muster-NAME.pc name the openers (-u), which makes the linker include them. Any thread. */
+ * The references are weak, so libmuster.a needs none of the store libraries. The linker flags of
+ * muster-NAME.pc name the openers (-u), so that the linker includes them. */
 #include <string.h>
 
 #include "libmuster/store_library.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libmuster.so: loads the library of a store on first use.
+/* For libmuster.so: loads the library of a store on first use. Any thread.
  *
- * The library is loaded from the directory muster-1 beside libmuster.so, never from a search path.
- * It stays loaded, because threads of a closed store may still be returning from its code. Its
- * openers have the version of muster as symbol version, so an opener of another version is not
- * found. Any thread. */
+ * The library is in the directory muster-1 beside libmuster.so, never in a search path. It stays
+ * loaded, because threads of a closed store may still be returning from its code. The symbol
+ * version of an opener is muster's version, so an opener of another version is not found. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
@@ -14,8 +13,8 @@
 #include "libmuster/store_library.h"
 #include "prim/answer.h"
 
-/* Asks the loader for the path instead of passing $ORIGIN to dlopen. $ORIGIN is relative to
- * dlopen's caller, which is not this library if a wrapper such as a sanitizer intercepts dlopen. */
+/* dlopen with $ORIGIN would fail when a sanitizer intercepts dlopen, because $ORIGIN is relative to
+ * the caller. */
 static bool store_library_directory(char directory[PATH_MAX])
 {
     static const char here;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps URLs to stores. Only this file knows all stores. Any thread.
- *
- * mem: and file: are part of the library; others are found on first use (store_library.h). */
+/* Maps URLs to stores. mem: and file: are part of the library; other stores are found on first use
+ * (store_library.h). Any thread. */
 #include <stdio.h>
 
 #include "libmuster/store_library.h"
