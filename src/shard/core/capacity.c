@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends capacity hints to operators: HIGH: machines of the profile's types are Idle. MEDIUM:
- * machines could be created. NONE: neither. Hints are coarse: other Needs may want the same
- * machines.
+/* Sends capacity hints to operators. Hints are coarse: other Needs may want the same machines.
+ *
+ *   HIGH     machines of the profile's types are Idle
+ *   MEDIUM   none is Idle, but some could be created
+ *   NONE     none is Idle or could be created
  *
  * A hint is repeated only if it changed. The number of hints per cycle is limited, so that urgent
- * messages are not delayed. A cluster's Needs are walked only when its demand is new, because
- * walking all Needs took twenty milliseconds. Clusters with gangs are walked every HINTS_ANEW_EVERY
- * cycles, because folding depends on the machines. */
+ * messages are not delayed. A cluster's Needs are walked when its demand is new, and every
+ * HINTS_ANEW_EVERY cycles if it has gangs, because folding depends on the machines. */
 #include <stdlib.h>
 
 #include "shard/core/core_internal.h"

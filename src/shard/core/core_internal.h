@@ -168,8 +168,8 @@ void scope_note(struct core *core, struct str id, bool inside);
 /* -- parts of the cycle, called by decide_cycle.c in this order -- */
 /* Before the decision: removes free machines outside the shard's domains. */
 void scope_sweep(struct core *core);
-/* After parking_note() and ledger_note(), whose ages it stores for InspectNeeds. ERR_NOMEM: the
- * previous view stays. */
+/* After the decision: stores the data for InspectNeeds. Call after parking_note() and
+ * ledger_note(), because the view contains their ages. ERR_NOMEM: the previous view stays. */
 enum err view_note(struct core *core, const struct decision *decision);
 void views_deinit(struct views *views);
 void capacity_note(struct core *core, const struct decision *decision);

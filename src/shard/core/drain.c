@@ -238,8 +238,8 @@ static bool number_is_ours(const struct core *core, uint64_t number)
     return serial && serial <= core->running->serial && slot < core->running->slots.used;
 }
 
-/* True if a reclaim of an earlier process may still be active. After its longest possible time, a
- * machine needs a new reclaim. */
+/* True while reclaims of an earlier process may be active: RECLAIM_GRACE_MS plus operator_return_ms
+ * after the start. */
 static bool earlier_orders_count(const struct core *core)
 {
     const struct running_actions *h = core->running;

@@ -15,9 +15,8 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     struct str name;
     enum err err;
 
-    /* An operator without a session gets its machines by a resync later. But a machine that left
-     * the cluster is sent now, because the resync will not contain it; the driver keeps the
-     * message. */
+    /* An operator without a session gets its machines by a later resync. A machine that left the
+     * cluster is not in the resync, so its state is sent now and kept by the driver. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
     err = text_copy(&core->out->arena, cluster, &name);
     if (err) return err;
@@ -31,7 +30,8 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     return ERR_OK;
 }
 
-/* Clears the fields without meaning in the machine's state, which the inventory does not store. */
+/* Clears the fields that have no meaning in the machine's state. The inventory does not store
+ * them. */
 static struct machine meaning(const struct machine *given)
 {
     struct machine m = *given;

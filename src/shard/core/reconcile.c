@@ -105,7 +105,7 @@ static bool record_is_sound(struct core *core, const struct machine *machine)
 
 /* --- one record --- */
 
-/* Restores the Need for which the machine was bought from its metadata. Invalid entries are
+/* Restores from its metadata the Need for which the machine was bought. Invalid entries are
  * ignored. */
 static void record_restore(struct core *core, struct machine *machine, const struct label *metadata,
                            size_t count)
@@ -220,8 +220,8 @@ static enum err record_unknown(struct core *core, const struct record *record)
     return core_admit(core, &to, NULL);
 }
 
-/* An Idle or Deleting machine serves no cluster, whatever the provider reports. In this case the
- * result points to a copy in `room` without the cluster. */
+/* Returns a record. An Idle or Deleting machine serves no cluster, so its record is copied to
+ * `room` without the cluster that the provider reported. */
 static struct record record_of(const struct machine *said, const struct label *metadata,
                                size_t metadata_count, bool got, struct machine *room)
 {

@@ -141,7 +141,7 @@ static bool scope_is_free(const struct core *core, const struct machine_row *row
     return state == MACHINE_SPECULATIVE || state == MACHINE_IDLE || state == MACHINE_FAILED;
 }
 
-/* core_serving() stops here once it has found a machine */
+/* machines that core_serving() examines at most, if it has found one */
 enum { SERVING_WALK_MAX = 10000 };
 
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,

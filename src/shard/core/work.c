@@ -132,7 +132,8 @@ static uint64_t rest_ms(const struct core *core, const struct machine_work *w, b
     return ms - str_hash(work_id(w), w->refusals) % (ms / 4 + 1);
 }
 
-/* When a transitional state has lasted too long. A drain gets time beyond its grace period. */
+/* Returns when a transitional state has lasted too long. A drain gets time beyond its grace
+ * period. */
 static mono_time stuck_at(const struct core *core, const struct machine_work *w,
                           enum machine_state state)
 {

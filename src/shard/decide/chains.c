@@ -38,7 +38,7 @@ static void chains_add(struct decider *e, const struct price_order *order, struc
 {
     const struct look *look = slot_map_held(&e->inventory->look_slots, order->at[entry].look);
     const struct posting *value = look_find(look, c->key);
-    /* may be another label key's; checked below */
+    /* the index may belong to another label key; checked below */
     uint32_t known = value ? e->bucket_of[value->slot] : 0;
 
     if (!value) return;

@@ -108,7 +108,7 @@ struct decider; /* scratch memory and caches; used by one thread */
 struct decider_options {
     const struct inventory *inventory;   /* read only; must outlive the engine, like `needs` */
     struct needs *needs;                 /* the engine may sort the table */
-    const struct dimensions *dimensions; /* the table that both were built with */
+    const struct dimensions *dimensions; /* inventory and needs were built with this table */
     size_t scratch_max;                  /* bytes for one decision; 0: no limit */
 };
 enum err decider_open(const struct decider_options *options, struct decider **ret_engine);

@@ -212,7 +212,7 @@ struct course {
     bool again;         /* part A repeated the last decision; part B is still to come */
     bool gang;          /* `own` is the slot of a key; false: of a family */
     uint32_t own, key;  /* own: SLOT_NONE if none. key: KEY_NONE if the family has several keys */
-    uint8_t stop_state; /* stop_*: the machine where part B stopped */
+    uint8_t stop_state; /* stop_*: the machine at which part B stopped reading */
     float stop_less;
     double stop_price;
     uint64_t types;   /* type_bits() of the types that part B reads */
@@ -234,7 +234,8 @@ struct row_state {
     struct course course;
 };
 
-/* A cohort that changed since the last decision, or from which rows took a different number. */
+/* A cohort that changed since the last decision, or from which rows took a different number of
+ * machines. */
 struct mark {
     struct cohort_change of;
     const struct cohort *live;
@@ -284,7 +285,7 @@ struct decider {
     struct key_note *keys;
     struct cohort_note *cohorts;
     struct cluster_note *clusters;
-    uint32_t *family_marks; /* indexed by family slot: last decision that marked it */
+    uint32_t *family_marks; /* indexed by family slot: decision of the last mark */
     uint32_t source_cap, key_state_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
     struct set_memory *sets;    /* indexed by set slot */
     struct victims_at *victims; /* indexed by look slot */
@@ -305,7 +306,7 @@ struct decider {
     uint32_t *gang_places, gang_place_count, gang_place_cap;
 
     /* Indexed by position of the row; kept while the rows are unchanged (steady.c): */
-    uint64_t rows_read, changes_read; /* steady.c has processed the changes up to these */
+    uint64_t rows_read, changes_read; /* rows_made and inventory changes that were read */
     uint32_t *slots, slot_cap;        /* index of the row in steady, states and memories */
     struct need_verdict *verdicts, *verdicts_next; /* verdicts_next: new array when rows change */
     uint32_t verdict_cap, verdict_next_cap;
@@ -321,7 +322,7 @@ struct decider {
     uint64_t courses_of;            /* last successful decision that recorded courses */
     uint64_t keys_born_read;        /* keys_born of the inventory in that decision */
     struct takes takes, before;     /* what rows took in this and in the last decision */
-    struct takes ties, ties_before; /* supply of the want.ties, in this and the last */
+    struct takes ties, ties_before; /* acquirable machines of want.ties: now; last time */
 
     /* Cleared before each decision: */
     uint32_t *restless; /* positions of rows that are decided in full */
@@ -340,7 +341,7 @@ struct decider {
     bool *ready;        /* indexed by cluster slot: the cluster sent a roll-up since the start */
     /* Indexed by cluster slot of the needs table; NULL: no machine. */
     const struct cohort_cluster **cluster_of;
-    uint32_t *bucket_of; /* indexed by posting slot; may be outdated */
+    uint32_t *bucket_of; /* by posting slot: bucket, domain or chain; may be outdated */
     struct price_lists price_lists[POOL_COUNT];
     uint64_t *touched; /* bit set by cohort slot: machines of the cohort were taken */
     struct racks *racks;

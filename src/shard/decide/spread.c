@@ -177,8 +177,8 @@ static void strand_open(struct decider *e, const struct want *w, struct spread_w
                 }
                 walk->sources[walk->source_count++] = source;
                 s->count++;
-                /* Entries with equal keys are sorted by first id, so this only machine of its
-                 * cohort comes first. */
+                /* The entry with the smallest first id comes first, and its cohort has no other
+                 * machine. */
                 if (acquires && s->count == 1 && source->cohort->count == 1) return;
             }
             if (s->entry == CHAIN_NONE) break;

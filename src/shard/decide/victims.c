@@ -32,7 +32,7 @@ static int32_t victim_stamped_priority(const struct cohort *c)
     return c->traits.stamp ? c->traits.stamp->priority : 0;
 }
 
-/* `by_shape`: number of the type's list + 1. NULL: out of memory. */
+/* `by_shape`, indexed by shape: number of the type's list + 1. NULL: out of memory. */
 static struct victim_list *victim_list_of(struct decider *e, uint32_t type, uint32_t shape,
                                           uint32_t *by_shape)
 {
@@ -198,7 +198,7 @@ void victims_of_look(struct decider *e, const struct want *w, const struct look 
     }
 }
 
-/* Returns the most by which rounding can change a score. */
+/* Returns the largest rounding error of a score. */
 static double victim_margin(const struct victim_weights *weights, int32_t preemptor)
 {
     const double most = 1 / 0.01, few_roundings = 0x1p-47;

@@ -6,8 +6,9 @@
  * indexes are over cohorts, so the cost of a decision depends on cohorts and Needs, not on
  * machines.
  *
- * inventory_plan() moves the machine of a queued action to the cohort where the action will end, so
- * that the next decision does not plan the machine again. inventory_unplan() moves it back. */
+ * inventory_plan() moves the machine of a queued action to the cohort that the action leads to, so
+ * that the next decision does not plan the machine again. inventory_unplan() moves the machine
+ * back. */
 #ifndef SHARD_STATE_INVENTORY_H
 #define SHARD_STATE_INVENTORY_H
 #include "base/arena.h"

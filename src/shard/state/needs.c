@@ -67,7 +67,7 @@ void needs_keep(struct needs *needs)
     needs->kept = needs->version;
 }
 
-/* *ret_retired is NULL if nobody reads the set. */
+/* Allocates what is needed to keep a replaced set. *ret_retired is NULL if nobody reads the set. */
 static enum err retired_make(struct needs *needs, const struct demand_set *set,
                              struct retired **ret_retired)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the clusters want: the rows of each cluster's last roll-up. Pure; the decide thread owns it.
+/* What the clusters want: the rows of each cluster's last roll-up. Pure; the decide thread owns the
+ * table.
  *
- * Operators stamp every row anew with every roll-up, so the shard determines the arrival. It is the
- * earliest arrival in the first roll-up with the row's (cluster, fingerprint, group). The arrival
- * is forgotten with the first roll-up without them. */
+ * Operators stamp every row anew with every roll-up. So the shard keeps the arrival that a
+ * (cluster, fingerprint, group) had in the first roll-up that contained this triple, until a
+ * roll-up does not contain the triple. */
 #ifndef SHARD_STATE_NEEDS_H
 #define SHARD_STATE_NEEDS_H
 #include "base/arena.h"

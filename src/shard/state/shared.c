@@ -107,7 +107,7 @@ enum err shared_take(enum err err, void *owner, const struct shared_kind *kind, 
         link = shared_look_up(owner, kind, own_like, text, hash);
         if (!link) err = shared_make(owner, kind, own_like, text, hash, &link);
     }
-    /* no new object owns the parts */
+    /* release the parts of `own_like`: no new object owns them */
     if (err || link->refs) shared_empty(owner, kind, own_like);
     if (err) return err;
     link->refs++;
