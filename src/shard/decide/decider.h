@@ -223,9 +223,8 @@ struct course {
     uint32_t tie_from, tie_count; /* gang: range of e->ties */
 };
 
-/* What the engine knows about a row while its demand exists is in three arrays indexed by
- * demand->memory: steady, states, memories. The first is small, because every decision reads all of
- * it. */
+/* Data about a row while its demand exists, in three arrays indexed by demand->memory: steady,
+ * states and memories. `steady` is small, because every decision reads all of it. */
 struct row_state {
     bool has_verdict; /* the verdict at `place` is valid if the row is steady or replayed */
     bool parked;
@@ -324,8 +323,8 @@ struct decider {
     struct takes takes, before;     /* what rows took in this and in the last decision */
     struct takes ties, ties_before; /* acquirable machines of want.ties: now; last time */
 
-    /* Cleared before each decision: */
-    uint32_t *restless; /* positions of rows that are decided in full */
+    /* For one decision; everything below is cleared before the next decision. */
+    uint32_t *restless; /* rows decided in full, in the order of Needs */
     uint32_t restless_count, restless_cap;
     struct turn { /* a row's turn in part B */
         uint32_t row, own_from, own_to;
@@ -334,7 +333,7 @@ struct decider {
     struct mark *marks;
     uint32_t mark_count, mark_cap;
     struct log log;
-    uint32_t *acquired; /* log entries about Idle and Speculative machines */
+    uint32_t *acquired; /* numbers of the log entries that took Idle or Speculative machines */
     uint32_t acquired_count, acquired_cap;
     uint32_t *key_last; /* indexed by key slot: position of the key's last row + 1; 0: none */
     uint32_t *claimed;  /* indexed by cluster slot: claimed Configured machines */

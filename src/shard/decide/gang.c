@@ -334,7 +334,7 @@ static bool gang_best_class(struct decider *e, const struct buckets *b, struct r
     for (uint32_t i = 0; i < racks->class_count; i++) {
         struct bucket bucket;
         uint32_t rack;
-        if (!racks->classes[i].count) continue; /* no rack is left in this class */
+        if (!racks->classes[i].count) continue; /* all racks are now in other classes */
         bucket = gang_class_bucket(e, b, &racks->classes[i], zero);
         if (best && !bucket_ranks(&bucket, best)) continue;
         if (!racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, &rack, 1)) continue;
