@@ -168,7 +168,7 @@ static void refuse(struct coordclient *c, enum outcome outcome, const char *reas
     ack(c, coordclient_id_of(c), outcome, str_from(reason));
 }
 
-/* False: rejected. */
+/* Returns false if the instruction is rejected. */
 static bool carry_out(struct coordclient *c, const instruction_message *it)
 {
     switch ((int)it->payload_case) {

@@ -120,7 +120,7 @@ void dash_id_text(uint64_t id, char text[DASH_ID_CAP]); /* formats a replica's i
 void dash_send(struct dash *dash, const char *name, struct str json);
 void dash_channel_closed(void *dash);
 void dash_maybe_closed(struct dash *dash);
-/* With the TLS context for this kind of peer. */
+/* Uses the TLS context for this kind of peer. */
 enum err dash_channel_open(struct dash *dash, const char *const *addresses, enum dash_peer peer,
                            struct rpc_channel **ret_channel, struct note *note);
 /* Describes a failed call for the page. */

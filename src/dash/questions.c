@@ -20,7 +20,7 @@ void question_init(struct question *q, struct dash *dash, const struct question_
     buf_init(&q->json, PART_MAX);
 }
 
-/* `answer` NULL: the query failed, and `why` says why. */
+/* `answer` NULL: the query failed for the reason in `why`. */
 static void question_take(struct question *q, const ProtobufCMessage *answer)
 {
     const struct question_kind *kind = q->kind;

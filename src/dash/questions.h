@@ -80,6 +80,6 @@ void links_listed(struct links *links, const char *id, const char *address);
 void links_end_list(struct links *links);
 void links_hang_up(struct links *links);
 void links_ask(struct links *links);
-/* `row` NULL: returns the first used row. NULL: end. */
+/* Returns the used row after `row`, or the first one if `row` is NULL. Returns NULL at the end. */
 void *links_next(const struct links *links, const void *row);
 #endif

@@ -284,7 +284,7 @@ void channel_end(struct channel *channel)
     channel->headers = channel->connect_to = NULL;
 }
 
-/* True when the transfer is over. */
+/* Continues the transfer. Returns true when it is over. */
 static bool work(struct channel *c)
 {
     int running, left;

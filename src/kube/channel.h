@@ -60,7 +60,7 @@ struct buf *channel_received(struct channel *channel); /* the reader removes byt
 
 /* -- client.c -- */
 const struct target *kube_target(const struct kube *kube);
-/* A copy on the heap; *ret_token is unchanged if there is no token. */
+/* Returns a heap copy; *ret_token is unchanged if there is no token. */
 enum err kube_token(struct kube *kube, char **ret_token, struct note *note);
 enum err kube_channel_take(struct kube *kube, struct channel **ret_channel);
 void kube_channel_give(struct kube *kube, struct channel *own_channel);

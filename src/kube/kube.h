@@ -42,7 +42,7 @@ struct kube_path {
     const char *subresource;     /* NULL: the object itself */
 };
 
-/* Also set after an error that has a status. */
+/* The answer; also set after an error that has an HTTP status. */
 struct kube_answer {
     uint32_t http_status; /* 0: no answer was received */
     char reason[KUBE_REASON_CAP];

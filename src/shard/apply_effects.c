@@ -82,7 +82,7 @@ static bool apply_effects_blob_ask(struct shard *shard, const struct effect *eff
     return false;
 }
 
-/* Blobs here and in the provider's client. */
+/* Returns the size of all blobs, here and in the provider's client. */
 size_t blob_bytes(const struct shard *shard)
 {
     size_t held = shard->calls.blob_bytes;

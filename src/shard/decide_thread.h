@@ -27,20 +27,20 @@ struct decide_context {
 struct decide_job {
     struct list link;
     void (*run)(struct decide_job *job, struct decide_context *context, struct effects *out);
-    /* On the loop; may be NULL. ERR_CANCELLED: the job was not run. */
+    /* Called on the loop; may be NULL. ERR_CANCELLED: the job was not run. */
     void (*done)(struct decide_job *job, enum err err);
 };
 
 struct decide_thread_options {
     struct io *io;
     struct core *core; /* the decide thread owns this core, and closes it */
-    /* On the decide thread, for each effect of a batch: encodes the frame of a NODE_STATE
+    /* Called on the decide thread for each effect of a batch: encodes the frame of a NODE_STATE
      * effect. */
     void (*prepare)(struct effect *effect, struct decide_context *context, struct arena *arena);
     /* Executes one effect. False: not possible now (memory, a bound). The call is then repeated,
      * and later effects wait. */
     bool (*carry_out)(void *owner, const struct effect *effect);
-    /* After each batch. */
+    /* Called after each batch. */
     void (*on_counts)(void *owner, const struct core_counts *counts);
     void *owner;
 };

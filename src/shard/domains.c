@@ -183,7 +183,7 @@ enum err domains_set(struct domains *domains, struct str key, struct str value, 
         set_free(&next);
         return err;
     }
-    /* Also after ERR_UNKNOWN, because a restart would read the new file. */
+    /* The new set is used even after ERR_UNKNOWN, because a restart would read the new file. */
     set_free(&domains->set);
     domains->set = next;
     domains->given = true;

@@ -23,7 +23,7 @@ static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note 
     return note_fail(note, ERR_INVALID, "data-dir: too long a path");
 }
 
-/* 0: no start was counted yet. */
+/* *ret_epoch is 0 if no start was counted yet. */
 static enum err epoch_read(struct fs *fs, const char *path, uint64_t *ret_epoch, struct note *note)
 {
     struct buf held;

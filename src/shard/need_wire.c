@@ -24,7 +24,7 @@ struct top { /* a roll-up without its rows */
     size_t rows;
 };
 
-/* As in protobuf, the last of repeated fields counts. */
+/* If a field is repeated, the last value counts, as in protobuf. */
 static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top, struct note *note)
 {
     struct fields fields = fields_of(bytes);
@@ -249,7 +249,7 @@ void frame_writer_deinit(struct frame_writer *writer)
     buf_deinit(&writer->piece);
 }
 
-/* The wire uses int32. */
+/* Limits the count to INT32_MAX, because the wire uses int32. */
 static void pack_count(struct pack *pack, uint32_t field, uint64_t count)
 {
     pack_u64(pack, field, min_u64(count, INT32_MAX));

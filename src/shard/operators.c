@@ -22,7 +22,8 @@ static struct str cluster_of(const struct cluster_job *t)
     return str_of(t->cluster, t->len);
 }
 
-/* If memory runs out, the cluster only gets no hints. */
+/* Reports a cluster's connection to the core. If memory runs out, the cluster only gets no
+ * hints. */
 static void cluster_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
     struct cluster_job *t = CONTAINER_OF(job, struct cluster_job, job);

@@ -18,7 +18,7 @@ static bool level_next(struct level *level, struct field *ret_field)
     return level->seen++ < FRAME_FIELDS_MAX && fields_next(&level->fields, ret_field);
 }
 
-/* The result after level_next() returned false. */
+/* Returns the result after level_next() has returned false. */
 static enum err level_end(const struct level *level, struct note *note)
 {
     if (level->fields.problem) return note_fail(note, ERR_PARSE, "%s", level->fields.problem);

@@ -102,7 +102,7 @@ uint64_t action_of(const struct sessions *s, struct str id);
 /* -- session_lane.c -- */
 void lane_init(struct rollup_lane *lane);
 void lane_announced(struct session *session, size_t bytes);
-/* For a message that is not kept. */
+/* Releases the bytes of a message that is not kept. */
 void lane_release(struct session *session);
 void lane_rollup(struct session *session, const struct operator_frame *frame);
 void lane_over(struct session *session);

@@ -90,7 +90,7 @@ void cycles_start(struct shard *shard);
 void cycles_stop(struct shard *shard);
 /* Runs one cycle soon, even if called repeatedly. */
 void cycles_wake(struct shard *shard);
-/* False: not possible now. */
+/* Makes the provider call of the effect. False: not possible now. */
 bool call_provider(struct shard *shard, const struct effect *effect);
 
 /* -- apply_effects.c -- */
@@ -99,7 +99,7 @@ void provider_calls_close(struct shard *shard);
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
 bool effect_apply(void *owner, const struct effect *effect);
 size_t blob_bytes(const struct shard *shard); /* here and in the provider's client */
-/* Empty: the action has no blob here. */
+/* Returns the blob of the action; empty: none is kept here. */
 struct str blob_kept(const struct shard *shard, uint64_t action);
 void blob_drop(struct shard *shard, uint64_t action);
 /* Callback for sessions_events.on_blob. */

@@ -75,7 +75,7 @@ void clients_sweep(struct core *core)
     size_t cursor = 0;
 
     if (mono_elapsed_ms(core->clients.swept, core->now) < CLIENTS_SWEEP_MS) return;
-    /* Views of an older cycle may point to the names of clusters. */
+    /* Views of an older cycle may point to the names, so no cluster is removed yet. */
     if (core->views.cycle + 1 < core->counts.cycles) return;
     core->clients.swept = core->now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {

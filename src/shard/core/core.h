@@ -129,7 +129,7 @@ struct drain_report {
     uint64_t action;  /* number in the RECLAIM; may be from an earlier process */
     bool drained;     /* false: still draining, or given up */
     uint64_t left_ms; /* remaining grace period, if not drained */
-    struct str error; /* why the operator gave up; empty: it did not */
+    struct str error; /* why the operator gave up; else empty */
 };
 /* Ignores reports about machines that are not being drained for the report's cluster. */
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,

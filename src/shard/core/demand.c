@@ -50,7 +50,7 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
         err = needs_mark_reported(core->needs, cluster); /* a held roll-up counts as a report */
     } else {
         err = needs_replace(core->needs, client->name, rows, count, &own);
-        /* If memory runs out, only the measurement is missing. */
+        /* If memory runs out, only the waits of profiles are not measured. */
         if (!err) (void)waits_update(core, client);
     }
     if (err) goto rejected;

@@ -77,7 +77,7 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
     return false;
 }
 
-/* Does nothing without a session. False: out of memory. */
+/* Sends the reclaim if the operator has a session. False: out of memory. */
 static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms)
 {
     struct effect *effect;
@@ -94,7 +94,7 @@ static bool operator_reclaim(struct core *core, struct machine_task *task, uint6
 
 static bool drain_start(struct core *core, struct machine_task *task, struct machine *m)
 {
-    /* A resumed drain was reported by the operator, which therefore has the reclaim. */
+    /* The operator that reported a resumed drain already has the reclaim. */
     if (task->cause != CAUSE_RESUMED && !operator_reclaim(core, task, task->grace_ms)) {
         /* nothing began; a later cycle decides the action again */
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"));
@@ -110,7 +110,7 @@ static bool drain_start(struct core *core, struct machine_task *task, struct mac
 }
 
 /* Returns the remaining grace period, but at least PROVIDER_GRACE_LEAST_MS and at most the whole
- * grace period, if known. */
+ * grace period. The whole grace period of a resumed drain is unknown. */
 static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now)
 {
     uint64_t left = mono_elapsed_ms(now, grace_end(task));
@@ -249,7 +249,7 @@ static bool earlier_orders_count(const struct core *core)
            (!h->opened || mono_elapsed_ms(h->opened_at, core->now) < most_ms);
 }
 
-/* The operator already has the reclaim. */
+/* Creates a drain whose reclaim the operator already has. */
 static enum err drain_open(struct core *core, struct str machine, struct str cluster,
                            uint64_t grace_ms, bool drained)
 {

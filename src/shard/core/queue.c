@@ -265,14 +265,14 @@ void tasks_plan(struct core *core)
 
 /* --- closing --- */
 
-/* Called when a task has ended and no List that began earlier is open. */
+/* Called when a task has ended, or at the end of the List that was open then. */
 static void work_task_ended(struct core *core, struct machine_work *w)
 {
     enum machine_state said = w->passed_over;
 
     if (w->task) return; /* a new task exists already */
     w->passed_over = MACHINE_UNSPECIFIED;
-    /* Only after deltas, because the next full List repeats the record. */
+    /* A provider that sends no deltas repeats the record in its next List. */
     if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said);
     if (w->kind == WORK_QUIET) work_quiet(core, w);
 }

@@ -241,7 +241,7 @@ struct running_actions {
     struct slot_map slots; /* indexed by the low half of the task number */
     struct list ended;     /* machine_work whose task ended during the current List */
     struct list waiting;
-    struct list ready; /* held tasks that may continue; they precede `waiting` */
+    struct list ready; /* held tasks that may continue, before `waiting` */
     uint32_t serial;   /* high half of the last task number */
     bool dropped;      /* the full queue refused an action: request a cycle later */
     bool list_open;

@@ -19,7 +19,7 @@ void tally_deinit(struct tally *tally)
     map_free(&tally->zones);
 }
 
-/* Returns the field, or else the label with this name. */
+/* Returns the machine's field `key`, or else its label `key`. */
 static struct str attribute(const struct machine *machine, struct str key)
 {
     const struct str *value = attributes_find(&machine->attributes, key);

@@ -184,7 +184,7 @@ static uint32_t cluster_hash(const struct core *core, struct str cluster)
     return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0: 0 means none */
 }
 
-/* Stores what outlives the task, for repeating its call. */
+/* Stores what is needed to repeat the task's call. */
 static void work_remember(struct core *core, struct machine_work *w,
                           const struct machine_task *task)
 {

@@ -240,7 +240,7 @@ struct mark {
     const struct cohort *live;
     int32_t change, ahead; /* change since the last decision: members; taken members */
     bool members;          /* other machines, even if their number is equal */
-    uint32_t next, older;  /* next of the cluster; older one of the slot; or MARK_NONE */
+    uint32_t next, older;  /* next mark of the cluster; older mark of the slot */
 };
 #define MARK_NONE UINT32_MAX
 

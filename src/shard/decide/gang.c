@@ -14,7 +14,7 @@ struct bucket { /* a domain */
 struct buckets {
     struct bucket *at;
     uint32_t count, cap;
-    uint32_t made, made_dimensions; /* memory kept for reuse: buckets; amounts in each */
+    uint32_t made, made_dimensions; /* kept for reuse: number of buckets, amounts per bucket */
     uint64_t mask;
     const int128 *aggregate;
 };
@@ -398,7 +398,7 @@ static void gang_name_domains(struct decider *e, struct shortage *s, const struc
     }
 }
 
-/* Idle machines first, then Speculative machines. */
+/* Acquires Idle machines first, then Speculative machines. */
 static void gang_acquire(struct decider *e, struct want *w, const struct racks *racks)
 {
     uint32_t number = racks_find(racks, w->domain);

@@ -72,7 +72,7 @@ static bool keep_entry_is_used_up(const struct decider *e, const struct keep_ord
     return at < o->count && o->at[at].used_up == (uint32_t)e->number;
 }
 
-/* Skips entries that are known to be used up. */
+/* Returns the first entry from `at` on that is not known to be used up. */
 static uint32_t keep_order_next(const struct decider *e, struct keep_order *o, uint32_t at)
 {
     while (keep_entry_is_used_up(e, o, at)) {

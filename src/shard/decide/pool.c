@@ -43,7 +43,7 @@ void pool_fetch(struct decider *e, struct supply_pool *pool)
     while (pool_reaches(e, pool, pool->count)) continue;
 }
 
-/* Fetches all entries of the class first. */
+/* Returns the end of a class, after fetching all its entries. */
 static uint32_t pool_class_end(struct decider *e, struct supply_pool *pool, uint32_t from)
 {
     uint32_t low = from, high;

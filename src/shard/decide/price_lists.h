@@ -61,9 +61,9 @@ struct price_walk price_walk_begin(struct decider *e, enum pool_state state,
                                    const struct set_memory *memory, const struct resources *wanted);
 struct price_list *price_walk_next(struct decider *e,
                                    struct price_walk *walk); /* NULL at the end */
-/* Skips used-up entries at the front. NULL: out of memory. */
+/* Returns the order for the bucket and skips its used-up entries. NULL: out of memory. */
 struct price_order *price_order_of(struct decider *e, struct price_list *list, uint32_t bucket);
-/* In item order. NULL: out of memory. */
+/* Returns the value of each item, in item order. NULL: out of memory. */
 const struct posting *const *price_values(struct decider *e, struct price_list *list,
                                           struct str key);
 

@@ -256,7 +256,7 @@ static bool replay_rest_holds(struct decider *e, const struct course *c)
 
 /* --- replaying --- */
 
-/* The cohort is unchanged since the last decision. */
+/* Resets the source of a cohort that is unchanged since the last decision. */
 static struct supply_source *source_again(struct decider *e, uint32_t slot)
 {
     struct supply_source *s = &e->sources[slot];

@@ -277,7 +277,7 @@ static void spread_sides_add(struct decider *e, const struct want *w, struct spr
     }
 }
 
-/* The smallest possible next machine of the unopened chains. */
+/* A lower bound of the machines in unopened chains. */
 struct bound {
     double first;
     const struct posting *value;

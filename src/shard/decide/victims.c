@@ -117,7 +117,7 @@ static bool victim_entry_before(const void *, const void *a, const void *b)
     return ((const struct victim_entry *)a)->key > ((const struct victim_entry *)b)->key;
 }
 
-/* Sorts as far as needed. NULL: fewer entries. */
+/* Returns entry `number` after sorting as far as needed. NULL: fewer entries. */
 static const struct victim_entry *victim_list_at(struct victim_list *list, uint32_t number)
 {
     if (number >= list->count) return NULL;

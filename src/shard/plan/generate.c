@@ -26,7 +26,7 @@ static const char *const zones[] = {"us-east-1a", "us-east-1b", "us-east-1c",
                                     "us-west-2a", "us-west-2b", "eu-west-1a"};
 enum {
     KINDS = sizeof kinds / sizeof kinds[0],
-    GPU_KINDS = 3, /* the last kinds; they are in racks, and gangs use them */
+    GPU_KINDS = 3, /* the last kinds are in racks and used by gangs */
     ZONES = sizeof zones / sizeof zones[0],
     RACK_STRETCH = 768, /* machines among which about sixteen are free and of one kind */
     ODD_LABELS = 5,     /* extra labels per machine in an adversarial fleet */

@@ -15,7 +15,7 @@ static void words_add_amounts(struct printed *line, const struct amounts *amount
     if (!line->err) line->err = resource_sum_text(line->dimensions, &sum, line->out);
 }
 
-/* A group may contain any byte. */
+/* Escapes the group, which may contain any byte. */
 static void words_add_group(struct printed *line, struct str group)
 {
     if (!group.len) return;

@@ -141,7 +141,7 @@ static inline uint32_t *look_places(const struct look *look)
     return (uint32_t *)(look->postings + look->attribute_count);
 }
 
-/* The fields that decide most matches, so that the look itself is rarely read. */
+/* The fields of a look that decide most matches, so that the look itself is rarely read. */
 struct look_brief {
     uint64_t marks;      /* bits of all attributes; an attribute without its bit is absent */
     uint32_t type, zone; /* slots of the postings; SLOT_NONE: none */

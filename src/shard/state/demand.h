@@ -141,7 +141,7 @@ void needs_keep(struct needs *needs);
 enum err needs_order(struct needs *needs);
 /* For qsort() of struct demand *. Compares `place` last. */
 int demand_compare(const void *left, const void *right);
-/* 0: not known. */
+/* Returns the earlier arrival; 0: unknown. */
 static inline int64_t arrival_earlier(int64_t a, int64_t b)
 {
     if (!a || !b) return a ? a : b;

@@ -96,7 +96,7 @@ static enum err many_begin(struct inventory *inv, struct cohort *c, struct machi
     return ERR_OK;
 }
 
-/* If memory runs out, the tree stays. */
+/* Converts a tree back into an array. If memory runs out, the tree stays. */
 static void many_end(struct inventory *inv, struct cohort *c)
 {
     uint32_t cap = few_room(c->count), count = 0;

@@ -137,7 +137,7 @@ static void group_gangs(struct demand_cluster *cluster, struct demand_set *set, 
     }
 }
 
-/* Plain demands come first and are sorted. */
+/* Finds the plain demand equal to `like`. Plain demands come first and are sorted. */
 static struct demand *plain_equal(struct demand_set *set, uint32_t plain_count,
                                   const struct demand *like)
 {

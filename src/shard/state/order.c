@@ -111,7 +111,7 @@ static void order_collect(const struct needs *needs, struct demand **rows)
     }
 }
 
-/* Merges from the last row to the first, so that each row moves once. */
+/* Merges new rows into the order, from the last row to the first, so that each row moves once. */
 static void order_merge(struct needs *needs, struct demand *const *rows, uint32_t count)
 {
     uint32_t kept = needs->order_count, at = kept + count;

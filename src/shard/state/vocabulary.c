@@ -279,7 +279,7 @@ bool resources_same(const struct resources *a, const struct resources *b)
            memcmp(a->milli, b->milli, resource_bits(a->mask) * sizeof a->milli[0]) == 0;
 }
 
-/* Dimensions outside the mask become zero. */
+/* Copies resources; dimensions outside the mask become zero. */
 static void resources_copy(struct resources *to, const struct resources *from)
 {
     to->mask = from->mask;

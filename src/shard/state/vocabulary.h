@@ -41,7 +41,7 @@ enum err look_take(struct inventory *inv, const struct attributes *attributes,
 bool look_is(const struct look *look, const struct attributes *given);
 struct look_brief look_brief_of(const struct look *look);
 void look_give(struct inventory *inv, struct look *look);
-/* In their original form, in the arena. ERR_NOMEM. */
+/* Copies the labels in their original form into the arena. ERR_NOMEM. */
 enum err look_attributes(const struct look *look, struct arena *arena,
                          struct attributes *ret_attributes);
 
