@@ -25,9 +25,10 @@ bool domains_given(const struct domains *domains); /* true if a domain was ever 
 /* Sorted; borrowed until the next change. */
 const struct label *domains_list(const struct domains *domains, size_t *ret_count);
 /* Adds a domain if `there`, else removes it, in memory and on disk.
- * - ERR_UNKNOWN: changed, but a power cut may revert the file. Each further call writes the file again.
- * - ERR_PRECONDITION (a removal before any domain was assigned), ERR_INVALID, ERR_TOO_LARGE (a text),
- *   ERR_FULL (DOMAINS_MAX), ERR_NOMEM, errors of fs_publish: nothing changed. */
+ * - ERR_UNKNOWN: changed, but a power cut may revert the file. Each further call writes the file
+ *   again.
+ * - ERR_PRECONDITION (a removal before any domain was assigned), ERR_INVALID, ERR_TOO_LARGE (a
+ *   text), ERR_FULL (DOMAINS_MAX), ERR_NOMEM, errors of fs_publish: nothing changed. */
 enum err domains_set(struct domains *domains, struct str key, struct str value, bool there,
                      uint64_t unique, struct note *note);
 #endif

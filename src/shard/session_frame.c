@@ -203,7 +203,7 @@ static void pack_joined(struct pack *pack, uint32_t field, struct str before, st
     if (!pack->err) pack->err = buf_append(pack->into, after);
 }
 
-/* Packs labels with type and zone. A label of the same name is left out. */
+/* Packs labels, type and zone. Leaves out a label that is named like the type or zone. */
 static void pack_labels(struct frame_writer *w, struct pack *body, const struct attributes *a)
 {
     for (size_t i = 0; i < a->label_count; i++) {

@@ -19,7 +19,7 @@ struct shard_view {
     void *shard;
     void (*report)(void *shard, shard_report_fn *done, void *context);
     /* Assigns a domain (label key and value) to this shard, or takes the domain away.
-     * - ERR_OK: the change is on disk. The shard acts on no machine of a domain that was taken away.
+     * - ERR_OK: the change is on disk. The shard acts on no machine of a domain taken away.
      * - ERR_BUSY: taken away, but machines there still serve a cluster. Repeat the call later.
      * - ERR_PRECONDITION: no domain was ever assigned, so none can be taken away.
      * - ERR_UNKNOWN: in effect, but a power cut may revert the change. Repeat the call.

@@ -64,8 +64,7 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
 /* Call after a roll-up was applied. New profiles start to wait now, known profiles keep their
  * start, absent profiles are removed. ERR_NOMEM: nothing changed. */
 enum err waits_update(struct core *core, struct cluster_client *client);
-/* Ends the wait of the machine's profile and records how long it was, because the machine is now a
- * node. */
+/* Records how long the machine's profile waited. Call when the machine has become a node. */
 void waits_over(struct core *core, const struct machine *machine);
 void hints_forget(struct cluster_client *client);
 #endif

@@ -15,12 +15,12 @@
  *   action ends. List records of a pending machine are ignored.
  * - The outcome of a call without an answer is unknown. The machine keeps its transitional state,
  *   and the shard sends a Get and accepts the state that the Get returns.
- * - A machine whose List record was ignored is queried by Get. No action begins on the machine until
- *   the provider has answered.
+ * - A machine whose List record was ignored is queried by Get. No action begins on the machine
+ *   until the provider has answered.
  * - The next decision treats a queued action as begun (inventory_plan).
  * - The core does not retry. The next cycle decides dropped actions again.
- * - After a refused action the machine is in back-off (`rest_*`). A machine that the provider reports
- *   as Failed is deleted, with growing pauses between the tries.
+ * - After a refused action the machine is in back-off (`rest_*`). A machine that the provider
+ *   reports as Failed is deleted, with growing pauses between the tries.
  *
  * Invariants, asserted in core.c:
  *   I1 A machine has at most one action, and the action has the machine's work record.

@@ -272,7 +272,7 @@ static void work_task_ended(struct core *core, struct machine_work *w)
 
     if (w->task) return; /* a new task exists already */
     w->passed_over = MACHINE_UNSPECIFIED;
-    /* A provider that sends no deltas repeats the record in its next List. */
+    /* Only for deltas: otherwise the next List repeats the record. */
     if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said);
     if (w->kind == WORK_QUIET) work_quiet(core, w);
 }

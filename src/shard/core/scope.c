@@ -141,7 +141,7 @@ static bool scope_is_free(const struct core *core, const struct machine_row *row
     return state == MACHINE_SPECULATIVE || state == MACHINE_IDLE || state == MACHINE_FAILED;
 }
 
-/* machines that core_serving() examines at most, if it has found one */
+/* limit of the walk in core_serving() after the first machine was found */
 enum { SERVING_WALK_MAX = 10000 };
 
 enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,

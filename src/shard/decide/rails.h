@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Safety limits between a decision and its execution, and the quarantine of roll-ups. Pure.
  *
- *   reclaim cap   at most max(1, floor(fraction * Configured)) Reclaims per cluster and cycle. Other
- *                 actions are not capped. The next cycle decides held Reclaims again.
+ *   reclaim cap   at most max(1, floor(fraction * Configured)) Reclaims per cluster and cycle.
+ *                 Other actions are not capped. The next cycle decides held Reclaims again.
  *   action limit  at most actions_max actions per cycle, after the reclaim cap.
  *   quarantine    a roll-up that keeps less than a tenth of at least ten rows is held until three
  *                 such roll-ups arrived in a row. So an operator that lost sight of its pods does

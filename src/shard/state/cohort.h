@@ -9,8 +9,8 @@
  *   family    (cluster, fingerprint): its keys    stamp     what a machine was bought for
  *   origin    host's provider, last error         promise   the Need a machine is drained for
  *
- * All of these are shared and reference-counted. Pointers are valid until the next change. A slot is
- * reused, so only (slot, birth) identifies an object. */
+ * All of these are shared and reference-counted. Pointers are valid until the next change. Slots
+ * are reused, so only (slot, birth) identifies an object. */
 #ifndef SHARD_STATE_COHORT_H
 #define SHARD_STATE_COHORT_H
 #include "base/order.h"
