@@ -11,11 +11,10 @@
  *                                             else ERR_UNKNOWN
  *   LOST                        no            retry if a repeat is harmless; else ERR_UNKNOWN
  *
- * The surprising rule: doubt persists. Once an attempt may have been applied, the refusal of a
- * later attempt proves nothing about the earlier attempt. The call can then only succeed or end as
- * ERR_UNKNOWN. The exception is a response of the method itself, if the method recognises the
- * repeat by its request id or a repeat is harmless. A request id alone allows no retry, because
- * only the method knows whether it deduplicates. */
+ * Doubt persists: once an attempt may have been applied, the refusal of a later attempt proves
+ * nothing about the earlier attempt. The call can then only succeed or end as ERR_UNKNOWN. The
+ * exception is a response of the method itself, if the method recognises the repeat by its request
+ * id or a repeat is harmless. */
 #ifndef RPC_RETRY_H
 #define RPC_RETRY_H
 #include "base/err.h"
@@ -47,17 +46,17 @@ struct retry_facts {
 struct retry_verdict {
     bool again;
     bool at_once; /* if `again`: retry without back-off */
-    bool doubt;   /* if `again`: value of retry_facts.doubt for the next attempt */
+    bool doubt;   /* if `again`: retry_facts.doubt of the next attempt */
     enum err err; /* if not `again`: the outcome of the call */
 };
 struct retry_verdict retry_decide(const struct retry_facts *facts);
 
-/* Returns the error for a status that means "not applied". */
+/* for a status that means "not applied" */
 enum err retry_err_from_status(enum grpc_status status);
-/* True if the status alone does not show whether the call was applied. */
+/* The status alone does not show whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);
 
-/* Back-off with full jitter: 0 to min(max, first * 2^(failures - 1)) ms; 0 without failures. */
+/* Full jitter: 0 to min(max, first * 2^(failures - 1)) ms; 0 without failures. */
 struct backoff {
     uint64_t first_ms, max_ms;
 };

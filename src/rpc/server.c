@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server's methods, listeners, turns, draining and closing. Runs on the loop's thread. */
+/* A server's methods, listeners, turns, draining and closing. Loop's thread. */
 #include "rpc/server.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void scratch_trim(struct buf *scratch)
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
-/* Runs deferred work and sends gathered output at the end of the turn. Work and flushes cause each
+/* Runs deferred work and sends gathered output at the end of the turn. Both may cause more of the
  * other. The loop ends, because sockets are bounded and a handler gets each event once. */
 static void server_on_turn(struct turn_hook *hook)
 {
@@ -36,7 +36,7 @@ static void server_on_turn(struct turn_hook *hook)
     scratch_trim(&s->inflated);
 }
 
-/* Empty, because the task only makes the loop run another turn and its hooks. */
+/* The task only makes the loop run another turn and its hooks. */
 static void server_on_wake(struct task *) {}
 
 void server_wake(struct rpc_server *s)
