@@ -405,7 +405,7 @@ static void pass_on(struct timer *timer)
     }
 }
 
-/* At once if the last pass is long ago or many heartbeats wait. */
+/* Passes at once if the last pass is long ago or many heartbeats wait. */
 static void plan_pass(struct beats *beats)
 {
     if (beats->outgoing_count >= BEATS_PASS_MAX)
@@ -424,7 +424,6 @@ static bool has_room(struct beats *beats, struct rpc_call *call)
     return false;
 }
 
-/* The heartbeat must now be answered within reply_max_ms. */
 static void came(struct beats *beats, struct beat_call *beat)
 {
     beat->since = loop_now(beats->loop);
@@ -549,7 +548,8 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     }
     beat->batch = batch;
     beat->place = place;
-    /* The wait is measured from the arrival here; the passing replica limits the whole wait. */
+    /* The wait is measured from the arrival at this replica; the passing replica limits the whole
+     * wait. */
     came(beats, beat);
     beats_file(beats, beat);
 }

@@ -3,8 +3,8 @@
  * stream. Loop's thread, leader only.
  *
  * A directive is sent on the worker's stream at once. Without a stream, or while the stream is
- * full, the directive waits and is sent with the answer to the next heartbeat, one per answer. At
- * most one directive of each kind waits: a new one replaces it. */
+ * full, the directive waits and is sent with the answer to the next heartbeat, one per answer. A
+ * new directive replaces a waiting directive of its kind. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"

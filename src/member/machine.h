@@ -13,8 +13,8 @@
 #include "log/log.h"
 #include "member/core/member.h"
 
-/* Part of the log's format. The version is the first cluster level with workers. The log refuses
- * entries below this level, because older releases stop at such an entry. */
+/* Part of the log's format. The version is the first cluster level with workers. The log accepts
+ * these entries only from this level on, because older releases stop at such an entry. */
 enum { MEMBER_MACHINE_ID = 5, MEMBER_MACHINE_VERSION = 3 };
 
 struct member_machine;

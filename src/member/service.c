@@ -21,7 +21,7 @@ static void look_for_leader(struct member_service *service)
     (void)rpc_forwarder_set_leader(service->leader.forwarder, address);
 }
 
-/* Without a leader, streams are answered UNAVAILABLE here. From "not the leader" a worker would
+/* Without a leader, streams are answered UNAVAILABLE here: from "not the leader" a worker would
  * conclude that its incarnation is over. */
 static bool stream_stays(void *owner, struct rpc_call *call)
 {

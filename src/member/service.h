@@ -64,8 +64,8 @@ void member_service_attach(struct member_service *service, struct replica *repli
 enum err member_service_methods(struct member_service *service, struct rpc_server *server,
                                 bool workers, struct note *note);
 void member_service_on_change(struct member_service *service, const struct replica_status *status);
-/* The settings of checkpoints and of the failure detector, except its kind and the transport times.
- * ERR_INVALID: nothing was changed. */
+/* Replaces the settings of checkpoints and of the failure detector, except the detector's kind and
+ * the transport times. ERR_INVALID: nothing was changed. */
 enum err member_service_reload(struct member_service *service,
                                const struct member_local_options *local);
 /* Call after the servers and the replica are closed. Calls done() when the connections to the

@@ -41,7 +41,7 @@ struct beats_facts {
     uint64_t coord_epoch, assignment_epoch;
     uint64_t next_beat_ms; /* advised interval; 0: the configured interval applies */
     /* The leader's worker_self_fence_timeout. A worker that registered under a different timeout
-     * registers again. 0: omitted. */
+     * registers again. 0: the field is omitted. */
     uint64_t self_fence_ms;
     const char *leader; /* empty: omitted */
 };
@@ -288,7 +288,8 @@ void request_put_many(struct leader_request *request, size_t count);
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
 /* the worker that makes the call */
 struct str request_worker(const struct leader_request *request);
-/* The coordinator epoch that a caller has seen. False: wrong, and the request is answered. */
+/* Checks the coordinator epoch that a caller has seen. False: wrong, and the request is
+ * answered. */
 bool epoch_is_fine(struct leader_request *request, uint64_t seen);
 
 /* -- service_beat.c -- */
@@ -300,7 +301,7 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
 void beat_acknowledge(struct member_service *service, struct beat_call *beat);
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note);
-/* A second process uses a worker id. Logs it and writes the text of the answer. */
+/* Logs that a second process uses a worker id, and writes the text of the answer. */
 void id_in_use(const struct member_service *service, struct str worker,
                const struct member_in_use *in_use, struct note *ret_why);
 
@@ -363,7 +364,7 @@ bool control_push(struct member_service *service, struct str worker, const struc
 bool control_take(struct member_service *service, struct str worker, struct buf *into);
 /* Ends the worker's stream and drops its pending directives. */
 void control_release(struct member_service *service, struct str worker);
-/* UNAVAILABLE: another replica leads, or the server stops. */
+/* Ends all streams with UNAVAILABLE: another replica leads, or the server stops. */
 void control_end(struct member_service *service, const char *why);
 
 /* -- service_ledger.c: for people to read; no decision depends on the ledger -- */

@@ -10,9 +10,9 @@
 
 enum {
     NOTE_MS = 100,         /* maximum delay between writing events and proposing EMITTED */
-    AGAIN_MS = 250,        /* after a refusal: disk full or cluster level too low */
-    SCAN_LEAST_MS = 5,     /* between two scans */
-    SCAN_REFUSED_MS = 100, /* while the log refuses proposals; due operations stay due */
+    AGAIN_MS = 250,        /* delay after a refusal: disk full or cluster level too low */
+    SCAN_LEAST_MS = 5,     /* minimum time between two scans */
+    SCAN_REFUSED_MS = 100, /* delay while the log refuses proposals; due operations stay due */
 };
 
 /* -- the clock T moves with log entries; only the leader can estimate T between entries -- */
@@ -162,8 +162,8 @@ static bool changes_a_worker(enum member_topic topic)
            topic == MEMBER_EV_IDENTITY_CONFLICT;
 }
 
-/* After a crash before EMITTED is applied, the next leader writes the events again with the same
- * ids. */
+/* If the leader crashes before EMITTED is applied, the next leader writes the events again with the
+ * same ids. */
 static void lead_note_written(struct member_service *service)
 {
     struct member_op op = {.kind = MEMBER_OP_EMITTED, .number = service->events_written};
@@ -351,7 +351,7 @@ void lead_scan(struct timer *timer)
 
 /* -- after each entry, in the turn that applied the entry -- */
 
-/* By assignment watch, else by control stream or next heartbeat. */
+/* Asks by assignment watch, else by control stream or next heartbeat. */
 static void ask_for_checkpoints(struct member_service *service)
 {
     struct str worker;

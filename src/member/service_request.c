@@ -168,7 +168,6 @@ static void member_service_request_read(struct leader_request *request)
         member_method_of(request)->read(request);
 }
 
-/* Never called, because operations are proposed in batches. */
 static void member_service_request_written(struct leader_request *request, enum err, struct str)
 {
     assert(false);

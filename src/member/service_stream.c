@@ -101,7 +101,7 @@ struct working {
     char worker[MEMBER_ID_MAX]; /* empty until the stream's worker is known */
 };
 
-/* If the stream has a proposed operation, the operation's end frees the stream. */
+/* If an operation is proposed, the operation's end frees the stream. */
 static void working_over(struct call_stream *stream)
 {
     struct working *working = CONTAINER_OF(stream, struct working, stream);
@@ -109,7 +109,7 @@ static void working_over(struct call_stream *stream)
     if (!working->waits) free(working);
 }
 
-/* The caller then reads the next frame, so at most one frame per peer waits. */
+/* Only then the caller reads the next frame, so at most one frame per peer waits. */
 static void send_down(struct working *working, uint32_t field, struct str bytes)
 {
     struct member_service *service = working->stream.service;
@@ -125,7 +125,7 @@ static void answer_ack(struct working *working)
     send_down(working, 2, STR("ack"));
 }
 
-/* From the frame `ready` or the certificate; "": unknown. */
+/* The worker's id from the frame `ready` or the certificate; "": unknown. */
 static struct str name_of(struct working *working, struct str said)
 {
     const struct tls_identity *peer = rpc_call_identity(working->stream.call);

@@ -5,7 +5,7 @@
 
 /* -- Register -- */
 
-/* As ListWorkers returns labels: field 17 of a Worker. */
+/* Encodes labels as ListWorkers returns them: field 17 of a Worker. */
 static enum err pack_labels(struct member_service *service, const Muster__V1__RegisterRequest *m)
 {
     struct pack pack = pack_begin(&service->answer);

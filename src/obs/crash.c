@@ -116,8 +116,8 @@ static void report(int number, const siginfo_t *info)
 
     say_signal(number, info);
     say("*** backtrace\n");
-    /* The two backtrace calls are not async-signal-safe: they take the lock of the list of loaded
-     * objects, which a thread that crashed inside dlopen holds. The alarm then ends the process. */
+    /* The two backtrace calls take the lock of the list of loaded objects. A thread that crashed
+     * inside dlopen holds this lock: the alarm then ends the process. */
     count = backtrace(frames, FRAMES_MAX);
     for (int i = 0; i < count && may_say(); i++) backtrace_symbols_fd(&frames[i], 1, crash_fd);
     say("*** recent events, oldest first: seconds thread what\n");
@@ -146,7 +146,7 @@ static void on_fatal(int number, siginfo_t *info, void *)
 
 static enum err stack_install(void)
 {
-    /* The guard page protects the memory that is reported. */
+    /* A stack overflow hits the guard page, not the memory that is reported. */
     long page = sysconf(_SC_PAGESIZE);
     size_t gap = page > 0 ? (size_t)page : 4096;
     char *at = mmap(NULL, CRASH_STACK + gap, PROT_READ | PROT_WRITE,

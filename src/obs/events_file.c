@@ -162,7 +162,7 @@ static enum err shift(struct events_file *f)
     return err;
 }
 
-/* True: the path names another file than the open one, or no file. */
+/* True if the path names another file than the open one, or no file. */
 static bool moved_away(struct events_file *f)
 {
     struct fs_info info;

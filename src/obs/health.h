@@ -41,15 +41,16 @@ enum err health_open(const struct health_options *options, struct health **ret_h
 void health_close(struct health *health); /* NULL is allowed */
 /* Call once. Returns errors of http_route; then no page is served. */
 enum err health_serve(struct health *health, struct http_server *server, struct note *note);
-void health_unserve(struct health *health); /* call before the server closes; no-op if unserved */
+void health_unserve(struct health *health); /* call before the server closes */
 
-/* A readiness check fails with `reason` until health_check_set makes it ready. Any thread. `name`
+/* Adds a check that fails with `reason` until health_check_set makes it ready. Any thread. `name`
  * is static text. ERR_FULL, ERR_EXISTS. */
 enum err health_check_add(struct health *health, const char *name, const char *reason,
                           struct health_check **ret_check);
-/* The next request shows the change. Any thread. `reason` is copied; ignored if ready. */
+/* The next request shows the change. Any thread. `reason` is copied, and ignored if the check is
+ * ready. */
 void health_check_set(struct health_check *check, bool ready, const char *reason);
-/* A remark that /readyz shows beside a ready check. "" or the next health_check_set removes the
- * remark. Any thread; the text is copied. */
+/* Adds a remark that /readyz shows beside a ready check. "" or the next health_check_set removes
+ * the remark. Any thread; the text is copied. */
 void health_check_remark(struct health_check *check, const char *remark);
 #endif

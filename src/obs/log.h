@@ -36,7 +36,7 @@ enum {
     /* With the line end. A pipe accepts this size as a whole. Fields that do not fit are left out,
      * and `cut=true` is added. */
     LOG_LINE_MAX = 4096,
-    LOG_VALUE_MAX = 1024, /* of one text value; longer text is cut and ends in "..." */
+    LOG_VALUE_MAX = 1024, /* bytes of one text value; longer text is cut and ends in "..." */
     LOG_COMPONENT_MAX = 48,
     LOG_BOUND_MAX = 512, /* rendered fields of a source */
 };
@@ -86,7 +86,6 @@ static inline struct log_field log_bool(const char *key, bool value)
 {
     return (struct log_field){.key = key, .kind = LOG_KIND_BOOL, .u.yes = value};
 }
-/* the value is a text such as "NOT_LEADER" */
 static inline struct log_field log_err(const char *key, enum err value)
 {
     return log_text(key, err_name(value));
@@ -103,7 +102,7 @@ struct logger_options {
     int fd; /* borrowed; used if there is no sink */
     logger_sink_fn *sink;
     void *sink_context;
-    uint32_t repeats_per_second; /* of one log site; 0: 10 */
+    uint32_t repeats_per_second; /* lines of one log site per second; 0: 10 */
 };
 /* why fd did not accept a line */
 enum log_loss {

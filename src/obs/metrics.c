@@ -31,7 +31,7 @@ static void add_double(_Atomic uint64_t *bits, double by)
     uint64_t old = atomic_load_explicit(bits, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(bits, &old, bits_of(of_bits(old) + by),
                                                   memory_order_relaxed, memory_order_relaxed)) {
-    } /* ends: in each round some thread succeeds */
+    } /* the loop ends: in each round some thread succeeds */
 }
 
 void counter_raise_to(struct counter *counter, uint64_t value)
@@ -68,7 +68,7 @@ void histogram_observe(struct histogram *histogram, double value)
     size_t low = 0, high = family->options.bucket_count;
 
     if (isnan(value)) return;
-    while (low < high) { /* the first bound that is not below the value */
+    while (low < high) { /* finds the first bound that is not below the value */
         size_t middle = (low + high) / 2;
         if (value <= family->options.buckets[middle])
             high = middle;
@@ -99,8 +99,8 @@ static struct metric_series *series_make(struct metric_family *family, struct st
     return series;
 }
 
-/* Valid UTF-8 of at most METRIC_LABEL_MAX bytes; other bytes become U+FFFD. Done before the lookup,
- * so that values with the same printed form are one series. */
+/* Writes valid UTF-8 of at most METRIC_LABEL_MAX bytes; other bytes become U+FFFD. Converted before
+ * the lookup, so that values with the same printed form are one series. */
 static size_t value_put(struct str value, char *into)
 {
     static const char unknown[] = "\xef\xbf\xbd";
@@ -297,7 +297,7 @@ void metric_round_end(struct metric_family *family)
 
 /* -- families -- */
 
-/* The constant that describes a metric. Tests of the metrics page check the names. */
+/* Checks the constant that describes a metric. Tests of the metrics page check the names. */
 static bool metric_is_sound(const struct metric_options *options)
 {
     return options->name && options->help && !options->labels[METRIC_LABELS_MAX] &&

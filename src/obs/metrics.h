@@ -23,8 +23,8 @@ enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 enum {
     METRIC_FAMILIES_MAX = 1024,
     METRIC_LABELS_MAX = 4,
-    METRIC_LABEL_MAX = 128,   /* of a label value; longer values are truncated */
-    METRIC_SERIES_MAX = 4096, /* of one family */
+    METRIC_LABEL_MAX = 128,   /* bytes of a label value; longer values are truncated */
+    METRIC_SERIES_MAX = 4096, /* series of one family */
     METRIC_BUCKETS_MAX = 32,
 };
 struct metric_options { /* texts and buckets must outlive the registry */
@@ -52,7 +52,7 @@ void metrics_close(struct metrics *metrics);         /* frees every handle; NULL
  * with a note, ERR_FULL, ERR_NOMEM. */
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note);
-/* A family without labels, with its single series. Errors of metrics_add. */
+/* Adds a family without labels and returns its single series. Errors of metrics_add. */
 enum err metrics_add_counter(struct metrics *metrics, const char *name, const char *help,
                              struct counter **ret_counter, struct note *note);
 enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char *help,
@@ -78,8 +78,9 @@ enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *
 /* Copies the numbers from the struct at `from`. Counters never decrease. `fields` may be NULL. */
 void metrics_set_fields(const struct metric_fields *fields, const void *from);
 
-/* The series with these label values, one per label; NULL: none. Any thread. Locks and hashes, so
- * keep the handle. Never NULL: without room or memory the result is the "other" series. */
+/* Returns the series with these label values, one per label; `values` NULL: no labels. Any thread.
+ * Locks and hashes, so keep the handle. Never NULL: without room or memory the result is the
+ * "other" series. */
 struct counter *metric_counter(struct metric_family *family, const struct str *values);
 struct gauge *metric_gauge(struct metric_family *family, const struct str *values);
 struct histogram *metric_histogram(struct metric_family *family, const struct str *values);
@@ -97,7 +98,7 @@ static inline void counter_inc(struct counter *counter)
 {
     counter_add(counter, 1);
 }
-/* A number that is counted elsewhere from 0. Never decreases the counter. */
+/* Sets a counter to a number that is counted elsewhere from 0. Never decreases the counter. */
 void counter_raise_to(struct counter *counter, uint64_t value);
 uint64_t counter_value(const struct counter *counter);
 void gauge_set(struct gauge *gauge, double value);

@@ -16,7 +16,8 @@ enum {
     RING_TEXT_MAX = 88, /* bytes; longer texts are truncated */
 };
 
-/* For later entries. NULL (the default): entries have no time. The clock must outlive its use. */
+/* The clock of later entries. NULL (the default): entries have no time. The clock must outlive its
+ * use. */
 void ring_use_clock(struct clock *clock);
 /* `what` is static text that gives `a` and `b` their meaning. */
 void ring_put(const char *what, uint64_t a, uint64_t b);

@@ -2,9 +2,9 @@
 /* One table of who may call which method. The server checks the table before a handler runs, and
  * `musterctl auth table` prints it.
  *
- * Without TLS there is no identity, and every check passes; the listener is then on loopback, or
- * was opened by --insecure. With TLS the identity is the certificate's single URI SAN of the rule's
- * scheme. Every rule except ACCESS_ANYONE refuses a peer without exactly one such URI. */
+ * Without TLS every check passes; the listener is then on loopback, or was opened by --insecure.
+ * With TLS a name of the scheme bigfleet or muster counts only if it is the certificate's only URI
+ * SAN of that scheme. */
 #ifndef RPC_ACCESS_H
 #define RPC_ACCESS_H
 #include "base/err.h"

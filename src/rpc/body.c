@@ -37,7 +37,7 @@ mono_time body_due(const struct connection *c)
                                   : CONTAINER_OF(c->bodies.next, struct rpc_call, body)->body_check;
 }
 
-/* The peer cannot send, because the server does not read or the window is closed. */
+/* True if the peer cannot send, because the server does not read or the window is closed. */
 static bool is_ours(const struct rpc_call *call)
 {
     const struct connection *c = call->connection;

@@ -29,9 +29,10 @@ struct rpc_handler {
      * the callback. */
     void (*on_message)(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str bytes);
-    /* Before a stream's next message is read. `bytes`: its size, or the most that a compressed
-     * message can inflate to. A handler without room calls rpc_pause: the message then waits at the
-     * peer until rpc_resume, and is not announced again. Not for empty messages. May be NULL. */
+    /* Called before a stream's next message is read. `bytes`: its size, or the most that a
+     * compressed message can inflate to. A handler without room calls rpc_pause: the message then
+     * waits at the peer until rpc_resume, and is not announced again. Not for empty messages. May
+     * be NULL. */
     void (*on_announced)(void *service, struct rpc_call *call, size_t bytes);
     void (*on_half_closed)(void *service, struct rpc_call *call); /* for streams; may be NULL */
     void (*on_writable)(void *service, struct rpc_call *call);    /* after ERR_FULL; may be NULL */
@@ -53,26 +54,26 @@ struct str rpc_call_path(const struct rpc_call *call); /* such as "/pkg.Service/
 const struct tls_identity *rpc_call_identity(const struct rpc_call *call);
 const char *rpc_call_peer(const struct rpc_call *call);
 mono_time rpc_call_deadline(const struct rpc_call *call); /* MONO_NEVER: no deadline */
-/* First value of a lower-case name; values of -bin names are decoded. The call owns the value.
- * False: none. */
+/* Finds the first value of a lower-case name; values of -bin names are decoded. The call owns the
+ * value. False: none. */
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value);
-/* All metadata except reserved names. Start with *cursor 0. */
+/* Iterates over the metadata except reserved names. Start with *cursor 0. */
 bool rpc_call_metadata_next(const struct rpc_call *call, size_t *cursor, struct str *ret_name,
                             struct str *ret_value);
 struct str rpc_call_trace(const struct rpc_call *call); /* 32 hex digits, never empty */
 /* Gives the memory of a raw method's message to the caller, who must call buf_deinit. At most once
  * per on_message. For messages that are too large to copy. */
 struct buf rpc_take_message(struct rpc_call *call);
-/* Lives as long as the message; suitable for the response. */
+/* An arena that lives as long as the message; suitable for the response. */
 struct arena *rpc_call_arena(struct rpc_call *call);
 void rpc_call_set_data(struct rpc_call *call, void *data); /* a pointer for the handler's use */
 void *rpc_call_data(const struct rpc_call *call);
-/* A stage for the slow-request log, such as "proposed" or "applied". At most RPC_STAGES_MAX are
- * kept. Names must be static. */
+/* Marks a stage for the slow-request log, such as "proposed" or "applied". At most RPC_STAGES_MAX
+ * are kept. Names must be static. */
 void rpc_call_mark(struct rpc_call *call, const char *stage);
 /* Call inside an event: later events of the call go to this handler instead of the method's. */
 void rpc_call_redirect(struct rpc_call *call, const struct rpc_handler *handler, void *service);
-/* The call waits on purpose from now on: the slow-request log ignores the call. */
+/* The slow-request log ignores a call that waits on purpose. */
 void rpc_call_set_waiting(struct rpc_call *call);
 
 /* -- responses: after the end of the call these functions do nothing, or return ERR_CLOSED -- */
@@ -84,9 +85,9 @@ enum err rpc_send_bytes(struct rpc_call *call, struct str message);
  * true the caller must not send more; on_writable follows. ERR_NOMEM also beyond the limits on
  * buffered bytes. */
 enum err rpc_send_kept(struct rpc_call *call, struct str message);
-/* Headers before the first message, trailers before the end. Values of -bin names are given raw.
- * ERR_INVALID: the name is not lower case or is reserved by gRPC, or HTTP/2 cannot carry the value.
- * ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
+/* Add headers before the first message, trailers before the end. Values of -bin names are given
+ * raw. ERR_INVALID: the name is not lower case or is reserved by gRPC, or HTTP/2 cannot carry the
+ * value. ERR_FULL, ERR_CLOSED, ERR_NOMEM. */
 enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value);
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value);
 /* `text` is percent-encoded. `details` (grpc-status-details-bin) may be "". */

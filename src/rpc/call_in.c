@@ -41,7 +41,7 @@ static enum grpc_header request_grpc_field(struct str name)
     return HEADER_OTHER;
 }
 
-/* Called for every field of every request, so the first letter is checked first. */
+/* Called for every field of every request, so cheap checks come first. */
 static enum grpc_header request_field(struct str name)
 {
     switch (name.len > 0 ? name.at[0] : ':') {
@@ -264,8 +264,8 @@ static bool request_has_hops(const struct h2_header *headers, size_t count)
     return false;
 }
 
-/* A peer can refer to a long entry of the header table with one byte, any number of times, so the
- * call is charged for the metadata that it keeps. False: the call was refused. */
+/* Charges the call for the metadata that it keeps, because a peer can refer to a long entry of the
+ * header table with one byte. False: the call was refused. */
 static bool request_charge_metadata(struct rpc_call *call, const struct h2_header *headers,
                                     size_t count, const struct request *r)
 {

@@ -11,7 +11,7 @@
 #include "rpc/server_internal.h"
 
 enum {
-    PIECE = 16 << 10, /* of an outbox, given to h2 at a time */
+    PIECE = 16 << 10, /* bytes of an outbox that are given to h2 at a time */
     SHARE_MAX = 256 << 10,
     FIXED_HEADERS = 8,
 };
@@ -70,8 +70,8 @@ static size_t metadata_put_added(const struct rpc_call *call, bool trailers, str
     return count;
 }
 
-/* The encodings are sent with a connection's first response, and when a request was refused for its
- * encoding. */
+/* The supported encodings are sent with a connection's first response, and when a request was
+ * refused for its encoding. */
 static size_t response_put_headers(struct connection *c, struct h2_header *into)
 {
     size_t count = 0;
@@ -209,8 +209,8 @@ static void outbox_choke(struct connection *c)
     if (c->held >= c->server->limits.output_max) c->choked = true;
 }
 
-/* Resumes only calls with waiting input: the peer decides how often its connection is choked, so
- * resuming must not visit all open calls. */
+/* Resumes only calls with waiting input, because a peer can choke its connection often: resuming
+ * must not visit all open calls. */
 static void outbox_unchoke(struct connection *c)
 {
     struct list *node;
@@ -278,7 +278,6 @@ void call_pump(struct rpc_call *call)
     if (call->response == RESPONSE_DECIDED) status_send(call, true, RESPONSE_SENT);
 }
 
-/* the handler must wait for on_writable */
 static void response_block(struct rpc_call *call)
 {
     if (call->handler != HANDLER_BLOCKED) call_handler_to(call, HANDLER_BLOCKED);
@@ -351,7 +350,7 @@ enum err rpc_send_kept(struct rpc_call *call, struct str message)
 }
 
 /* The handler has acted, so the status must not mean "not applied". A client reads
- * RESOURCE_EXHAUSTED, the usual status of most of these errors, as "not applied" (retry.c). */
+ * RESOURCE_EXHAUSTED, the status of most of these errors, as "not applied" (retry.c). */
 static void response_end(struct rpc_call *call, enum err err, const struct note *why)
 {
     struct note note;

@@ -44,7 +44,7 @@ static void assign_waiting(struct rpc_channel *c)
     while (c->active && !list_empty(&c->waiting)) {
         struct rpc_client_call *call = CONTAINER_OF(c->waiting.next, struct rpc_client_call, link);
         struct client_connection *n = roles_with_room(c);
-        if (!n) return; /* runs again when a stream or connection is free */
+        if (!n) return; /* this function runs again when a stream or connection is free */
         err = client_call_begin(call, n);
         if (err == ERR_FULL) return;
         if (err == ERR_CLOSED) {

@@ -23,7 +23,6 @@
 
 enum { SPARE_AGAIN_MIN_MS = 1000, SPARE_AGAIN_SPREAD_MS = 30000 };
 
-/* Counts a further failure and restarts `timer` with a longer delay. */
 static void back_off(struct rpc_channel *c, uint32_t *failures, struct timer *timer)
 {
     const struct backoff backoff = {c->options.backoff_first_ms, c->options.backoff_max_ms};
@@ -261,7 +260,6 @@ void roles_ready(struct client_connection *connection)
 
 /* -- changes of roles -- */
 
-/* takes the healthy active connection out of its role */
 static void step_down(struct rpc_channel *c, bool keep_warm)
 {
     struct client_connection *old = c->active;

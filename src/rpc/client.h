@@ -42,7 +42,7 @@ enum {
     RPC_METADATA_BYTES_MAX = 32 * 1024,
 };
 
-/* Counters for all channels of a process. They must outlive the channels. */
+/* Shared by all channels of a process. Must outlive the channels. */
 struct rpc_client_metrics;
 enum err rpc_client_metrics_open(struct metrics *metrics, struct rpc_client_metrics **ret_metrics,
                                  struct note *note);
@@ -62,14 +62,14 @@ struct rpc_channel_options {
      * the reply. Only while calls run, and on the second connection. */
     uint64_t ping_after_ms, ping_timeout_ms;
     uint32_t calls_max; /* waiting and running calls (0: 10,000); beyond: ERR_FULL */
-    /* To the active server; 0: 1. A further connection is dialed when the server's stream limit is
-     * reached. Calls beyond the maximum wait for a stream. */
+    /* Connections to the active server; 0: 1. A further connection is dialed when the server's
+     * stream limit is reached. Calls beyond the maximum wait for a stream. */
     uint32_t connections_max;
     struct rpc_client_metrics *metrics;
-    /* The results of rpc_channel_room and similar functions may have changed. Never called from
-     * inside a function of this header. May be NULL. */
+    /* Called when the results of rpc_channel_room and similar functions may have changed. Never
+     * called from inside a function of this header. May be NULL. */
     void (*on_change)(void *owner);
-    /* A dial for the active connection failed. May be NULL. */
+    /* Called when a dial for the active connection failed. May be NULL. */
     void (*on_dial_failed)(void *owner, const char *address, const struct note *why);
     void *owner;
 };
@@ -82,16 +82,16 @@ void rpc_channel_close(struct rpc_channel *channel, void (*done)(void *owner), v
 bool rpc_channel_ready(const struct rpc_channel *channel);
 /* calls that the current connection accepts at once; 0: not connected */
 size_t rpc_channel_room(const struct rpc_channel *channel);
-/* every address has failed since the last successful connection */
+/* True if every address has failed since the last successful connection. */
 bool rpc_channel_failing(const struct rpc_channel *channel);
 const char *rpc_channel_peer(const struct rpc_channel *channel); /* the server's address, or "" */
-/* connected address of the second connection, or "" */
+/* address of the second connection, or "" */
 const char *rpc_channel_warm_peer(const struct rpc_channel *channel);
 /* Call if the connected server is the wrong one. New calls go to the next address. Running calls
  * are not affected. */
 void rpc_channel_next_address(struct rpc_channel *channel);
-/* Call if a response is late. New calls go to the second connection if it is ready, and the two
- * connections change places. The late server is pinged; its connection is closed if nothing
+/* Call if a response is late. If the second connection is ready, new calls go there, and the two
+ * connections change places. The late server is pinged, and its connection is closed if nothing
  * arrives within `silence_max_ms`. No new dial, because a slow server would only get a further
  * handshake. */
 void rpc_channel_answer_late(struct rpc_channel *channel, uint64_t silence_max_ms);
@@ -109,7 +109,7 @@ struct rpc_outcome {
 struct rpc_call_events {
     /* `message` is valid during the callback. */
     void (*on_message)(void *owner, struct rpc_client_call *call, struct str message);
-    /* rpc_call_send has room again after ERR_FULL. May be NULL. */
+    /* Called when rpc_call_send has room again after ERR_FULL. May be NULL. */
     void (*on_writable)(void *owner, struct rpc_client_call *call);
     void (*on_end)(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome);
 };
@@ -139,10 +139,11 @@ enum err rpc_call_start(struct rpc_channel *channel, const struct rpc_call_optio
                         struct rpc_client_call **ret_call);
 /* Replaces on_message, for messages too long to keep. Call in the turn that started the call.
  * Pieces may be empty; `last` marks the end of a message. After the first piece the call is not
- * retried, and the pieces count only if the outcome is ERR_OK. response_max limits the message. */
+ * retried, and the pieces count only if the outcome is ERR_OK. response_max limits the whole
+ * message. */
 typedef void rpc_piece_fn(void *owner, struct rpc_client_call *call, struct str piece, bool last);
 void rpc_call_in_pieces(struct rpc_client_call *call, rpc_piece_fn *on_piece);
-/* Queues a copy. ERR_FULL: 256 KiB are queued; on_writable follows. A larger message is accepted if
+/* Queues a copy. ERR_FULL: 256 KiB are queued; on_writable follows. A longer message is accepted if
  * nothing is queued. ERR_CLOSED: after rpc_call_end, or on_end is due. ERR_TOO_LARGE (1 GiB),
  * ERR_NOMEM. */
 enum err rpc_call_send(struct rpc_client_call *call, struct str message);
@@ -159,10 +160,11 @@ bool rpc_call_trailer(const struct rpc_client_call *call, struct str name, struc
 size_t rpc_call_headers(const struct rpc_client_call *call, const struct h2_header **ret_headers);
 size_t rpc_call_trailers(const struct rpc_client_call *call, const struct h2_header **ret_trailers);
 
-/* One request, one response; the request is kept for retries. `message` is empty unless the outcome
- * is ERR_OK. An OK without exactly one message becomes ERR_UNKNOWN. Errors are those of
- * rpc_call_start and rpc_call_send, and then done() is not called. During done() `call` may be used
- * for rpc_call_trailer and similar functions. ret_call, for rpc_call_cancel, may be NULL. */
+/* Sends one request and expects one response; the request is kept for retries. `message` is
+ * empty unless the outcome is ERR_OK. An OK without exactly one message becomes ERR_UNKNOWN.
+ * Errors are those of rpc_call_start and rpc_call_send; after an error done() is not called.
+ * During done() `call` may be used, for example for rpc_call_trailer. ret_call, for
+ * rpc_call_cancel, may be NULL. */
 typedef void rpc_unary_fn(void *owner, const struct rpc_client_call *call,
                           const struct rpc_outcome *outcome, struct str message);
 enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *options,

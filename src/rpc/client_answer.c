@@ -9,7 +9,7 @@ enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* buffer capacity kept for 
 
 /* -- metadata -- */
 
-/* all other names are for the caller */
+/* True for names that the protocol uses; other names are for the caller. */
 static bool is_protocol_name(struct str name)
 {
     return name.len == 0 || name.at[0] == ':' || str_starts(name, STR("grpc-")) ||
@@ -123,7 +123,7 @@ static bool answer_parse_status(struct str text, enum grpc_status *ret_status)
     return true;
 }
 
-/* In trailers or in a trailers-only response. */
+/* The status may be in trailers or in a trailers-only response. */
 static void answer_take_status(struct rpc_client_call *call, const struct h2_header *fields,
                                size_t count, enum grpc_status status)
 {

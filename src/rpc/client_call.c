@@ -295,7 +295,7 @@ enum err client_call_begin(struct rpc_client_call *call, struct client_connectio
     return ERR_OK;
 }
 
-/* The flush after the request was given to h2 sends the first byte. */
+/* True if a flush has run since the request was given to h2. Before that flush no byte was sent. */
 bool client_call_was_sent(const struct rpc_client_call *call)
 {
     return call->state == CALL_ANSWERED ||
@@ -309,7 +309,6 @@ static size_t unsent(const struct rpc_client_call *call)
     return call->output.len - call->output_at;
 }
 
-/* Discards sent bytes when the call can no longer be retried. */
 static void trim(struct rpc_client_call *call)
 {
     if (call->replayable && !call->unary_done && call->output_at > CALL_REPLAY_MAX)

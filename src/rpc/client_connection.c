@@ -115,7 +115,7 @@ static void client_on_goaway(void *owner, int32_t, uint32_t code)
 {
     struct client_connection *n = owner;
 
-    /* Doubled once per connection, so that repeated codes cannot stop all pings. */
+    /* Doubled at most once per connection, so that repeated codes cannot stop all pings. */
     if (code == H2_ENHANCE_YOUR_CALM && !n->goaway && n->channel->options.ping_after_ms)
         n->channel->options.ping_after_ms =
             add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);
@@ -349,7 +349,6 @@ void client_retire(struct client_connection *n)
         client_to(n, CLIENT_RETIRING);
 }
 
-/* after the last call of a retiring connection */
 static void client_end_in_order(struct client_connection *n)
 {
     client_to(n, CLIENT_CLOSING);

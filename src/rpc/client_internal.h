@@ -28,9 +28,9 @@ enum {
     CLIENT_TRACE_LEN = 32,
     CALL_OUTPUT_MAX = 256 * 1024,
     CALL_MESSAGE_MAX = 1024 * 1024 * 1024,
-    CALL_REPLAY_MAX = 64 * 1024,  /* of requests, which a stream keeps for a retry */
+    CALL_REPLAY_MAX = 64 * 1024,  /* bytes of requests that a stream keeps for a retry */
     CALL_HELD_MAX = 1024 * 1024,  /* more than any flow-control window of this client */
-    CALL_ANSWER_MAX = 512 * 1024, /* metadata of all attempts, and the status text */
+    CALL_ANSWER_MAX = 512 * 1024, /* bytes: metadata of all attempts, and the status text */
 };
 
 /* A call has a state, and its running attempt has one state for each direction. client_call_to
@@ -219,9 +219,7 @@ void client_call_to(struct rpc_client_call *call, enum call_state to, struct lis
 /* ERR_OK: the call runs or has ended. ERR_FULL, ERR_CLOSED: no room for the call now. */
 enum err client_call_begin(struct rpc_client_call *call, struct client_connection *connection);
 void client_call_pump(struct rpc_client_call *call); /* gives queued requests to h2 */
-/* Handles the end of an attempt and decides what follows. */
 void client_call_over(struct rpc_client_call *call, const struct attempt *attempt);
-/* ends the call for a reason on the client's side */
 void client_call_stop(struct rpc_client_call *call, enum err err, enum grpc_status status,
                       const char *text);
 bool client_call_was_sent(const struct rpc_client_call *call);

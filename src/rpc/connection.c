@@ -13,7 +13,7 @@
 #include "rpc/server_internal.h"
 
 enum {
-    ROOM_MIN = 16 << 10, /* less free space in the socket's output justifies no flush */
+    ROOM_MIN = 16 << 10, /* free bytes of the socket's output that justify a flush */
     TOKEN_DRAIN = 1,     /* ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
     TOKEN_STALL = 3,                      /* ping to a peer with closed windows */
@@ -64,7 +64,7 @@ void connection_cut(struct connection *c)
     if (c->stream) stream_close(c->stream);
 }
 
-/* Allowed inside h2's events. The next flush sends the output and closes the connection. */
+/* May be called inside h2's events. The next flush sends the output and closes the connection. */
 static void connection_fail(struct connection *c)
 {
     if (c->state != CONNECTION_OPEN) return;
@@ -147,8 +147,8 @@ static void connection_note_written(struct connection *c, mono_time now)
     c->moved = now;
 }
 
-/* When the ping of a stall is due: responses wait, but the peer's windows allow no output. Only the
- * reply to a ping counts, because a peer that sends requests and never reads would seem alive. */
+/* Returns when to ping a peer whose windows allow no output although responses wait. Only the reply
+ * to a ping counts, because a peer that sends requests and never reads would seem alive. */
 static mono_time connection_stall_due(const struct connection *c)
 {
     if (c->stall_asked.ms != MONO_NEVER.ms)
@@ -313,8 +313,8 @@ static const struct h2_events connection_h2_events = {
 
 /* -- bytes -- */
 
-/* Limits data for closed streams, which costs only reading time. A peer may send some before it
- * learns of a call's end. Checked after the responses to earlier input were sent. */
+/* Limits data for closed streams. A peer may send some data before it learns of a call's end.
+ * Checked after the responses to earlier input were sent. */
 static void connection_check_late_data(struct connection *c)
 {
     uint64_t late = h2_data_late(c->h2);
@@ -392,7 +392,7 @@ void connection_mark_dirty(struct connection *c)
     server_wake(c->server);
 }
 
-/* Nothing is left to send: the connection failed, or has drained. */
+/* True if nothing is left to send: the connection failed, or has drained. */
 static bool connection_is_over(const struct connection *c)
 {
     if (c->state == CONNECTION_FAILED || h2_is_over(c->h2)) return true;
@@ -461,7 +461,7 @@ void connection_flush(struct connection *c)
 
 static const struct tls_identity nobody; /* for a peer without a certificate */
 
-/* Copies, because the stream frees its own at on_closed, before calls end. */
+/* Copies, because the stream frees identity and address at on_closed, before calls end. */
 static enum err connection_copy_peer(const struct listening *l, struct connection *c)
 {
     const struct tls_identity *identity = stream_peer_identity(c->stream);

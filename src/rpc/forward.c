@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    PASSING_MAX = 10000, /* forwarded at once; further calls get UNAVAILABLE */
+    PASSING_MAX = 10000, /* calls forwarded at once; further calls get UNAVAILABLE */
     /* Calls that wait at the leader (locks, watches) occupy streams. Twelve connections suffice for
      * PASSING_MAX calls, because our servers allow 1,000 streams each. */
     LEADER_CONNECTIONS_MAX = 12,
@@ -203,7 +203,7 @@ static void passing_add_headers(struct passing *p)
         (void)rpc_add_header(p->call, headers[i].name, headers[i].value); /* best effort */
 }
 
-/* The response is too large to pass on or finds no memory. The call was applied. */
+/* Ends a call that was applied, but whose response is too large to pass on or finds no memory. */
 static void passing_fail_answer(struct passing *p, enum err err)
 {
     struct note note;
@@ -244,7 +244,7 @@ static void passing_add_trailers(struct passing *p, const struct rpc_client_call
     }
 }
 
-/* The leader did not answer, and the call was certainly not applied. */
+/* Ends a call that the leader did not answer and that was certainly not applied. */
 static void passing_end_not_applied(struct passing *p, const struct rpc_outcome *outcome)
 {
     (void)rpc_add_trailer(p->call, STR(RPC_APPLIED_TRAILER), STR("no"));
@@ -297,7 +297,7 @@ static void onward_on_end(void *owner, struct rpc_client_call *onward,
 /* -- from the caller to the leader -- */
 
 /* A part of the request cannot be read or kept here. Earlier parts may have reached the leader, so
- * the caller's response waits for on_end of the client's call. */
+ * the caller's response waits for on_end of the call to the leader. */
 static void passing_break_off(struct passing *p, enum err err)
 {
     if (err == ERR_CLOSED) return; /* on_end will follow */
@@ -520,7 +520,7 @@ static void gate_on_start(void *service, struct rpc_call *call)
     if (gate->handler->on_start) gate->handler->on_start(gate->service, call);
 }
 
-/* The first event of a call without on_start. Streams were redirected in on_start. */
+/* Streams were redirected in on_start; this is the first event of other calls. */
 static void gate_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                             struct str bytes)
 {

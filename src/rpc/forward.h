@@ -32,13 +32,13 @@ enum err rpc_forwarder_open(const struct rpc_forwarder_options *options,
                             struct rpc_forwarder **ret_forwarder);
 /* Call after the server is closed, when no forwarded call is left. done() may be NULL. */
 void rpc_forwarder_close(struct rpc_forwarder *forwarder, void (*done)(void *owner), void *owner);
-/* "" and NULL: unknown. Running calls stay with the former leader. After an error the leader is
- * unknown: ERR_INVALID (not an address), ERR_FULL (several former leaders still have calls: try
- * again), ERR_NOMEM. */
+/* `address` "" or NULL: unknown. Running calls stay with the former leader. After an error the
+ * leader is unknown: ERR_INVALID (not an address), ERR_FULL (several former leaders still have
+ * calls: try again), ERR_NOMEM. */
 enum err rpc_forwarder_set_leader(struct rpc_forwarder *forwarder, const char *address);
 const char *rpc_forwarder_leader(const struct rpc_forwarder *forwarder); /* "" without leader */
-/* For the replica's own calls, valid this turn; NULL: no known leader. Calls need RPC_HOPS_HEADER
- * and, under TLS, RPC_CALLER_HEADER. A new leader ends the calls. */
+/* The channel for the replica's own calls, valid this turn; NULL: no known leader. Calls need
+ * RPC_HOPS_HEADER and, under TLS, RPC_CALLER_HEADER. A new leader ends the calls. */
 struct rpc_channel *rpc_forwarder_channel(const struct rpc_forwarder *forwarder);
 size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 
@@ -55,14 +55,14 @@ struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
     const struct rpc_handler *handler; /* for calls that are not forwarded */
     void *service;
-    size_t response_max; /* of one message; 0: 4 MiB */
-    uint64_t timeout_ms; /* for a forwarded call; 0: only the caller's limit */
-    /* This replica leads, or any replica may answer the call. Called once per call. */
+    size_t response_max; /* limit of one message; 0: 4 MiB */
+    uint64_t timeout_ms; /* limit of a forwarded call; 0: only the caller's limit */
+    /* True if this replica leads, or if any replica may answer the call. Called once per call. */
     bool (*stays)(void *service, struct rpc_call *call);
-    /* After `stays` returned false, for a unary or server-streaming call: any replica may answer
-     * the message. May be NULL. */
+    /* For a unary or server-streaming call, after `stays` returned false. True if any replica may
+     * answer the message. May be NULL. */
     bool (*keeps)(void *service, const ProtobufCMessage *message);
-    /* The leader's response, before the caller gets it. May be NULL. */
+    /* Gets the leader's response before the caller does. May be NULL. */
     void (*passed)(void *service, struct str message);
     /* Ends the call with the error texts of another protocol; may be NULL. */
     void (*lost)(struct rpc_call *call, enum rpc_forward_loss loss);
@@ -70,17 +70,17 @@ struct rpc_forward_gate {
 /* A method with a gate has handler = &rpc_forward_handler and service = &gate. */
 extern const struct rpc_handler rpc_forward_handler;
 
-/* FAILED_PRECONDITION with the trailer x-muster-leader. `leader` may be "". */
+/* Ends the call with FAILED_PRECONDITION and the trailer x-muster-leader. `leader` may be "". */
 void rpc_fail_not_leader(struct rpc_call *call, const char *leader);
 
 /* -- the original caller -- */
-/* The original caller, from the decoded header of a forwarding replica. *ret_identity is valid as
- * long as the arena. `peer` NULL (plaintext): the header is ignored, *ret_identity is NULL.
- * ERR_DENIED: the peer is not a replica. ERR_PARSE, ERR_NOMEM. */
+/* Decodes the header in which a forwarding replica names the original caller. *ret_identity is
+ * valid as long as the arena. `peer` NULL (plaintext): the header is ignored, *ret_identity is
+ * NULL. ERR_DENIED: the peer is not a replica. ERR_PARSE, ERR_NOMEM. */
 enum err rpc_forward_identity(const struct tls_identity *peer, struct str caller,
                               struct arena *arena, const struct tls_identity **ret_identity,
                               struct note *note);
 bool rpc_forward_from_replica(const struct tls_identity *peer); /* true for muster://replica/... */
-/* The header's value for an identity; NULL: the value for "no identity". */
+/* Encodes the header's value. `identity` NULL: the value for "no identity". */
 enum err rpc_forward_caller_text(const struct tls_identity *identity, struct buf *into);
 #endif

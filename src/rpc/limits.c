@@ -10,7 +10,7 @@
 #include "rpc/server_internal.h"
 
 enum {
-    KEY_MAX = 512,            /* identities cut to the same text share their limits */
+    KEY_MAX = 512,            /* bytes; identities cut to the same text share their limits */
     H2_OVERHEAD = 3 << 20,    /* for nghttp2 itself: header tables, control frames */
     STREAMS_RECKONED = 65536, /* each stream adds 1 KiB to the overhead, up to this many streams */
 };

@@ -16,7 +16,7 @@
 enum {
     HEAD_MAX = 8 << 10,
     ANSWER_HEAD_MAX = 256,
-    BODY_PATIENCE = 64 << 10, /* of a request's body, discarded before the answer */
+    BODY_PATIENCE = 64 << 10, /* bytes of a request's body that are discarded before the answer */
 };
 
 void rpc_server_pages(struct rpc_server *server, rpc_page_fn *page, void *owner)

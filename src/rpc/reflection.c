@@ -43,7 +43,7 @@ static bool files_have(const struct files *files, struct str file)
     return false;
 }
 
-/* the file, then its imports in breadth-first order */
+/* Adds the file, then its imports in breadth-first order. */
 static void files_with_imports(struct str set, struct str file, struct files *files)
 {
     files->at[0] = file;
@@ -84,7 +84,7 @@ static struct str method_service(const struct rpc_method *m)
     return str_of(rest.at, str_find(rest, '/'));
 }
 
-/* A service is listed at its first method. */
+/* True for the first method of a service, at which the service is listed. */
 static bool method_is_first(const struct rpc_server *server, size_t index)
 {
     struct str name = method_service(rpc_server_method(server, index));

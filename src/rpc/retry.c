@@ -21,8 +21,8 @@ bool retry_status_is_doubtful(enum grpc_status status)
     return meanings[grpc_status_defined(status)].doubtful;
 }
 
-/* Such a refusal may come from a layer before the method (limits, access, routing), which has not
- * looked up the request id. */
+/* True if a layer before the method (limits, access, routing) may have refused. Such a layer has
+ * not looked up the request id. */
 static bool retry_may_precede_method(enum grpc_status status)
 {
     return status == GRPC_RESOURCE_EXHAUSTED || status == GRPC_PERMISSION_DENIED ||

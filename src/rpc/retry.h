@@ -51,12 +51,12 @@ struct retry_verdict {
 };
 struct retry_verdict retry_decide(const struct retry_facts *facts);
 
-/* for a status that means "not applied" */
+/* The error for a status that means "not applied". */
 enum err retry_err_from_status(enum grpc_status status);
-/* The status alone does not show whether the call was applied. */
+/* True if the status alone does not show whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);
 
-/* Full jitter: 0 to min(max, first * 2^(failures - 1)) ms; 0 without failures. */
+/* Back-off with full jitter: 0 to min(max, first * 2^(failures - 1)) ms; 0 without failures. */
 struct backoff {
     uint64_t first_ms, max_ms;
 };

@@ -16,8 +16,8 @@ static void scratch_trim(struct buf *scratch)
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
-/* Runs deferred work and sends gathered output at the end of the turn. Both may cause more of the
- * other. The loop ends, because sockets are bounded and a handler gets each event once. */
+/* Runs deferred work and sends gathered output at the end of the turn. Each may cause more of the
+ * other; the loop ends, because sockets are bounded and a handler gets each event once. */
 static void server_on_turn(struct turn_hook *hook)
 {
     struct rpc_server *s = CONTAINER_OF(hook, struct rpc_server, hook);
@@ -206,7 +206,6 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
     connection_free(c);
     s->stats.connections--;
     meter_connections(s, -1);
-    /* Deferred, because a caller still uses the server. */
     if (s->closing && list_empty(&s->connections))
         loop_defer(s->io->loop, &s->end);
     else if (s->draining && list_empty(&s->connections))

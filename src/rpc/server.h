@@ -52,14 +52,14 @@ struct rpc_server_limits {                 /* 0: the default in the field's comm
     uint32_t socket_output_max;         /* 256 KiB that the kernel has not accepted yet */
     uint64_t handshake_timeout_ms;      /* 10,000 for TLS, 10,000 for the HTTP/2 preface */
     uint64_t header_timeout_ms;         /* 10,000 for request headers (slow loris) */
-    /* 30,000. In this time the rest of a request, or of a stream's message, must arrive, or at
-     * least RPC_BODY_RATE_MIN bytes per second; otherwise DEADLINE_EXCEEDED. Time in which the
-     * server does not read does not count. */
+    /* 30,000. In this time a request, or a message that a stream has begun, must be complete, or
+     * must have received RPC_BODY_RATE_MIN bytes per second; otherwise DEADLINE_EXCEEDED. Time in
+     * which the server does not read does not count. */
     uint64_t body_timeout_ms;
     uint64_t write_timeout_ms;               /* 60,000 without a byte accepted by the kernel */
     uint64_t idle_timeout_ms;                /* closes a connection without streams; 0: never */
     uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
-    uint64_t ping_min_interval_ms; /* 300,000; the third faster ping gets ENHANCE_YOUR_CALM */
+    uint64_t ping_min_interval_ms; /* 300,000; pings that come faster get ENHANCE_YOUR_CALM */
     uint64_t slow_call_ms;         /* 1,000; slower unary calls are logged */
 };
 enum { RPC_BODY_RATE_MIN = 16 << 10 };
@@ -67,8 +67,8 @@ struct rpc_server_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct rpc_meter *meter;      /* may be NULL; shared by all servers of a process */
-    /* The clients' certificate authority is not the fleet's. A certificate whose URI or common name
-     * has a scheme of the fleet (bigfleet://, muster://) is refused. */
+    /* True if the clients' certificate authority is not the fleet's. A certificate whose URI or
+     * common name has a scheme of the fleet (bigfleet://, muster://) is then refused. */
     bool outsiders;
     struct rpc_server_limits limits;
 };

@@ -110,14 +110,14 @@ struct connection {
     struct timer timer;
     mono_time timer_due;
     mono_time opened, heard, idle_since, moved;
-    mono_ns read_at;         /* when the last bytes arrived */
+    mono_ns read_at;         /* time when the last received bytes arrived */
     uint64_t late;           /* bytes for closed streams, see h2_data_late */
     mono_time ping_sent;     /* MONO_NEVER: no ping waits for its reply */
     mono_time stall_since;   /* when the peer's windows last allowed output */
     mono_time stall_asked;   /* when a stall caused a ping, or MONO_NEVER */
     uint64_t data_sent;      /* h2_data_sent at the last check */
     mono_time drain_step;    /* when the last GOAWAY is due; MONO_NEVER: no drain, or it is sent */
-    uint64_t written, taken; /* bytes given to the stream, and accepted by the kernel */
+    uint64_t written, taken; /* bytes given to the stream, and bytes accepted by the kernel */
 };
 void connection_free(struct connection *c);
 void connection_accept(void *listening, struct stream *own_stream);
@@ -203,9 +203,9 @@ struct rpc_call {
     struct buf inbox;   /* received but not read, and not yet passed to h2_consume */
     struct buf outbox;  /* frames that the stream has not accepted yet */
     size_t outbox_at;
-    size_t reply_left;       /* bytes missing of a message that the handler sends in pieces */
-    size_t charged;          /* bytes of inbox, reader and outbox that limits_charge counts */
-    size_t metadata_charged; /* bytes that limits_charge_metadata counts */
+    size_t reply_left;       /* bytes still missing of a message that the handler sends in pieces */
+    size_t charged;          /* bytes of inbox, reader and outbox, as counted by limits_charge */
+    size_t metadata_charged; /* as counted by limits_charge_metadata */
     struct timer timer;
     mono_time deadline;
     mono_ns began;
@@ -219,7 +219,7 @@ struct rpc_call {
     enum grpc_status status;                /* set when the response becomes DECIDED */
     struct str status_text, status_details; /* sent when the outbox is empty */
     char trace[RPC_TRACE_LEN + 1];
-    const struct plain_answer *plain; /* answer if the request is not gRPC, see page.c; or NULL */
+    const struct plain_answer *plain; /* NULL unless the request is not gRPC, see page.c */
     bool no_body;                     /* a HEAD request: `plain` is sent without body */
     bool gzip;                        /* the request uses grpc-encoding gzip */
     bool whole;                       /* a unary request is complete, but not delivered */
@@ -230,7 +230,7 @@ static inline bool call_is_decided(const struct rpc_call *call)
 {
     return call->response >= RESPONSE_DECIDED;
 }
-/* The status is open and the connection is not ended. */
+/* True if the status is open and the connection is not ended. */
 static inline bool call_takes_answer(const struct rpc_call *call)
 {
     return !call_is_decided(call) && call->connection->state != CONNECTION_ENDED;
@@ -238,18 +238,18 @@ static inline bool call_takes_answer(const struct rpc_call *call)
 /* call.c */
 struct rpc_call *call_new(struct connection *c, int32_t stream); /* NULL: no memory, or calls_max */
 void call_free(struct rpc_call *call);                           /* keeps memory for reuse */
-/* the newest of the ended calls that are kept for reuse */
+/* Frees the newest of the ended calls that are kept for reuse. */
 void call_forget_kept(struct rpc_server *s);
 void call_due(struct rpc_call *call);  /* schedules call_look() for the end of the turn */
 void call_look(struct rpc_call *call); /* work that call_due() defers */
-/* The stream is closed. Ends the call for the handler, too, and frees the call. */
+/* Call when the stream is closed. Ends the call for the handler, too, and frees the call. */
 void call_gone(struct rpc_call *call);
 /* A call that arrives while the server drains gets on_drain at once, because the peer may not have
  * received the GOAWAY yet. */
 void call_drain(struct rpc_call *call);
 /* on_done is called before call_abort returns */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);
-/* sets the status and counts the call, once */
+/* Sets the status and counts the call, once. */
 void call_decide(struct rpc_call *call, enum grpc_status status);
 void call_request_to(struct rpc_call *call, enum request_state to);
 void call_response_to(struct rpc_call *call, enum response_state to);
@@ -288,18 +288,18 @@ void call_drop_outbox(struct rpc_call *call);
 /* -- limits.c -- */
 enum err limits_settle(const struct rpc_server_limits *given, struct rpc_server_limits *ret_limits);
 struct h2_limits limits_for_h2(const struct rpc_server_limits *limits);
-/* NULL: too many connections of the peer, or no memory */
+/* NULL: the peer has too many connections, or no memory */
 struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
                              const char *address);
 void limits_leave(struct rpc_server *s, struct rpc_peer *peer);
-/* For bytes that a call keeps. After ERR_FULL (a limit) the bytes must not be kept. */
+/* Charges bytes that a call keeps. After ERR_FULL (a limit) the bytes must not be kept. */
 enum err limits_charge(struct rpc_call *call, size_t bytes);
 void limits_refund(struct rpc_call *call, size_t bytes);
-/* For metadata that an open call keeps; after an error nothing is charged:
- * ERR_TOO_LARGE: the connection's limit is exceeded
- * ERR_FULL: the limit of the identity or the server is exceeded
- * A forwarding replica's connection has no limit of its own: one client could end the calls of
- * others. */
+/* Charges metadata that an open call keeps. After an error nothing is charged:
+ * - ERR_TOO_LARGE: the connection's limit is exceeded
+ * - ERR_FULL: the limit of the identity or the server is exceeded
+ * A forwarding replica's connection has no limit of its own, because one client could otherwise end
+ * the calls of others. */
 enum err limits_charge_metadata(struct rpc_call *call, size_t bytes);
 void limits_refund_metadata(struct rpc_call *call);
 
@@ -324,7 +324,7 @@ void meter_call_ended(struct rpc_call *call); /* also logs a slow request */
 void meter_refused(struct rpc_server *s, enum refused why);
 void meter_late_data(struct rpc_server *s, uint64_t bytes);
 void meter_connections(struct rpc_server *s, int change);
-/* the client's trace id, or a drawn id */
+/* Takes the client's trace id, or draws one. */
 void trace_take(struct rpc_call *call);
 
 /* -- the server -- */

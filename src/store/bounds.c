@@ -9,7 +9,7 @@
 #include "base/claim_name.h"
 #include "store/machine.h"
 
-/* the longest key of a command other than TXN: a claim's key after "muster/" */
+/* the longest key outside transactions: a claim's key with its prefix "muster/" */
 enum { COMMAND_KEY_MAX = STORE_CLAIM_KEY_MAX + sizeof STORE_CLAIMS - 1 };
 
 int store_check_claim_key(struct str key, struct note *note)

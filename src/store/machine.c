@@ -341,8 +341,8 @@ static void machine_finish(struct store_machine *machine, const struct store_res
     machine_report(machine);
 }
 
-/* Between the turns of a command, reads already see the leases that ended before it. These changes
- * are therefore reported first: otherwise a watch that begins now would get them twice. */
+/* Reads between the turns of a command already see the leases that ended before the command. These
+ * ends are reported first, or a watch that begins now would get them twice. */
 static void report_so_far(struct store_machine *machine)
 {
     if (machine->part.reported < keys_changes(store_keys(machine->store)).end)

@@ -78,7 +78,7 @@ void store_machine_close(struct store_machine *machine);         /* NULL is fine
 struct state_machine store_machine_registration(struct store_machine *machine);
 /* A restore replaces this object. */
 struct store *store_machine_store(const struct store_machine *machine);
-/* of the last applied entry; 0: none */
+/* index of the last applied entry; 0: none */
 uint64_t store_machine_index(const struct store_machine *machine);
 bool store_machine_restoring(const struct store_machine *machine);
 #endif

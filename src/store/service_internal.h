@@ -28,7 +28,7 @@ struct store_method {
     struct leader_method base;
     /* 0, or the reason of COORD_INVALID with a note; may be NULL */
     int (*check)(const ProtobufCMessage *message, struct note *note);
-    /* for reads: any replica may answer */
+    /* For reads: true if any replica may answer. */
     bool (*serializable)(const ProtobufCMessage *message);
     void (*read)(struct leader_request *request);
     enum store_kind kind; /* for writes */
@@ -59,7 +59,7 @@ enum store_kept {
  * other errors: nothing was applied */
 struct renew_asker {
     struct list link;
-    uint32_t at; /* of the asker's first lease id in the batch */
+    uint32_t at; /* index in the batch of the asker's first lease id */
     void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewals);
 };
 struct store_request {
@@ -120,7 +120,7 @@ struct store_service {
     /* the clock: service_clock.c */
     struct timer tick;
     bool tick_running, compact_running;
-    uint32_t own_running; /* proposed by the service, and not applied yet */
+    uint32_t own_running; /* entries proposed by the service that are not applied yet */
     mono_time applied_at; /* when the lease clock T last changed */
     mono_time tick_at;    /* when the timer of the next tick expires */
     struct {
@@ -134,12 +134,12 @@ static inline struct store *service_store(const struct store_service *service)
 {
     return store_machine_store(service->machine);
 }
-/* An older release could not apply tokens. */
+/* False: the cluster may contain an older release, which cannot apply tokens. */
 static inline bool store_checks_tokens(const struct store_service *service)
 {
     return replica_status(service->leader.replica).level >= STORE_TOKENS_LEVEL;
 }
-/* the command in service->command, without the name of a user */
+/* a proposal of service->command, without the name of a user */
 static inline struct proposal store_proposal(const struct store_service *service,
                                              enum store_kind kind, proposal_fn *done)
 {
@@ -182,7 +182,7 @@ void renew_begin(struct leader_request *request);
  * `done` is never called. */
 bool renew_add(struct store_service *service, const struct store_id *ids, size_t count,
                struct renew_asker *asker);
-void renew_drop(struct renew_batch *own_batch); /* never proposed; may be NULL */
+void renew_drop(struct renew_batch *own_batch); /* the batch was never proposed; may be NULL */
 void renew_overdue(struct timer *timer);
 void renew_now(struct task *task);
 

@@ -8,7 +8,7 @@
 enum {
     RANGE_LIMIT = 1000,
     RANGE_LIMIT_MAX = 10000,
-    RANGE_BYTES = 1 << 20, /* a response ends after this; its last value may exceed it */
+    RANGE_BYTES = 1 << 20, /* bytes after which a response ends; its last value may exceed them */
     PAST_ROWS_MAX = 65536, /* keys that a read of the past visits, missing keys included */
 };
 

@@ -33,7 +33,7 @@ static void refuse_invalid(struct leader_request *request, int reason, enum grpc
         request_refuse(request, status, "%s: %s", request->method->name, note->text);
 }
 
-/* Rule R5: a request that names another store is refused. True: refused. */
+/* Rule R5. True: the request names another store, and was refused. */
 static bool refuse_other_store(struct leader_request *request)
 {
     const struct store_service *service = service_of(request);
@@ -93,7 +93,7 @@ static void store_written(struct leader_request *request, enum err err, struct s
     struct store_request *mine = store_request_of(request);
     struct store_reply answer;
 
-    /* Without memory, a reply cannot be read. The command is applied already. */
+    /* A reply that cannot be read means no memory. The command is applied already. */
     if (!err && store_reply_parse(reply, &answer)) err = ERR_UNKNOWN;
     if (!request->call) {
         if (!err && answer.waiting) {

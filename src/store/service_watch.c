@@ -17,7 +17,7 @@
 
 enum {
     CHANGES_BYTES = 64 << 10,   /* of a message that has several events */
-    SNAPSHOT_BYTES = 256 << 10, /* a message ends after this; its last entry may exceed it */
+    SNAPSHOT_BYTES = 256 << 10, /* a message ends after these bytes and its last entry */
     SNAPSHOT_WALK = 4096,       /* keys read for one message */
     PROGRESS_SECONDS = 10,
 };
@@ -75,7 +75,6 @@ static void watcher_end_without_leader(struct watch *watch)
 
 static void watcher_broken(struct watch_stream *stream, enum err err)
 {
-    /* after ERR_CLOSED the call is already closed, and its done callback follows */
     if (err != ERR_CLOSED)
         watcher_end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
                     "a message could not be sent");
@@ -231,7 +230,7 @@ static void snapshot_send(struct watcher *watcher)
 
 /* -- progress without changes -- */
 
-/* Progress is sent when the watch has caught up, and later when unrelated keys changed. */
+/* Sent when the watch has caught up, and later when unrelated keys changed. */
 static void service_watch_progress_send(struct watcher *watcher)
 {
     uint64_t revision = keys_revision(watcher_keys(watcher));

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 
 enum {
-    MESSAGE_BYTES = 256 << 10,         /* a message ends after this, at the next revision */
+    MESSAGE_BYTES = 256 << 10,         /* bytes after which a message ends, at the next revision */
     MESSAGE_REVISIONS = 1000,          /* C4, rule 7 */
     MESSAGE_KEPT = 4 << 20,            /* capacity that the scratch buffer keeps */
     HEAD_ROOM = 128,                   /* of a message, for the fields other than events */
-    LARGE_BYTES = 1 << 20,             /* a larger revision is collected over several turns */
+    LARGE_BYTES = 1 << 20,             /* larger revisions are collected over several turns */
     LARGE_STEP = 4096,                 /* changes read per turn of a large revision */
-    LARGE_MAX = (1 << 30) - (1 << 20), /* largest revision that fits into a message */
+    LARGE_MAX = (1 << 30) - (1 << 20), /* bytes of the largest revision that fits into a message */
     WALK_MAX = 4096,                   /* changes read for one message */
     TURN_BYTES = 1 << 20,
     TURN_WALK = 4 * WALK_MAX,
@@ -253,7 +253,7 @@ static void events_sent(struct watch *watch, enum err err, enum walk_end end,
                         const struct watch_walk *w)
 {
     if (err == ERR_FULL) {
-        watch_wake(watch); /* the watch then waits until its stream has room */
+        watch_wake(watch);
         return;
     }
     if (err) {
@@ -388,7 +388,7 @@ static void on_pump(struct task *task)
         if (watch->ends)
             watch->stream->api->ends(watch);
         else if (watch->stream->blocked)
-            watch_wake(watch); /* the watch then waits until its stream has room */
+            watch_wake(watch);
         else if (watch_is_behind(watch))
             watch_send_events(watch);
         else

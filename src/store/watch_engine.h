@@ -29,19 +29,19 @@ struct watch_change {
 struct watch_api {
     /* appends an event as a field of a message */
     void (*event)(const struct watch *watch, const struct watch_change *change, struct pack *into);
-    /* Appends the other fields. The message contains all events up to `revision`. `more`: further
+    /* Appends the other fields of a message with all events up to `revision`. `more`: further
      * events of that revision follow in another message. */
     void (*head)(const struct watch *watch, uint64_t revision, bool more, struct pack *into);
     /* After ERR_FULL, watch_stream_writable() is called when there is room. */
     enum err (*send)(struct watch_stream *stream, struct str message);
-    /* A woken watch has nothing unsent, or a watch has caught up for the first time. */
+    /* Called when a woken watch has nothing unsent, and when a watch first catches up. */
     void (*idle)(struct watch *watch);
     /* `lost`: the watch must end, because its position is compacted or its unsent events exceed a
      * limit. `too_large`: one revision does not fit into a message; NULL for an API that always
      * splits. */
     void (*lost)(struct watch *watch);
     void (*too_large)(struct watch *watch);
-    void (*ends)(struct watch *watch);              /* after watch_end_soon(); may be NULL */
+    void (*ends)(struct watch *watch);              /* called after watch_end_soon(); may be NULL */
     void (*caught_up)(struct watch_stream *stream); /* after watch_stream_ask(); may be NULL */
     void (*broken)(struct watch_stream *stream, enum err); /* may free the stream */
 };
@@ -55,7 +55,7 @@ struct watch_engine_options {
     uint64_t *events; /* counts sent events; may be NULL */
 };
 struct watch_walk {
-    uint64_t at; /* number of the next change, with its revision and its index in that revision */
+    uint64_t at; /* number of the next change; then its revision, and its index in that revision */
     uint64_t revision;
     uint32_t sub;
     bool inside; /* the walk has begun `revision` */
@@ -74,7 +74,7 @@ struct watch_engine {
     bool renumbered;    /* a snapshot replaced the state: changes have new numbers */
     uint64_t walked;    /* changes read in this turn, by the engine and the APIs */
     struct task pump;
-    struct timer next_turn; /* a task would run in the same turn */
+    struct timer next_turn; /* a timer, because a task would run in the same turn */
     struct buf message, events, event;
     struct { /* the revision that is being collected over several turns */
         struct watch *watch;
@@ -115,8 +115,8 @@ void watch_stream_writable(struct watch_stream *stream);
 /* Requests calls of caught_up(), in each turn that leaves nothing unsent on the stream, until the
  * caller removes the stream from the list `asking`. */
 void watch_stream_ask(struct watch_stream *stream);
-/* watch_message() begins a message in the engine's scratch buffer. watch_send() returns ERR_FULL
- * when the stream has no room, and then blocks the stream. */
+/* watch_message() begins a message in the engine's scratch buffer. When the stream has no room,
+ * watch_send() returns ERR_FULL and blocks the stream. */
 struct pack watch_message(struct watch_engine *engine);
 enum err watch_send(struct watch_stream *stream, const struct pack *message);
 
@@ -146,7 +146,7 @@ struct watch {                    /* memory of the caller, who sets the first fi
 };
 enum err watch_join(struct watch *watch); /* ERR_NOMEM; follows nothing yet */
 void watch_leave(struct watch *watch);
-/* Sends the changes from this revision on; WATCH_NOTHING: none. */
+/* Sends the changes from this revision on; WATCH_NOTHING: sends none. */
 void watch_follow(struct watch *watch, uint64_t from_revision);
 static inline bool watch_is_behind(const struct watch *watch)
 {
@@ -165,8 +165,8 @@ struct claim_fact;
 void facts_note_claim(struct claim_fact **claims, const struct store *store, uint64_t number,
                       const struct key_value *change);
 
-/* The key's current claim, if the change was made under that claim. False for an older claim of the
- * same lease, which had a smaller token. */
+/* Finds the key's current claim, if the change was made under that claim. An earlier claim of the
+ * same lease has a smaller token, and does not match. */
 bool facts_claim_now(const struct store *store, const struct key_value *change,
                      struct store_claim *ret_claim);
 /* Like facts_claim_now(), but also finds the claim that was recorded when the change was made. */

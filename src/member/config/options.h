@@ -13,7 +13,7 @@
 /* Choices in the order of their enum (in core/, events/ or config.h). File scope only. */
 #define MEMBER_CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* of a coordinator: keys without a section */
+/* coordinator: keys without a section */
 #define MEMBER_OPTIONS_TOP                                                                         \
     OPTION("run_id", STRING, .placeholder = "ULID", .example = "01JFEAVS7C5DE5XEAEAB91EBT5",       \
            .help = "the run that workers serve, a ULID; needed with a [transport] section"),       \
@@ -23,7 +23,7 @@
         OPTION("loser_exit", U64, .fallback = "3", .max = 255,                                     \
                .help = "the exit code of giving up")
 
-/* of a coordinator: its additional keys of [events] */
+/* coordinator: additional keys of [events] */
 #define MEMBER_OPTIONS_EVENTS                                                                      \
     OPTION("events.heartbeat", ENUM, .also = "--heartbeat-events", .flags = OPTION_RELOAD,         \
            .choices = MEMBER_CHOICES("all", "sampled", "none"), .fallback = "all",                 \
@@ -58,7 +58,7 @@
                .help = "the file of events.worker_sink = \"file\"; a path that does not begin "    \
                        "with / is below data-dir. It rotates as events.file does")
 
-/* Of coordinator and worker. `gate`: OPTION_GATED if the section's presence has meaning. */
+/* Shared by coordinator and worker. `gate`: OPTION_GATED if the section's presence has meaning. */
 #define OPTIONS_TRANSPORT_TIMES(gate)                                                              \
     OPTION("transport.tls_dir", STRING, .flags = (gate), .fallback = "./data/tls",                 \
            .placeholder = "DIR",                                                                   \
@@ -88,7 +88,7 @@
         OPTION("transport.strict_permissions", BOOL, .flags = (gate), .fallback = "false",         \
                .help = "refuse a CA key that others may read, rather than warn")
 
-/* sections that only a coordinator has */
+/* coordinator: sections that a worker does not have */
 #define MEMBER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/rollout.db", .file = OPTION_FILE_OTHER,     \
            .placeholder = "FILE",                                                                  \
@@ -203,7 +203,7 @@
         OPTION("work.max_steal", U64, .fallback = "32", .min = 1, .max = 10000,                    \
                .help = "items one steal takes at most")
 
-/* of a worker: keys without a section */
+/* worker: keys without a section */
 #define WORKER_OPTIONS_TOP                                                                         \
     OPTION("run_id", STRING, .flags = OPTION_REQUIRED, .placeholder = "ULID",                      \
            .example = "01JFEAVS7C5DE5XEAEAB91EBT5", .help = "the run it serves, a ULID"),          \
@@ -221,7 +221,7 @@
         OPTION("hot-reload", BOOL, .flags = OPTION_FLAG_ONLY, .fallback = "false",                 \
                .help = "watch the plugins and load them anew when they change")
 
-/* of a worker: keys in sections */
+/* worker: keys in sections */
 #define WORKER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/worker.db", .file = OPTION_FILE_OTHER,      \
            .placeholder = "FILE",                                                                  \

@@ -167,7 +167,7 @@ static void write_op(struct encoder *out, const struct member_op *op)
     if (op->kind == MEMBER_OP_CONFIGURE) member_rules_write(out, op->rules);
 }
 
-/* the rules of CONFIGURE go to `rules` */
+/* Writes the rules of CONFIGURE to `rules`. */
 static bool read_op(struct decoder *in, struct member_op *op, struct member_rules *rules)
 {
     op->worker = op->labels = op->text = op->bytes = STR_EMPTY;
@@ -186,7 +186,7 @@ bool member_is_id(struct str id)
     return true;
 }
 
-/* the limits that member_apply() relies on */
+/* Checks the limits that member_apply() relies on. */
 static bool op_fits(const struct member_op *op)
 {
     bool submits = op->kind == MEMBER_OP_SUBMIT;

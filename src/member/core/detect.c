@@ -107,7 +107,7 @@ static uint64_t soft_of(const struct detect *d, const struct watched *w)
     if (d->options.phi && d->options.kind == DETECT_DEADLINE && w->gaps >= DETECT_PHI_LEAST) {
         double least = (double)d->options.phi_min_std_ns, deviation = sqrt(w->gap_variance);
         if (deviation < least) deviation = least;
-        /* Phi accrual: by the mean gap, so long a silence is improbable. */
+        /* Phi accrual: compared with the mean gap, a longer silence is improbable. */
         return w->last_ns + d->granted_ns + (uint64_t)(w->gap_mean + d->phi_sigmas * deviation);
     }
     if (d->options.kind == DETECT_DEADLINE) return due_of(d, w) + d->options.clock_skew_budget_ns;
@@ -137,7 +137,6 @@ static void detect_file(struct detect *d, struct watched *w, uint64_t at_ns)
     if (heap_put(&d->dues, &w->look, at_ns + 1)) (void)member_must(NULL);
 }
 
-/* The next scan checks all workers. */
 static void look_at_all(struct detect *d)
 {
     struct heap again;
@@ -193,7 +192,7 @@ enum err detect_reload(struct detect *d, const struct detect_options *options)
 
 /* -- heartbeats -- */
 
-/* With DETECT_SILENCE, the length of the silence. */
+/* The time after the due time; with DETECT_SILENCE, the length of the silence. */
 static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_t now_ns)
 {
     uint64_t since = d->options.kind == DETECT_DEADLINE ? due_of(d, w) : w->last_ns + d->granted_ns;
@@ -201,7 +200,7 @@ static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_
     return now_ns > since ? now_ns - since : 0;
 }
 
-/* The worker's own due time is used only if plausible. */
+/* Uses the worker's own due time only if it is plausible. */
 static uint64_t due_by(const struct detect *d, const struct watched *w, const struct beat *beat,
                        uint64_t now_ns, int64_t now_wall_ms, int64_t *ret_skew_ms)
 {
@@ -223,7 +222,7 @@ static uint64_t due_by(const struct detect *d, const struct watched *w, const st
     return now_ns > lead_ns ? now_ns - lead_ns : 0;
 }
 
-/* A moving average over phi_samples, which stores no gaps. */
+/* Keeps moving averages over phi_samples, not the gaps. */
 static void take_gap(const struct detect *d, struct watched *w, uint64_t now_ns)
 {
     double gap = (double)(int64_t)(now_ns - (w->last_ns + d->granted_ns)), off, share;
@@ -260,7 +259,7 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
 
 /* -- the mass-failure brake -- */
 
-/* may one more worker fail now? */
+/* True if one more worker may fail now. */
 static bool brake_lets(struct detect *d, struct watched *w, uint64_t now_ns)
 {
     if (w->held && now_ns >= d->hold_ns) return true; /* the failure was held long enough */

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The failure detector: decides which workers have been silent for too long. Pure; leader only.
  *
- * A worker states with each heartbeat when the next heartbeat is due. A worker that is late by more
- * than the clock skew budget is suspected, but keeps its partitions. Late by more than the budget
- * plus the failure timeout, the worker has failed. With DETECT_SILENCE a worker is suspected after
- * a part of the heartbeat timeout, and fails after the whole timeout. All comparisons are strict.
+ * A worker states with each heartbeat when the next heartbeat is due. A worker is suspected when it
+ * is late by more than the clock skew budget, and keeps its partitions. A worker fails when it is
+ * late by more than the budget plus the failure timeout. With DETECT_SILENCE a worker is suspected
+ * after a part of the heartbeat timeout, and fails after the whole timeout.
  *
  * Three rules keep workers from failing because of the leader's own faults:
- * A due time that no correct clock can produce is replaced by arrival plus lease.
- * A late scan moves every deadline by its delay.
- * When too many workers would fail at once, further failures are held for a while.
+ * - A due time that no correct clock can produce is replaced by arrival plus lease.
+ * - A late scan moves every deadline by its delay.
+ * - When too many workers would fail at once, further failures are held for a while.
  *
- * A scan costs as much as the workers that crossed a threshold: workers are in a heap, ordered by
- * their next threshold. A heartbeat does not move its worker in the heap; a check that is too early
- * inserts the worker again. */
+ * Workers are in a heap, ordered by their next threshold. A heartbeat does not move its worker in
+ * the heap; a check that is too early inserts the worker again. */
 #ifndef MEMBER_CORE_DETECT_H
 #define MEMBER_CORE_DETECT_H
 #include "base/err.h"
@@ -51,7 +50,7 @@ enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* ga
 struct watched {
     struct heap_node look; /* keyed by a time at or before the worker's next threshold */
     void *owner;
-    uint64_t lease_ns, due_ns, last_ns; /* due_ns, last_ns exclude the lateness granted by then */
+    uint64_t lease_ns, due_ns, last_ns; /* due_ns, last_ns: minus granted_ns at that time */
     uint64_t skew_reported_ns;
     double gap_mean, gap_variance; /* of the times between heartbeats */
     uint32_t confirmed, gaps;
@@ -68,13 +67,14 @@ enum err detect_reload(struct detect *detect, const struct detect_options *optio
 void detect_close(struct detect *detect); /* NULL is allowed; forgets all workers */
 
 /* Watches the worker as if it had just sent a heartbeat, and forgets its past. For a new worker or
- * incarnation, and for every worker at a takeover. `lease_ns` 0: two heartbeat intervals. */
+ * incarnation, and for every worker when a leader takes over. `lease_ns` 0: two heartbeat
+ * intervals. */
 void detect_watch(struct detect *detect, struct watched *w, uint64_t lease_ns, uint64_t now_ns);
 /* Allowed for a worker that is not watched. */
 void detect_forget(struct detect *detect, struct watched *w);
-/* the time between its heartbeats */
+/* `lease_ns`: the time between the worker's heartbeats */
 void detect_lease(struct detect *detect, struct watched *w, uint64_t lease_ns);
-/* The worker was promised that it does not fail before `due_ns`. */
+/* Call when the worker was promised that it does not fail before `due_ns`. */
 void detect_extend(struct detect *detect, struct watched *w, uint64_t due_ns);
 
 struct beat {
@@ -85,7 +85,7 @@ struct beat_heard {
     bool recovered; /* the worker was suspected */
     bool skewed;    /* the worker's clock deviates; reported once an hour */
     int64_t skew_ms;
-    uint64_t late_ns; /* lateness at this heartbeat, as in a verdict */
+    uint64_t late_ns; /* how late the worker was at this heartbeat */
 };
 /* `now_wall_ms`: leader's wall clock, only compared with the worker's */
 struct beat_heard detect_beat(struct detect *detect, struct watched *w, const struct beat *beat,
@@ -97,14 +97,14 @@ struct failure_verdict {
     struct watched *worker; /* NULL for VERDICT_MASS_HOLD: more failures are held */
     uint64_t late_ns;       /* lateness after the due time, or length of the silence */
 };
-/* between scans: half a heartbeat interval */
+/* time between scans: half a heartbeat interval */
 uint64_t detect_cadence_ns(const struct detect *detect);
 /* Returns every worker that crossed a threshold since the last scan, once. A failed worker is no
- * longer watched. `room` is at least 2. *ret_more: `room` was too small, call again with the same
+ * longer watched. `room` is at least 2. *ret_more: `room` was too small; call again with the same
  * time. */
 size_t detect_scan(struct detect *detect, uint64_t now_ns, struct failure_verdict *ret_verdicts,
                    size_t room, bool *ret_more);
-/* the mass-failure brake holds failures at this time */
+/* True while the mass-failure brake holds failures. */
 bool detect_holds(const struct detect *detect, uint64_t now_ns);
 /* On an operator's request, the next scan declares the held failures. */
 void detect_release(struct detect *detect);

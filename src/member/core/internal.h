@@ -35,7 +35,7 @@ enum member_record {
     RECORD_HASH = 'Z', /* hash of the whole state */
 };
 struct member_row {
-    struct section_row section; /* place in a snapshot; section.kind is an enum row_kind */
+    struct section_row section; /* section.kind is an enum row_kind */
     struct list edited;         /* in membership.edited while a command is applied */
     bool is_edited;
 };
@@ -149,7 +149,7 @@ struct membership {
     struct order workers, items, pending; /* by id, by id, and by place */
     struct map by_id;                     /* the same workers, to find a heartbeat's worker */
     struct order_kind worker_kind, item_kind, pending_kind;
-    uint64_t order_bytes;         /* bytes of trees, which depend on the past; not in the quota */
+    uint64_t order_bytes;         /* bytes of trees; not in the quota */
     struct partition *partitions; /* total_partitions elements, once configured */
     struct heap dues, ends;    /* partitions by deadline; workers by the end of their retention */
     struct event_row **events; /* events `emitted` + 1 to event_number, without a gap */
@@ -234,7 +234,7 @@ void member_events_drop(struct membership *m, uint64_t through);
 enum { WORKER_COST = 512, PARTITION_COST = 192, ITEM_COST = 256, EVENT_COST = 256 };
 struct worker *worker_find(const struct membership *m, struct str id);
 struct worker *worker_new(struct membership *m, struct str id);
-/* The worker may own partitions, and belongs on the ring. */
+/* True if the worker may own partitions, and so belongs on the ring. */
 bool worker_eligible(const struct membership *m, const struct worker *worker);
 void worker_end_set(struct membership *m, struct worker *worker);
 void workers_expire(struct membership *m);
@@ -263,13 +263,13 @@ void eligibility_changed(struct membership *m, struct worker *worker, struct eli
 member_op_fn partitions_configure, partition_ack, partition_checkpoint;
 enum err partitions_make(struct membership *m, uint32_t total);
 void partitions_free(struct membership *m);
-/* The partitions are free after `fence_ns`; 0: at once. */
+/* The worker's partitions become free after `fence_ns`; 0: at once. */
 void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns);
 void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* rebuilds the ring from the eligible workers */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
 void partitions_settle(struct membership *m); /* moves every partition that may move */
-/* UINT64_MAX: no rebalance window is open */
+/* end of the rebalance window; UINT64_MAX: no window is open */
 uint64_t partitions_window_ns(const struct membership *m);
 void partition_hold(struct partition *partition); /* adds the partition to its owner's list */
 void partition_due(struct membership *m, struct partition *partition);
@@ -280,7 +280,7 @@ struct item *item_new(struct membership *m, const struct member_digest *id);
 void item_file(struct membership *m, struct item *item);
 /* work_item: WORK_START, SUBMIT and RELEASE */
 member_op_fn work_enqueue, work_pull, work_item, work_steal;
-/* The incarnation is over: its running items return to the queue. */
+/* The worker's incarnation is over: its running items return to the queue. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 
 /* -- local.c -- */

@@ -33,14 +33,14 @@ struct member_local_options { /* member_local_defaults() sets all fields */
 void member_local_defaults(struct member_local_options *ret_options);
 
 struct member_local;
-/* Opens the leader's state, once at a time. `membership` must outlive the state. After a restore,
- * close and open again. ERR_INVALID (options), ERR_NOMEM. */
+/* Opened once at a time. `membership` must outlive the state. After a restore, close and open
+ * again. ERR_INVALID (options), ERR_NOMEM. */
 enum err member_local_open(struct membership *membership,
                            const struct member_local_options *options, uint64_t now_ns,
                            struct member_local **ret_local);
 void member_local_close(struct member_local *local); /* NULL is allowed */
-/* Copies the settings of `next` that may change during a leadership: checkpoints, and the detector
- * except its kind and the times that workers were promised. */
+/* Copies the settings of `next` that may change during a leadership. The detector's kind, and the
+ * times that workers were promised, may not. */
 void member_local_options_take(struct member_local_options *options,
                                const struct member_local_options *next);
 enum err member_local_reload(struct member_local *local, /* ERR_INVALID: nothing changed */
@@ -70,7 +70,8 @@ enum member_beat_verdict {
 /* Another process (instance) has the worker id and may be alive: its last heartbeat is younger than
  * its lease or two intervals, or this leader is too new to know. */
 struct member_in_use {
-    /* this leader heard from the other process; false: `silent_ms` counts from the takeover */
+    /* this leader heard from the other process; false: `silent_ms` counts from the begin of the
+     * leadership */
     bool heard;
     uint64_t silent_ms; /* since the last heartbeat of the other process */
 };
@@ -86,7 +87,7 @@ struct member_heard {
 /* *ret_op points into the heartbeat's texts. */
 struct member_heard member_local_beat(struct member_local *local, const struct member_beat *beat,
                                       uint64_t now_ns, int64_t wall_ms, struct member_op *ret_op);
-/* Call when the operation of a heartbeat or register call was applied; counts as a heartbeat. */
+/* Call when the operation of a heartbeat or register call was applied. Counts as a heartbeat. */
 void member_local_admitted(struct member_local *local, struct str worker, enum member_phase phase,
                            uint64_t now_ns);
 /* Completes the operation of a register call with the current incarnation, and the time that the
@@ -99,21 +100,21 @@ bool member_local_register(struct member_local *local, struct member_op *op, uin
 bool member_local_evict(struct member_local *local, struct str worker, uint64_t now_ns,
                         struct member_op *ret_op);
 
-/* True: the end of the worker's incarnation is proposed. Then no heartbeat, not even an earlier
- * one, may be acknowledged. */
+/* True if the end of the worker's incarnation is proposed. Then no heartbeat of the worker may be
+ * acknowledged, not even an earlier heartbeat. */
 bool member_local_judged(const struct member_local *local, struct str worker);
 
 /* -- proposals -- */
-/* Every batch of a leader must begin with the suspected workers. */
+/* Appends the suspected workers. Every batch of a leader must begin with them. */
 enum err member_local_context(struct member_local *local, struct buf *batch);
 /* Appends the operations that are due. `clock_ns`: the cluster time that an entry would get now.
  * *ret_more: the batch is full, propose it and call again. ERR_NOMEM. */
 enum err member_local_scan(struct member_local *local, uint64_t now_ns, uint64_t clock_ns,
                            int64_t wall_ms, struct buf *batch, size_t *ret_ops, bool *ret_more);
 uint64_t member_local_cadence_ns(const struct member_local *local);
-/* a scan is due before the next tick */
+/* true if a scan is due before the next tick */
 bool member_local_wants(const struct member_local *local, uint64_t clock_ns);
-/* on an administrator's request */
+/* Lets the held failures happen, on an administrator's request. */
 void member_local_release_hold(struct member_local *local);
 bool member_local_holds(const struct member_local *local, uint64_t now_ns);
 
@@ -124,13 +125,13 @@ enum member_status member_local_checkpoint(struct member_local *local, struct st
                                            uint64_t incarnation, uint32_t partition,
                                            uint64_t grant_epoch, struct str reference,
                                            int64_t wall_ms);
-/* The worker completed the whole `round`; `failed`: the worker could not. */
+/* The worker completed the whole `round`; `failed`: the worker failed to. */
 enum member_status member_local_checkpoint_done(struct member_local *local, struct str worker,
                                                 uint64_t incarnation, uint64_t round, bool failed,
                                                 uint64_t now_ns);
 /* at the next scan */
 void member_local_checkpoint_now(struct member_local *local);
-/* The next worker to ask in the newest round, each once; the service sends the request. False: no
+/* Returns each worker to ask in the newest round once; the service sends the request. False: no
  * worker is left. */
 bool member_local_next_ask(struct member_local *local, struct str *ret_worker, uint64_t *ret_round);
 
@@ -148,7 +149,7 @@ struct member_heartbeat {
     enum member_phase phase;
     bool has_load;
     double load, load_mean;      /* load_mean: of the last 60 s */
-    int64_t received_ms, due_ms; /* wall time of the last heartbeat; 0: none since the takeover */
+    int64_t received_ms, due_ms; /* wall times; 0: no heartbeat since the takeover */
 };
 /* false: the worker is dead, gone or unknown */
 bool member_local_heartbeat(const struct member_local *local, struct str worker,

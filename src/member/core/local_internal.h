@@ -17,10 +17,10 @@ struct local_worker {
     bool has_load, heard;
     bool admitted; /* this leader admitted or registered the worker */
     double load, load_mean;
-    uint64_t load_ns, heard_ns; /* heard_ns: last heartbeat that may be acknowledged */
+    uint64_t load_ns, heard_ns; /* heard_ns: time of the last heartbeat that may be acknowledged */
     int64_t received_ms, due_ms;
-    struct list suspected, changed, ready; /* ready: the worker has an operation to propose */
-    /* The end of the incarnation is proposed but not applied. Until then no heartbeat is
+    struct list suspected, changed, ready; /* ready: with an operation to propose */
+    /* While the end of the incarnation is proposed but not applied, no heartbeat is
      * acknowledged. */
     struct list sentenced;
     enum sentence sentence;
@@ -56,12 +56,12 @@ struct member_local {
     struct member_local_options options;
     struct detect *detect;
     uint64_t scanned_ns, proposed_ns;
-    uint64_t fair_ns; /* since then the leader's own scans were not late */
+    uint64_t fair_ns; /* start of the time in which the leader's own scans were not late */
     struct list suspected, changed, ready, sentenced, asks;
     struct list fresh;
     struct fresh **fresh_of; /* index: partition number */
     uint32_t fresh_total;
-    uint64_t round_ns, flushed_ns, timed_ns; /* last round, flush and timeout check */
+    uint64_t round_ns, flushed_ns, timed_ns; /* of the last round, flush and timeout check */
     bool round_now, lifted;                  /* lifted: a suspicion ended after the last proposal */
     struct list events;                      /* not read yet */
     struct local_event *taken;               /* the event that was read last */

@@ -230,8 +230,8 @@ static struct member_result advise(struct membership *m, const struct member_op 
     struct member_head *head = &m->head;
 
     if (op->number == head->advised_ms) return answer(MEMBER_S_SAME, NULL);
-    /* A worker that was sent the longer interval uses it until its next heartbeat. The limit must
-     * stay long meanwhile, or the worker would fail. */
+    /* Until the next heartbeat a worker uses the longer interval that it was sent. A shorter limit
+     * would make the worker fail. */
     if (op->number < head->advised_ms) {
         head->advised_before_ms =
             max_u64(head->advised_ms,

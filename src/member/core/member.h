@@ -194,7 +194,7 @@ enum err member_command_read(struct str bytes, struct arena *arena,
 /* -- open, apply, close -- */
 struct membership *member_open(const struct member_options *options); /* NULL: out of memory */
 void member_close(struct membership *membership);                     /* NULL is allowed */
-/* `clock_ns` never decreases, `index` grows. `results` has op_count elements. */
+/* `clock_ns` must not decrease, `index` must grow. `results` has op_count elements. */
 void member_apply(struct membership *membership, uint64_t index, uint64_t clock_ns,
                   const struct member_command *command, struct member_result *results);
 /* Item `number` of those that PULL and STEAL of the last command assigned, in operation order.
@@ -246,7 +246,7 @@ struct member_event {
     uint64_t index;  /* of the log entry; the event's id is "<index>.<n>" */
     uint32_t n;
     int64_t wall_ms;   /* of the command that caused the event */
-    struct str worker; /* worker or leader; empty: none */
+    struct str worker; /* id of the worker or leader; empty: none */
     uint64_t incarnation;
     /* By topic:
      * REGISTERED: "dead" when a dead worker is admitted again

@@ -68,8 +68,8 @@ static void table_drop(struct membership *m)
     m->ring = NULL;
 }
 
-/* `places`: recomputes the target of every partition. `who`: the eligibility of every worker.
- * Always: the retention ends, whose periods may have changed. */
+/* Recomputes the target of every partition (`places`), the eligibility of every worker (`who`), and
+ * the end of every retention, whose period may have changed. */
 static void look_again(struct membership *m, bool places, bool who)
 {
     struct order_place place = order_begin(&m->workers);
@@ -124,7 +124,6 @@ struct member_result partitions_configure(struct membership *m, const struct mem
     }
     look_again(m, ring, who);
     if ((ring || who) && anybody) mark_dirty(m, RING_CONFIG);
-    /* At once, because no replicated state keeps the former ring's targets. */
     if (ring) m->place_now = true;
     return answer(MEMBER_S_DONE, NULL);
 }

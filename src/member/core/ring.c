@@ -87,7 +87,7 @@ void ring_close(struct ring *ring)
 
 /* -- workers -- */
 
-/* or the index where the worker would be inserted */
+/* The index of the worker, or the index where it would be inserted. */
 static size_t find(const struct ring *ring, struct str worker, bool *ret_there)
 {
     size_t low = 0, high = ring->count;
@@ -256,7 +256,7 @@ static enum err hash_partitions(struct ring *ring, uint32_t count)
     return ERR_OK;
 }
 
-/* wraps around to the first point of all */
+/* The first point at or after the hash; after the last point, the first of all. */
 static size_t first_at(const struct ring *ring, uint64_t hash)
 {
     size_t low = 0, high = ring->spot_count;
@@ -271,8 +271,8 @@ static size_t first_at(const struct ring *ring, uint64_t hash)
     return low == ring->spot_count ? 0 : low;
 }
 
-/* Each partition, in ascending number, goes to the first worker that is not full. All workers
- * together have room for every partition. */
+/* Each partition goes to the first worker that is not full. All workers together have room for
+ * every partition. */
 static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     uint32_t *room = calloc(ring->count, sizeof *room);

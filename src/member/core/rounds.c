@@ -26,7 +26,7 @@ void rounds_close(struct member_local *local)
     local->fresh_total = 0;
 }
 
-/* The table has one element per partition. False: no memory. */
+/* Makes room for one element per partition. False: no memory. */
 static bool fresh_room(struct member_local *local)
 {
     uint32_t total = local->m->head.rules.total_partitions;
@@ -135,7 +135,7 @@ static bool waits(const struct local_worker *l)
     return l->asked > l->answered && !l->timeout_reported;
 }
 
-/* A worker past INIT that holds a partition and is neither suspected nor ending. */
+/* True for a worker past INIT that holds a partition and is neither suspected nor ending. */
 static bool is_asked(const struct local_worker *l)
 {
     return l->worker->partition_count && list_empty(&l->suspected) && !l->sentence &&

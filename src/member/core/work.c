@@ -89,8 +89,8 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
 }
 
 /* -- operations -- */
-/* Done items are kept to prevent their repetition. Items must not fill the quota, so a part is
- * reserved for workers and their events. */
+/* Done items are kept, so they could fill the quota: a part is reserved for workers and their
+ * events. */
 static bool work_has_room(const struct membership *m, uint64_t bytes)
 {
     return member_has_room(m, bytes + m->options.quota_bytes / WORKERS_SHARE);
@@ -221,7 +221,6 @@ static struct member_result submit(struct membership *m, const struct member_op 
     return answer(MEMBER_S_DONE, worker);
 }
 
-/* the worker's present incarnation runs the item */
 struct member_result work_item(struct membership *m, const struct member_op *op,
                                struct worker *worker)
 {

@@ -203,7 +203,7 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
 
 /* -- emitting events -- */
 
-/* Counts under the lock; writes without it, because the sink has its own lock. */
+/* Counts under the lock. Writes without the lock, because the sink has its own. */
 static enum err events_notify(struct member_events *events, struct event_line event)
 {
     enum events_class class = event.topic == TOPIC_WORKER_HEARTBEAT ? EVENT_MAY_DROP : EVENT_KEEP;
@@ -256,8 +256,8 @@ enum err member_events_emit(struct member_events *events, const struct event_lin
     return events->sink ? events_notify(events, *event) : ERR_OK;
 }
 
-/* How many heartbeats this event represents; 0: not written. Call under the lock. If a second
- * exceeds the limit, the next second is sampled. */
+/* Returns how many heartbeats this event represents; 0: the event is not written. Call under the
+ * lock. If a second exceeds the limit, the next second is sampled. */
 static uint64_t draw(struct member_events *events, uint64_t second)
 {
     struct sampler *s = &events->sampler;

@@ -113,7 +113,6 @@ static bool put(struct member_ledger *l, struct str key, struct str value)
     return true;
 }
 
-/* the row was encoded in l->row */
 static void ledger_keep(struct member_ledger *l, enum err made, enum space space, struct str id)
 {
     char room[KEY_CAP];
@@ -136,7 +135,7 @@ void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row
         ledger_keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
 }
 
-/* Keeps empty rows, because an empty row overrides a row in the file. */
+/* An empty row overrides a row in the file, so empty rows are kept. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 {
     char room[KEY_CAP];

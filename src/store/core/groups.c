@@ -119,7 +119,7 @@ static void slots_grow(struct store *store, struct group *group, uint32_t count)
     group->slot_cap = count;
 }
 
-/* A held slot above a reduced slot count makes the group count as full. */
+/* After a resize to fewer slots: a slot above the new count is still held. */
 static bool has_left_over(const struct group *group)
 {
     for (uint32_t i = group->slot_count; i < group->slot_cap; i++)
@@ -311,8 +311,8 @@ static uint64_t put_count(struct store *store, struct str group, uint32_t slot_c
     return store_put(store, str_of(key, (size_t)key_len), str_of(value, (size_t)value_len), 0);
 }
 
-/* The contract treats slots past their deadline as free. Bounded, because the lease of a slot may
- * have a thousand other keys. */
+/* Slots past their deadline count as free. The work is bounded, because a slot's lease may have a
+ * thousand other keys. */
 static void end_overdue(struct store *store, struct group *group)
 {
     uint64_t until = store_work(store) + OVERDUE_WORK;

@@ -18,12 +18,12 @@ enum store_row { ROW_LEASE, ROW_GROUP, ROW_WAITER, ROW_CLIENT };
 /* the first byte of each record of a snapshot; view.c defines the order */
 enum store_record {
     RECORD_HEAD = 'H',
-    RECORD_VERSION = 'V', /* sorted by key, then from old to new */
+    RECORD_VERSION = 'V', /* by key, then from old to new */
     RECORD_LEASE = 'L',
     RECORD_GROUP = 'G',
     RECORD_WAITER = 'W',
-    RECORD_CLIENT = 'C', /* a client with its stored answers */
-    RECORD_HASH = 'E',   /* state hash: the restored state must have the same */
+    RECORD_CLIENT = 'C',
+    RECORD_HASH = 'E', /* hash of the state, which a restore checks */
 };
 enum slot_state { SLOT_LEASED = 'l', SLOT_RESTING = 'r', SLOT_FREE = 'f' };
 enum store_hashed {
@@ -74,8 +74,7 @@ struct group_slot {
 };
 struct group {
     uint64_t cooldown_ns, revision;
-    uint32_t slot_count, slot_cap, live; /* slot_cap: also counts held slots above a reduced
-                                          * slot_count */
+    uint32_t slot_count, slot_cap, live; /* slot_cap: also held slots above slot_count */
     uint32_t waiter_count;
     struct group_slot *slots;
     struct list waiters; /* in order of arrival */
@@ -94,7 +93,7 @@ struct store_client {
     struct list by_use;
     struct store_id id;
     uint64_t seen_ns, use;
-    uint64_t floor; /* sequences below are refused: their answers are gone */
+    uint64_t floor; /* requests with smaller sequences are refused */
     uint32_t count;
     struct section_row row;
     struct answer *answers; /* at most STORE_RESULTS_MAX, in the order of their decisions */
@@ -118,7 +117,7 @@ struct store {
         bool on;
         uint32_t found;
     } sweep;
-    struct {                 /* a plain lease with many keys ends in parts */
+    struct {                 /* a plain lease with many keys that is being ended in parts */
         struct lease *lease; /* NULL: no lease is being ended */
         int reason;
         size_t deleted; /* keys deleted so far */
@@ -133,10 +132,10 @@ struct store {
 struct store_result store_answer(int code, int reason);
 bool store_has_room(const struct store *store, uint64_t bytes);
 void store_event(struct store *store, const struct store_event *event);
-/* puts one key as a step, and returns the new revision */
+/* puts one key as a step of its own; returns the new revision */
 uint64_t store_put(struct store *store, struct str key, struct str value, uint64_t lease);
-/* Adds the record to the state hash, or removes a record that was added. `id` may be NULL; at most
- * six numbers. */
+/* Adds a record to the state hash. A second call removes the record. `id` may be NULL; at most six
+ * numbers. */
 void store_toggle(struct store *store, enum store_hashed kind, const struct store_id *id,
                   const uint64_t *numbers, size_t count);
 #define STORE_TOGGLE(store, kind, id, ...)                                                         \
@@ -203,8 +202,7 @@ void group_waiter_add(struct store *store, struct group *group, struct lease *le
 struct group *group_find(const struct store *store, struct str key);
 struct store_result group_acquire(struct store *store, const struct store_command *command);
 struct store_result group_resize(struct store *store, const struct store_command *command);
-/* Call after the slot's key is deleted. `expired_ns`: start of the cool-down; 0: released, no
- * cool-down. */
+/* Call after the slot's key is deleted. `expired_ns`: start of the cool-down; 0: no cool-down. */
 void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns);
 void group_serve(struct store *store, struct group *group); /* gives free slots to waiters */
 void group_waiter_drop(struct store *store, struct slot_waiter *waiter);
@@ -222,8 +220,7 @@ void request_remember(struct store *store, const struct store_command *command,
 /* Replaces the stored answer "waiting" by the final answer. */
 void request_update(struct store *store, const struct store_id *client, uint64_t sequence,
                     const struct store_result *result);
-/* Drops the stored answer of a grant that ended before the client got it. A retry is then a new
- * request. */
+/* The grant ended before the client got its answer. A retry is then a new request. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
 /* NULL: the id is zero or in use */
 struct store_client *request_client_make(struct store *store, const struct store_id *id,

@@ -25,8 +25,7 @@ struct version {
     struct version *older, *newer;
     uint64_t create, mod, version, lease; /* version 0: a deletion */
     uint32_t value_len, sub;
-    uint32_t counted_out; /* `stamp` at the compaction, when an open view keeps the version; else
-                           * 0 */
+    uint32_t counted_out; /* keys.stamp at the compaction; 0: no view keeps the version */
     bool expired;         /* not replicated */
     char value[];
 };
@@ -131,7 +130,7 @@ static struct key_value view_of(const struct key_row *row, const struct version 
                               version->sub,     version->expired};
 }
 
-/* The hash is a sum of versions, so their order does not matter. */
+/* Adding versions commutes, so their order does not matter. */
 static void version_toggle(struct keys *keys, const struct key_row *row,
                            const struct version *version)
 {
@@ -359,7 +358,7 @@ void keys_pause(struct keys *keys, bool paused)
     keys->paused = paused;
 }
 
-/* adds a copy of `as` with another value as the newest version */
+/* adds a copy of `as`, with another value, as the newest version */
 static void row_add(struct keys *keys, struct key_row *row, const struct version *as,
                     struct str value)
 {
@@ -514,7 +513,7 @@ size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max)
     return count;
 }
 
-/* The changes of the paused step are in key order. */
+/* Counts the paused step's changes before `key`; the changes are in key order. */
 static uint64_t step_rank(const struct keys *keys, struct str key)
 {
     uint64_t low = keys->step_first, high = keys->end;
@@ -529,7 +528,7 @@ static uint64_t step_rank(const struct keys *keys, struct str key)
     return low - keys->step_first;
 }
 
-/* Counts from the current keys back: a key's first change after `revision` shows its earlier
+/* Counts the current keys and undoes later changes: a key's first later change shows its earlier
  * state. */
 static uint64_t count_back(const struct keys *keys, struct key_range range, uint64_t revision,
                            uint64_t first)
@@ -693,8 +692,8 @@ static bool older_free(struct version *version, uint32_t *max)
     return !version->older;
 }
 
-/* The row's last pruned version is the newest at `pruned`. If that step is pruned only in part, the
- * last pruned version may be the version before. */
+/* `pruned` is the row's newest pruned version. The step keys.pruned may be pruned only up to
+ * pruned_sub. */
 static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max)
 {
     struct version *pruned = row->counted_out ? row->newest : version_at(row, keys->pruned);

@@ -35,7 +35,6 @@ uint64_t keys_revision(const struct keys *keys);  /* 1 if nothing was ever writt
 uint64_t keys_compacted(const struct keys *keys); /* 0: nothing is compacted */
 uint64_t keys_count(const struct keys *keys);     /* keys that exist now */
 uint64_t keys_bytes(const struct keys *keys);
-/* the part of keys_bytes() that only past revisions need */
 uint64_t keys_history_bytes(const struct keys *keys);
 uint64_t keys_hash(const struct keys *keys); /* hash of the replicated state */
 
@@ -129,7 +128,7 @@ struct keys_marks keys_view_marks(const struct keys_view *view);
 typedef void keys_view_fn(void *context, const struct key_value *version);
 bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, void *context);
 
-/* After a restore from an old copy: no revision used after that copy may be used again. */
+/* After a restore from an old copy, revisions used since that copy must not be used again. */
 void keys_jump(struct keys *keys, uint64_t by);
 
 /* -- restore into an empty key space, in the order of a view -- */

@@ -195,7 +195,6 @@ static int claims_by_key(const void *a, const void *b)
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
-/* Called after the lease's `keys` keys were deleted. */
 static void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
@@ -310,8 +309,8 @@ bool leases_expire(struct store *store, size_t max)
         struct lease *first = order_next(&place);
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
-        /* Ends in parts with an entry of its own, because reads between the parts must not show the
-         * leases ended just now. */
+        /* A lease that ends in parts gets a log entry of its own, because reads between the parts
+         * must not show the leases ended just now. */
         if (done > 0 && ends_in_parts(store, first)) return true;
         lease_end_begin(store, first, COORD_R_DEADLINE);
         if (store->ending.lease) return false;

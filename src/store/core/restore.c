@@ -256,7 +256,7 @@ static int by_use(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The snapshot has the clients in any order. The least recently used comes first here. */
+/* A snapshot has clients in any order; the store needs the least recently used first. */
 static void sort_clients(struct store *store)
 {
     size_t count = map_count(&store->clients), cursor = 0, at = 0;

@@ -46,7 +46,7 @@ bool store_event_next(struct store *store, struct store_event *ret_event)
     return true;
 }
 
-/* The hash is a sum of records, so their order does not matter. */
+/* The hash is the exclusive or of the records, so their order does not matter. */
 void store_toggle(struct store *store, enum store_hashed kind, const struct store_id *id,
                   const uint64_t *numbers, size_t count)
 {
@@ -142,7 +142,7 @@ void store_close(struct store *store)
 }
 
 /* -- entries -- */
-/* An expired lease is ended, and its entry does not count. */
+/* If the entry's lease has expired, ends the lease and returns false. */
 static bool live_entry(struct store *store, struct str key, struct key_value *ret_value,
                        struct lease **ret_lease)
 {
@@ -387,8 +387,8 @@ static struct store_result apply_release(struct store *store, const struct store
     return result;
 }
 
-/* The slot may have been granted meanwhile. The answer is forgotten, so that a retry does not find
- * the ended grant. */
+/* A slot granted to the waiter is freed. The answer is forgotten, so that a retry does not find the
+ * ended grant. */
 static struct store_result apply_cancel_wait(struct store *store,
                                              const struct store_command *command)
 {
@@ -431,7 +431,7 @@ static struct store_result apply_lease_grant(struct store *store,
     const struct lease *there = lease_by_number(store, store_lease_number(&command->lease));
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-    /* The limit per entry may have kept an expired lease until now. */
+    /* Each log entry ends a limited number of leases, so an expired lease may still exist. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
         lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
         /* not the final answer: the lease ends first */

@@ -50,8 +50,8 @@ enum {
     STORE_PRUNE_CHANGES = 1024,
     STORE_SWEEP_KEYS = 1024, /* keys deleted by one part of a DELETE_RANGE */
 };
-/* From this cluster level on, tokens are checked, and dropping a stored answer raises the client's
- * floor. Entries of a lower level apply as in older releases. */
+/* From this cluster level on, tokens are checked, and dropping a stored answer also refuses the
+ * client's smaller sequences. Entries of a lower level apply as in older releases. */
 #define STORE_TOKENS_LEVEL 4u
 #define STORE_CLAIMS       "muster/" /* prefix of Coordination's keys */
 /* The answers of a client that sent no request for this time are dropped. */
@@ -107,8 +107,8 @@ enum store_kind {
 #define STORE_TTL_KEEP  (-1)
 #define STORE_TAKEOVER  1u
 #define STORE_NO_CREATE 2u
-/* Flag of COMPACT: first creates a revision without a change, so that versions which the newest
- * change replaced are compacted, too. A full store may have nothing else to compact. */
+/* Flag of COMPACT: first creates an empty revision, so that versions which the newest change
+ * replaced are compacted, too. A full store may have nothing else to compact. */
 #define STORE_COMPACT_ALL 1u
 /* Flag of TXN: only the response of its one operation is returned. */
 #define STORE_TXN_BARE 1u
@@ -156,8 +156,7 @@ struct store_renewal {
     uint64_t token; /* the token of the new holder, if another holder superseded the lease */
 };
 
-/* Effects of a command besides its answer, in order. The driver reads them after each apply and
- * passes them to waiting calls. */
+/* Effects of a command besides its answer, in order. The driver passes them to waiting calls. */
 enum store_event_kind { STORE_GRANTED, STORE_WAIT_ENDED, STORE_LEASE_ENDED };
 struct store_event {
     enum store_event_kind kind;
@@ -170,12 +169,12 @@ enum { STORE_OK_SPACE = 0, STORE_NO_SPACE = 1 };
 
 struct store *store_open(const struct store_options *options); /* NULL: no memory */
 void store_close(struct store *store);                         /* NULL is fine */
-/* For the entries that follow. The default is the newest level. The level is not part of the
+/* The cluster level of the entries that follow; the default is the newest. Not part of the
  * state. */
 void store_set_level(struct store *store, uint32_t level);
 /* Executes a command at `clock_ns`, which never decreases. `renewals` has room for renew_count
- * results. If true, call store_apply_more() with the same command until it returns false. Meanwhile
- * only reads are allowed, and they show the old state. */
+ * results. Returns true if the command takes more turns: call store_apply_more() until it returns
+ * false. Meanwhile only reads are allowed, and they show the old state. */
 bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
                        struct store_result *ret_result, struct store_renewal *renewals);
 bool store_apply_more(struct store *store, const struct store_command *command,
@@ -250,7 +249,7 @@ enum err store_restore_done(struct store_restore *restore, struct store **ret_st
                             struct note *note);
 void store_restore_close(struct store_restore *restore);
 /* After a restore from an old copy, or force-config (B6.4, R5). Sets a new identity. Revisions
- * continue at recovery_above(), and all earlier ones are compacted, so that no earlier watch
+ * continue at recovery_above(), and earlier revisions are compacted, so that no earlier watch
  * resumes. Leases get their whole TTL again, because holders may have renewed them in the lost
  * history. */
 void store_replace_identity(struct store *store, uint64_t clock_ns, const struct store_id *identity,

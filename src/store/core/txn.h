@@ -13,7 +13,7 @@
 
 struct store;
 enum {
-    TXN_OPS_MAX = 128,       /* longest list, summed over nested levels */
+    TXN_OPS_MAX = 128,       /* length of the longest list of operations, over all nesting levels */
     TXN_DEPTH_MAX = 24,      /* nesting depth */
     TXN_TOTAL_MAX = 1 << 15, /* operations in all */
     TXN_KEYS_MAX = 1 << 16   /* keys read by a transaction; other calls wait meanwhile */
@@ -145,9 +145,8 @@ enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn);
 /* Executes a transaction that does not write. A refused transaction makes no call of `sink`.
  * Without memory, some calls may already have been made. */
 enum txn_refusal txn_read(const struct store *store, struct txn *txn, struct txn_sink *sink);
-/* If the transaction only deletes one range, without compares or returned pairs, returns that
- * operation. txn_apply() must not run the operation, because it may take many turns. Otherwise
- * NULL. */
+/* Returns the operation of a transaction that only deletes one range, without compares or returned
+ * pairs; else NULL. txn_apply() must not run this operation, because it may take many turns. */
 const struct txn_delete *txn_sweeps(const struct txn *txn);
 /* txn_sweep_check() may return TXN_CLAIM. */
 enum txn_refusal txn_sweep_check(const struct store *store, const struct txn_delete *del);

@@ -47,7 +47,7 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
     enum { KEPT_MAX = 1 << 20 };
     struct etcd_api *api = api_of(request);
 
-    /* A read without a response is refused. A write without a response was applied: its outcome is
+    /* A read without a response is refused. A write was applied already, so its outcome is
      * unknown. */
     if (pack->err && request->base.step == REQUEST_WRITES)
         request_refuse_as(&request->base, LEADER_UNKNOWN);
@@ -189,7 +189,7 @@ static bool binding_stays(void *service, struct rpc_call *call)
     return api_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
-/* A follower may apply a commit up to a heartbeat after the leader's answer. */
+/* True if this replica lacks a revision that the leader has already returned to a client. */
 static bool lacks_forwarded(const struct etcd_api *api)
 {
     return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
@@ -209,7 +209,7 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
     return method->newest(message) <= (int64_t)keys_revision(api_keys(api));
 }
 
-/* the revision is field 3 of the header, which is field 1 */
+/* Field 1 is the header; its field 3 is the revision. */
 uint64_t etcd_answer_revision(struct str answer)
 {
     struct fields fields = fields_of(answer);
@@ -268,8 +268,8 @@ static void etcd_read_now(struct leader_request *request)
         etcd_method_of(request)->read(mine);
 }
 
-/* This leader may not have applied every revision that earlier leaders returned to clients. Then a
- * forwarded serializable read is handled as linearizable. */
+/* True if this leader may not have applied every revision that earlier leaders returned to clients.
+ * A forwarded serializable read is then handled as linearizable. */
 static bool may_lack_forwarded(const struct leader_request *request)
 {
     const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);
@@ -356,7 +356,7 @@ static void etcd_gone(struct leader_request *request)
     if (!etcd_request_of(request)->acts) request_free(request);
 }
 
-/* The replica stops before kept requests could be answered. */
+/* Kept requests are refused, because the replica stops before they could be answered. */
 static void etcd_drain(struct leader_request *request)
 {
     if (etcd_request_of(request)->acts) return;

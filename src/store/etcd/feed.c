@@ -110,7 +110,6 @@ static enum err answer_send(struct feed_stream *stream, const struct answer *ans
     return watch_send(&stream->base, &message);
 }
 
-/* An answer to a request is sent before any other response of the watch. */
 static void answer_request(struct feed_stream *stream, const struct answer *answer)
 {
     struct pack message = answer_pack(stream, answer);
@@ -133,7 +132,6 @@ static size_t pair_size(const struct key_value *pair)
     return 1 + keyvalue_varint(size) + size;
 }
 
-/* an event is field 11 of a response */
 static void feed_event(const struct watch *watch, const struct watch_change *change,
                        struct pack *into)
 {

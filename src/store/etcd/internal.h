@@ -22,7 +22,7 @@ enum {
     ETCD_REQUEST_MAX = 1536 * 1024,                   /* bytes of a proposal */
     ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* bytes of a request message */
     ETCD_ANSWER_MAX = INT32_MAX,
-    /* how long after its own timeout the leader may need to report the timeout */
+    /* time for the leader to report its own timeout */
     ETCD_FORWARD_MS = 2000,
 };
 
@@ -42,17 +42,17 @@ struct etcd_method { /* a unary method */
     struct leader_method base;
     /* Checks what does not depend on the store's state. May be NULL. */
     enum etcd_error (*check)(struct etcd_request *request);
-    /* For the checked request: may the caller make it? For example etcd_may_manage. */
+    /* True if the caller may make the checked request, for example etcd_may_manage. */
     bool (*allows)(const struct etcd_request *request);
-    /* Any replica may answer from its applied state. Called before `check`. NULL: only the leader
-     * answers. */
+    /* True if any replica may answer from its applied state. Called before `check`. NULL: only the
+     * leader answers. */
     bool (*serializable)(const ProtobufCMessage *message);
     /* The newest revision that a serializable request names. A replica that has not applied the
      * revision forwards the request. May be NULL. */
     int64_t (*newest)(const ProtobufCMessage *message);
     /* Lock and Election: errors lose their codes, because etcd serves both as its own client. */
     bool inner;
-    /* True: a read, although the method has a `command`. May be NULL. */
+    /* True for a read of a method that has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);
     void (*read)(struct etcd_request *request); /* answers from one state of the store */
     /* Appends the command to `into`. ERR_FULL: the command is too large. Or ERR_NOMEM. */
@@ -158,13 +158,12 @@ static inline const struct keys *api_keys(const struct etcd_api *api)
 {
     return store_keys(api_store(api));
 }
-/* the type depends on the method */
 static inline const void *etcd_message(const struct etcd_request *request)
 {
     return request->base.message;
 }
 
-/* of the client's call, or of a call that this replica makes itself */
+/* the arena of the client's call, or of a call that this replica makes itself */
 static inline struct arena *etcd_arena(const struct etcd_request *request)
 {
     return request->base.caller ? request->base.caller->arena : rpc_call_arena(request->base.call);
@@ -182,7 +181,6 @@ struct pack etcd_answer(struct etcd_api *api);
 void etcd_reply(struct etcd_request *request, const struct pack *pack);
 /* a response with only the header of the current revision */
 void etcd_reply_header(struct etcd_request *request);
-/* the request had no effect */
 void etcd_refuse(struct etcd_request *request, enum etcd_error error);
 void etcd_finish(struct rpc_call *call, enum etcd_error error);
 /* Keeps the request until `change` or `transfer` is done; the completion answers the request. */
@@ -194,16 +192,16 @@ bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct ke
               enum etcd_act act);
 bool etcd_may_any(const struct etcd_api *api,
                   const struct rpc_call *call); /* a rule names the client */
-/* the client is an administrator, as required for members and history */
+/* True for an administrator, as required for members and history. */
 bool etcd_may_manage(const struct etcd_request *request);
-bool etcd_may_look(const struct etcd_request *request); /* a rule names the client */
+bool etcd_may_look(const struct etcd_request *request); /* true if a rule names the client */
 /* True for a fleet administrator, or without TLS. Required for requests about more than keys. */
 bool etcd_may_administer(const struct etcd_request *request);
 
 bool etcd_leader_known(const struct etcd_api *api);
-/* the client requires a leader (metadata hasleader) */
+/* true if the client requires a leader (metadata hasleader) */
 bool etcd_wants_leader(const struct rpc_call *call);
-/* the client requires a leader, and none is known */
+/* true if the client requires a leader and none is known */
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
 /* Why this replica does not keep a call open. `full`: too many such calls are open. */
 enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_call *call,

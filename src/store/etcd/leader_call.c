@@ -71,7 +71,7 @@ static void call_answered(struct leader_call *call, enum grpc_status status, str
                           struct str response)
 {
     uint64_t revision = status ? 0 : etcd_answer_revision(response);
-    /* A call that only catches up survives an overloaded leader: it is retried. */
+    /* When the leader is overloaded, catching up is retried, and other calls fail. */
     bool crowded = call->catches_up && status == GRPC_RESOURCE_EXHAUSTED;
 
     if (status && (crowded || retry_status_is_doubtful(status))) {

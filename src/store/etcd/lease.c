@@ -11,7 +11,7 @@
 #include "store/keyvalue.h"
 
 enum {
-    PENDING_MAX = 4096, /* more pending renewals: the stream is not read */
+    PENDING_MAX = 4096, /* a stream with more pending renewals is not read */
     PENDING_LOW = 1024,
     KEYS_SLICE = 256,     /* keys of a lease read at a time */
     LISTED_MAX = 1 << 16, /* keys of a lease in one response */
@@ -74,8 +74,7 @@ static void grant_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseRevoke -- */
 
-/* True if the client may read, or write, every key of the lease. The keys are checked in one
- * turn. */
+/* True if the client may read, or write, every key of the lease. Checks all keys in one turn. */
 static bool lease_keys_allowed(const struct etcd_request *request, int64_t number,
                                enum etcd_act act)
 {
@@ -357,7 +356,7 @@ static const struct rpc_handler keep_alive_handler = {.on_start = keeper_on_star
                                                       .on_drain = keeper_on_drain,
                                                       .on_done = keeper_on_done};
 
-/* Clients continue at the new leader. */
+/* Ends the streams; clients continue at the new leader. */
 static void keepers_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (leader_here(&api->leader)) return;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HashKV, which reads every key, and Ranges of very many keys. A Range is first measured, then sent
- * in slices of one revision, one slice per turn. The response is one message, but only a slice is
- * in memory. A sorted Range first reads all keys and keeps the first pairs. */
+/* Handles HashKV, which reads every key, and Ranges of very many keys. A Range is first measured,
+ * then sent in slices of one revision, one slice per turn. The response is one message, but only a
+ * slice is in memory. A sorted Range first reads all keys and keeps the first pairs. */
 #ifndef STORE_ETCD_LISTING_H
 #define STORE_ETCD_LISTING_H
 #include "store/etcd/internal.h"
 
 enum { LISTING_KEYS_MIN = 2048 }; /* fewer keys are sent in one turn */
-/* The query must be sent in slices. Call query_check() first. */
+/* True if the query must be sent in slices. Call query_check() first. */
 bool listing_suits(const struct keys *keys, const struct query *query);
 /* May answer in a later turn. `query` refers to the request's message. */
 void listing_begin(struct etcd_request *request, const struct query *query);

@@ -73,7 +73,7 @@ static void observer_send(struct observer *observer, const struct key_value *lea
     api->service->numbers.watch_events++;
 }
 
-/* True if the election's leader still leads: all other entries are newer than its key. */
+/* True if the election's leader still leads: all other entries are newer than the leader's key. */
 static bool observer_leader_stays(const struct observer *observer, struct key_value *ret_leader)
 {
     const struct interest_scope *scope = observer->looker.scope;

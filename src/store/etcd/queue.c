@@ -122,7 +122,6 @@ static void txn_if_key_created(struct queue_txn *t, struct str key, int64_t crea
                    ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL, create);
 }
 
-/* `op`, a put or a delete of the key, is the transaction's only operation. */
 static void txn_does(struct queue_txn *t, Etcdserverpb__RequestOp *op, struct str key)
 {
     t->put.key = t->del.key = bytes_from(key);

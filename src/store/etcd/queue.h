@@ -40,14 +40,14 @@ struct queue_entry {
     bool created;         /* this call created the entry */
     bool first;           /* the entry holds the lock already */
 };
-/* A new entry is created under the lease with the value. An existing entry keeps its place; writing
- * it again makes `mod` show which call entered last. With `sets` it also gets the value. Also reads
- * the first entry of `range`. */
+/* A new entry is created under the lease with the value. An existing entry keeps its place, and is
+ * written again so that `mod` shows which call entered last; `sets`: with the value. Also reads the
+ * first entry of `range`. */
 void queue_enter(struct queue_txn *t, struct str key, int64_t lease, struct str value, bool sets,
                  struct key_range range);
 /* Deletes the entry of a call that is given up. The entry stays in two cases:
- * another call of the lease has entered since
- * another call created the entry, and the entry is first: the other call may rely on this place */
+ * - another call of the lease has entered since
+ * - another call created the entry, and the entry is first: that call may rely on the place */
 void queue_leave(struct queue_txn *t, struct str key, const struct queue_entry *as,
                  struct key_range range);
 /* queue_resign() and queue_set_value() change the key only if its create revision is `create`. */

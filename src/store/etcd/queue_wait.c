@@ -21,7 +21,7 @@
 enum {
     LEASE_S = 60,         /* TTL of a lease granted by the call, as in etcd */
     CHECKS_PER_PASS = 32, /* few, because each check may read the whole queue */
-    LEAVE_WAIT_MS = 5000, /* afterwards the key stays until its lease ends */
+    LEAVE_WAIT_MS = 5000, /* limit for deleting the key; later its lease ends the key */
     QUEUE_WAIT_ARENA_MAX = 1 << 20,
 };
 
@@ -208,7 +208,7 @@ static void wait_check(struct queue_wait *wait)
     if (!wait_has_key(wait)) {
         wait_refuse(wait, wait->kind->lost);
     } else if (!queue_before(api_keys(wait->api), wait->range, wait->place.create, &before)) {
-        /* First in this replica's applied state. The leader must confirm. */
+        /* In this replica's applied state the entry is first. The leader must confirm this. */
         err = leader_call_catch_up(&wait->leader, key, 0, wait_on_confirmed);
         if (err) wait_give_up(wait, wait_refusal(err));
     } else if (!wait_watch(wait, &wait->own, key) || !wait_watch(wait, &wait->before, before.key)) {
@@ -237,8 +237,8 @@ static bool wait_take_entry(struct queue_wait *wait, const struct leader_answer 
                             &txn, &note) &&
               queue_entered((const Etcdserverpb__TxnResponse *)txn, answer->revision, &wait->entry);
     arena_deinit(&arena);
-    /* Nobody else uses a lease granted by this call, so this call created the key. After a retry
-     * the response may say otherwise. */
+    /* A key under a lease that this call granted belongs to this call, even if a repeated attempt's
+     * response says that the key existed. */
     if (!wait->named) wait->entry.created = true;
     wait->place.create = wait->entry.create;
     wait->place.entered = answer->revision;
@@ -270,7 +270,6 @@ static void wait_enter(struct queue_wait *wait)
 
     queue_enter(&txn, wait->place.key, wait->place.lease, wait->value, wait->kind->sets,
                 wait->range);
-    /* Only the parts that the client chose can be too large. */
     if (protobuf_c_message_get_packed_size(&txn.txn.base) > ETCD_REQUEST_MAX) {
         wait_refuse(wait, ETCD_TOO_LARGE);
         return;

@@ -17,16 +17,16 @@ struct etcd_rule {
     struct str name, prefix; /* parts of the parsed text; prefix "": every key */
     bool write;              /* includes read */
 };
-/* Parses "NAME=PREFIX:read" or "NAME=PREFIX:write": the first '=' and the last ':' separate.
- * ERR_INVALID, with a note, also for bigfleet://admin and bigfleet://readonly: their rights are
- * fixed. */
+/* Parses "NAME=PREFIX:read" or "NAME=PREFIX:write". The name ends at the first '=', the prefix at
+ * the last ':'. ERR_INVALID, with a note, also for bigfleet://admin and bigfleet://readonly: their
+ * rights are fixed. */
 enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct note *note);
 
 enum etcd_act { ETCD_READ, ETCD_WRITE };
 /* True if the client may read or write every key of the range. `identity` NULL: no TLS. */
 bool etcd_allows(const struct etcd_rule *rules, size_t count, const struct tls_identity *identity,
                  struct key_range range, enum etcd_act act);
-/* true: a rule names the client; suffices for requests without keys */
+/* True if a rule names the client, which suffices for requests without keys. */
 bool etcd_allows_any(const struct etcd_rule *rules, size_t count,
                      const struct tls_identity *identity);
 #endif
