@@ -334,7 +334,7 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
 #define CALL_STREAM_REPLACED "another stream of this worker took its place"
-struct call_stream { /* first member of the struct of each stream, which is the call's data */
+struct call_stream { /* first member of every stream's struct, which is the call's data */
     struct list link;
     struct member_service *service;
     struct rpc_call *call;                    /* NULL: the call is over */

@@ -32,35 +32,35 @@ struct rpc_method {
     void *service;
 };
 struct rpc_server_limits {                 /* 0: the default in the field's comment */
-    uint32_t connections_max;              /* 10,000 */
-    uint32_t connections_per_identity_max; /* 1,000; without TLS, for each address */
-    uint32_t streams_per_connection_max;   /* 1,000 */
-    uint32_t calls_max;                    /* 100,000 in all; then RESOURCE_EXHAUSTED */
-    size_t buffered_max;                   /* 1 GiB: partial requests, unsent responses */
-    size_t buffered_per_identity_max;      /* 512 MiB */
+    uint32_t connections_max;              /* default: 10,000 */
+    uint32_t connections_per_identity_max; /* default: 1,000; without TLS, for each address */
+    uint32_t streams_per_connection_max;   /* default: 1,000 */
+    uint32_t calls_max;                    /* default: 100,000 in all; then RESOURCE_EXHAUSTED */
+    size_t buffered_max;                   /* default: 1 GiB: partial requests, unsent responses */
+    size_t buffered_per_identity_max;      /* default: 512 MiB */
     /* Metadata kept by open calls, and responses without a body that the peer has not read.
      * Beyond the first limit the connection is closed; beyond the others the call gets
      * RESOURCE_EXHAUSTED. */
-    size_t metadata_per_connection_max; /* 4 MiB */
-    size_t metadata_per_identity_max;   /* 64 MiB */
-    size_t metadata_max;                /* 256 MiB in all */
-    uint32_t header_bytes_max;          /* 64 KiB per request, as RFC 9113 counts */
-    uint32_t stream_window;             /* 256 KiB that a client may send ahead */
-    uint32_t connection_window;         /* 1 MiB for all streams of a connection */
-    uint32_t stream_output_max;         /* 32 KiB queued in h2; the call has the rest */
-    uint32_t output_max;                /* 1 MiB queued for all streams of a connection */
-    uint32_t socket_output_max;         /* 256 KiB that the kernel has not accepted yet */
-    uint64_t handshake_timeout_ms;      /* 10,000 for TLS, 10,000 for the HTTP/2 preface */
-    uint64_t header_timeout_ms;         /* 10,000 for request headers (slow loris) */
+    size_t metadata_per_connection_max; /* default: 4 MiB */
+    size_t metadata_per_identity_max;   /* default: 64 MiB */
+    size_t metadata_max;                /* default: 256 MiB in all */
+    uint32_t header_bytes_max;          /* default: 64 KiB per request, as RFC 9113 counts */
+    uint32_t stream_window;             /* default: 256 KiB that a client may send ahead */
+    uint32_t connection_window;         /* default: 1 MiB for all streams of a connection */
+    uint32_t stream_output_max;         /* default: 32 KiB queued in h2; the call has the rest */
+    uint32_t output_max;                /* default: 1 MiB queued for all streams of a connection */
+    uint32_t socket_output_max;         /* default: 256 KiB that the kernel has not accepted yet */
+    uint64_t handshake_timeout_ms;      /* default: 10,000 for TLS, 10,000 for the HTTP/2 preface */
+    uint64_t header_timeout_ms;         /* default: 10,000 for request headers (slow loris) */
     /* 30,000. In this time a request, or a message that a stream has begun, must be complete, or
      * must have received RPC_BODY_RATE_MIN bytes per second; otherwise DEADLINE_EXCEEDED. Time in
      * which the server does not read does not count. */
     uint64_t body_timeout_ms;
-    uint64_t write_timeout_ms;               /* 60,000 without a byte accepted by the kernel */
-    uint64_t idle_timeout_ms;                /* closes a connection without streams; 0: never */
-    uint64_t ping_after_ms, ping_timeout_ms; /* 7,200,000 and 20,000 */
-    uint64_t ping_min_interval_ms; /* 300,000; pings that come faster get ENHANCE_YOUR_CALM */
-    uint64_t slow_call_ms;         /* 1,000; slower unary calls are logged */
+    uint64_t write_timeout_ms; /* default: 60,000 without a byte accepted by the kernel */
+    uint64_t idle_timeout_ms;  /* closes a connection without streams; 0: never */
+    uint64_t ping_after_ms, ping_timeout_ms; /* default: 7,200,000 and 20,000 */
+    uint64_t ping_min_interval_ms; /* default: 300,000; faster pings get ENHANCE_YOUR_CALM */
+    uint64_t slow_call_ms;         /* default: 1,000; slower unary calls are logged */
 };
 enum { RPC_BODY_RATE_MIN = 16 << 10 };
 struct rpc_server_options {

@@ -56,7 +56,7 @@ struct member_local {
     struct member_local_options options;
     struct detect *detect;
     uint64_t scanned_ns, proposed_ns;
-    uint64_t fair_ns; /* start of the time in which the leader's own scans were not late */
+    uint64_t fair_ns; /* since this time no scan of the leader was late */
     struct list suspected, changed, ready, sentenced, asks;
     struct list fresh;
     struct fresh **fresh_of; /* index: partition number */

@@ -164,8 +164,8 @@ const struct store_result *request_known(struct store *store, const struct store
     return &answer->result;
 }
 
-/* The smaller sequence is dropped first, because dropping raises the client's floor. Waiters are
- * dropped last, because their retry must find its place in the queue. */
+/* The smaller sequence is dropped first, because requests below a dropped sequence are refused.
+ * Waiters are dropped last, because their retry must find its place in the queue. */
 static bool goes_before(const struct answer *a, const struct answer *b)
 {
     if (a->result.waiting != b->result.waiting) return b->result.waiting;
