@@ -82,7 +82,7 @@ void batch_flush(struct member_service *service)
 
     timer_stop(&service->batch_due);
     if (!batch || batch->broken || batch->ops == batch->context) {
-        drop(service, ERR_NOMEM); /* no memory, or the batch is empty */
+        drop(service, ERR_NOMEM);
         return;
     }
     assert(member_batch_ops(buf_peek(&batch->bytes)) == batch->ops); /* each op gets one result */

@@ -39,7 +39,6 @@ enum err beat_pass_write(const struct beat_said *said, uint32_t age_ms, struct b
 enum err beat_pass_read(const ProtobufCMessage *message, struct beat_said *ret_said,
                         uint32_t *ret_age_ms, struct note *note);
 
-/* `control`: an encoded ControlPush; empty if `has_control` is false */
 enum err beat_answer_write(bool has_drift, int64_t drift_ms, bool has_control, struct str control,
                            struct buf *into);
 #endif

@@ -19,7 +19,7 @@ enum {
 struct member_machine {
     struct member_machine_options options;
     struct membership *membership;
-    struct arena arena; /* memory of the command being applied */
+    struct arena arena;
     struct member_result results[MEMBER_OPS_MAX];
     struct member_restore *restore;
 };

@@ -144,12 +144,11 @@ bool batch_one(struct member_service *service, const struct member_op *op,
                struct operation_wait *wait, wait_fn *done);
 /* The batch's buffer for operations that the core writes; NULL without memory. */
 struct buf *batch_bytes(struct member_service *service);
-/* operations that were written to batch_bytes() */
 void batch_added(struct member_service *service, size_t ops);
 void batch_flush(struct member_service *service);
 void batch_now(struct task *task);
 void batch_overdue(struct timer *timer);
-void batch_drop(struct member_service *service); /* drops operations that were not proposed yet */
+void batch_drop(struct member_service *service);
 
 /* -- requests -- */
 struct member_method {
@@ -192,7 +191,7 @@ struct member_metrics { /* all NULL without a metrics registry */
     struct metric_fields *cluster_rows, *beat_rows, *local_rows, *event_rows, *ledger_rows;
     struct histogram *reply, *scan;
     struct metric_family *failures, *moves;
-    uint64_t entries, operations; /* numbers of log entries and operations */
+    uint64_t entries, operations;
 };
 
 struct member_service {
@@ -286,7 +285,6 @@ void request_put_many(struct leader_request *request, size_t count);
 /* A worker's canonical name, in `room`: a ULID in upper case, or another name that muster.v1
  * accepts. "": `text` is not a worker's name. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
-/* the worker that makes the call */
 struct str request_worker(const struct leader_request *request);
 /* Checks the coordinator epoch that a caller has seen. False: wrong, and the request is
  * answered. */
@@ -301,7 +299,6 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
 void beat_acknowledge(struct member_service *service, struct beat_call *beat);
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note);
-/* Logs that a second process uses a worker id, and writes the text of the answer. */
 void id_in_use(const struct member_service *service, struct str worker,
                const struct member_in_use *in_use, struct note *ret_why);
 
@@ -362,7 +359,6 @@ enum err control_subscribe(struct member_service *service, struct str worker,
 bool control_push(struct member_service *service, struct str worker, const struct directive *order);
 /* Appends the worker's pending ControlPush, encoded. False: none. */
 bool control_take(struct member_service *service, struct str worker, struct buf *into);
-/* Ends the worker's stream and drops its pending directives. */
 void control_release(struct member_service *service, struct str worker);
 /* Ends all streams with UNAVAILABLE: another replica leads, or the server stops. */
 void control_end(struct member_service *service, const char *why);

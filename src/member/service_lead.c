@@ -400,7 +400,7 @@ struct lead {
     struct operation_wait wait;
     struct member_service *service;
     uint64_t term;
-    uint64_t before; /* the last event of earlier leaders */
+    uint64_t before;
     bool configures;
 };
 

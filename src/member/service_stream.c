@@ -16,7 +16,6 @@ void call_stream_begin(struct call_stream *stream, struct member_service *servic
     rpc_call_set_waiting(call);
 }
 
-/* detaches the stream from its call */
 static struct rpc_call *part(struct call_stream *stream)
 {
     struct rpc_call *call = stream->call;

@@ -209,7 +209,6 @@ static ProtobufCBinaryData item_id(const struct leader_request *request, uint32_
     return ((const items_message *)(const void *)request->message)->ids[place];
 }
 
-/* Answers with the ids of the items whose operations were refused. */
 static void reply_items(struct leader_request *request, const struct member_reply *reply,
                         uint32_t first, uint32_t count)
 {

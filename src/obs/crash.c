@@ -31,7 +31,7 @@ enum {
 static char build_line[LINE_CAP];
 static size_t build_len;
 static int crash_fd = STDERR_FILENO;
-static _Atomic(pid_t) dying; /* the thread that prints the report */
+static _Atomic(pid_t) dying;
 
 static const struct {
     int number;
@@ -98,7 +98,6 @@ static void say_signal(int number, const siginfo_t *info)
     (void)say_bytes(str_of(build_line, build_len));
 }
 
-/* ends the process if a step below hangs */
 static void set_alarm(void)
 {
     sigset_t only;

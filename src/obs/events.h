@@ -43,7 +43,7 @@ struct events_options {
     /* The loop's worker syncs and closes rotated files; all writes must come from the loop's
      * thread. NULL: the writer syncs and closes the files itself and waits. */
     struct loop *loop;
-    size_t queue_max;             /* limit of queued lines; 0: EVENTS_QUEUE_MAX */
+    size_t queue_max;
     const struct log_source *log; /* NULL: no logging */
     const char *name;             /* for log messages, such as "events"; static text */
 };

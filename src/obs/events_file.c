@@ -38,7 +38,7 @@ struct retire_job {
     struct job job;
     struct fs *fs;
     struct fs_file *file;
-    const char *directory; /* directory to sync after name changes, or NULL */
+    const char *directory;
 };
 
 /* Failures are ignored, because a retry could not help. The renames may then become durable only at

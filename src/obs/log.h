@@ -104,7 +104,6 @@ struct logger_options {
     void *sink_context;
     uint32_t repeats_per_second; /* lines of one log site per second; 0: 10 */
 };
-/* why fd did not accept a line */
 enum log_loss {
     LOG_LOSS_UNREAD, /* the reader of the pipe is too slow */
     LOG_LOSS_NO_SPACE,

@@ -68,7 +68,7 @@ void histogram_observe(struct histogram *histogram, double value)
     size_t low = 0, high = family->options.bucket_count;
 
     if (isnan(value)) return;
-    while (low < high) { /* finds the first bound that is not below the value */
+    while (low < high) {
         size_t middle = (low + high) / 2;
         if (value <= family->options.buckets[middle])
             high = middle;

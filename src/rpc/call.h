@@ -66,7 +66,7 @@ struct str rpc_call_trace(const struct rpc_call *call); /* 32 hex digits, never 
 struct buf rpc_take_message(struct rpc_call *call);
 /* An arena that lives as long as the message; suitable for the response. */
 struct arena *rpc_call_arena(struct rpc_call *call);
-void rpc_call_set_data(struct rpc_call *call, void *data); /* a pointer for the handler's use */
+void rpc_call_set_data(struct rpc_call *call, void *data);
 void *rpc_call_data(const struct rpc_call *call);
 /* Marks a stage for the slow-request log, such as "proposed" or "applied". At most RPC_STAGES_MAX
  * are kept. Names must be static. */

@@ -13,7 +13,6 @@ enum {
     CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* buffer capacity kept for the next message */
 };
 
-/* the request headers that are not metadata */
 struct request {
     struct str method, path, content_type, timeout, encoding;
     /* metadata_first: where the search begins */
@@ -135,7 +134,6 @@ static enum err metadata_put_value(struct rpc_call *call, char **at, const struc
     return ERR_OK;
 }
 
-/* copies the metadata table and its texts into one block */
 static enum err metadata_keep(struct rpc_call *call, const struct h2_header *headers,
                               const struct request *r, struct note *note)
 {

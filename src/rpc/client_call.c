@@ -387,7 +387,6 @@ void rpc_call_end(struct rpc_client_call *call)
 
 /* -- the end of an attempt -- */
 
-/* A stream that is still open is reset, because its data is not needed. */
 static void leave_stream(struct rpc_client_call *call)
 {
     struct client_connection *n = call->connection;

@@ -129,7 +129,7 @@ struct client_connection {
     bool extra;  /* additional connection to the active server */
     bool goaway; /* the server sent GOAWAY */
     bool ping_waits;
-    uint64_t flushes; /* flushes of this connection so far */
+    uint64_t flushes;
     uint64_t ping_after_ms;
     mono_time heard;
     mono_time ready_since; /* when the server's first bytes arrived, or MONO_NEVER */
@@ -137,7 +137,7 @@ struct client_connection {
     struct list calls;     /* running calls; h2 has a pointer to each call at its stream */
     size_t calls_count;
     struct buf output;
-    struct note why; /* why this client closed the stream */
+    struct note why;
 };
 
 struct rpc_channel {
@@ -169,7 +169,7 @@ struct rpc_channel {
         struct rpc_channel *channel;
     } dial, spare_pause, extra_pause;
     size_t next_address, spare_address;
-    uint32_t tried;                    /* addresses that failed in this round */
+    uint32_t tried;
     uint32_t failures, spare_failures; /* consecutive rounds in which every address failed */
     bool failing;                      /* every address has failed since the last success */
     bool following;                    /* `next` is a dial to the leader that a response named */
@@ -194,12 +194,11 @@ void roles_settle(struct rpc_channel *channel);
  * if the options allow it. */
 struct client_connection *roles_with_room(struct rpc_channel *channel);
 void roles_ready(struct client_connection *connection);
-/* The connection is lost, going away or given up. */
 void roles_drop(struct client_connection *connection);
 void roles_lost(struct client_connection *connection, const struct note *why); /* after on_closed */
 void roles_follow(struct rpc_channel *channel, const struct client_connection *from,
                   struct str leader);
-void roles_timer(struct timer *timer); /* callback of all three role timers */
+void roles_timer(struct timer *timer);
 
 /* -- client_connection.c -- */
 enum err client_dial(struct rpc_channel *channel, const char *address,
@@ -207,7 +206,6 @@ enum err client_dial(struct rpc_channel *channel, const char *address,
 bool client_has_spoken(const struct client_connection *connection);
 void client_retire(struct client_connection *connection); /* closes after the last call */
 void client_cut(struct client_connection *connection);    /* closes at once, then on_closed */
-/* Pings, and closes the connection unless the server sends something within `timeout_ms`. */
 void client_probe(struct client_connection *connection, uint64_t timeout_ms);
 void client_flush(struct client_connection *connection);
 void client_add_call(struct client_connection *connection, struct rpc_client_call *call);

@@ -137,7 +137,6 @@ static mono_time connection_write_due(const struct connection *c)
                                          : MONO_NEVER;
 }
 
-/* Notes whether the kernel has accepted output since the last check. */
 static void connection_note_written(struct connection *c, mono_time now)
 {
     uint64_t taken = c->written - stream_pending(c->stream);
@@ -334,7 +333,7 @@ static void connection_on_bytes(void *owner, struct str bytes)
     enum err err;
 
     if (c->state == CONNECTION_OPEN) connection_check_late_data(c);
-    if (c->state != CONNECTION_OPEN) return; /* ignores input of a closed connection */
+    if (c->state != CONNECTION_OPEN) return;
     c->heard = now;
     /* one clock reading for all calls that begin in these bytes */
     c->read_at = clock_mono_ns(c->server->io->clock);
@@ -459,7 +458,7 @@ void connection_flush(struct connection *c)
 
 /* -- accepting -- */
 
-static const struct tls_identity nobody; /* for a peer without a certificate */
+static const struct tls_identity nobody;
 
 /* Copies, because the stream frees identity and address at on_closed, before calls end. */
 static enum err connection_copy_peer(const struct listening *l, struct connection *c)

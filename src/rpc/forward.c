@@ -35,9 +35,9 @@ struct passing {
     const struct rpc_forward_gate *gate;
     struct rpc_call *call;          /* the call that this replica received; NULL after on_done */
     struct rpc_client_call *onward; /* the call to the leader; NULL after on_end */
-    struct buf request;             /* the message that the call to the leader has not taken yet */
-    enum err broken;                /* why the request cannot be forwarded, or ERR_OK */
-    bool request_waits;             /* `request` has a message, and therefore `call` is paused */
+    struct buf request;
+    enum err broken;    /* why the request cannot be forwarded, or ERR_OK */
+    bool request_waits; /* `request` has a message, and therefore `call` is paused */
     bool headers_given;
     bool cut_short; /* the gate's timeout is shorter than the caller's */
 };

@@ -44,16 +44,16 @@ size_t rpc_forwarder_running(const struct rpc_forwarder *forwarder);
 
 /* reported by a gate's `lost` function */
 enum rpc_forward_loss {
-    RPC_LOST_NO_LEADER,   /* no leader is known, or another replica forwarded the call already */
-    RPC_LOST_TOO_MANY,    /* this replica forwards too many calls already */
+    RPC_LOST_NO_LEADER, /* no leader is known, or another replica forwarded the call already */
+    RPC_LOST_TOO_MANY,
     RPC_LOST_NOT_APPLIED, /* the leader was not reached, or did not accept the call */
-    RPC_LOST_UNKNOWN,     /* the leader may have applied the call */
+    RPC_LOST_UNKNOWN,
 };
 
 /* -- the gate in front of a method; the caller stores it for the life of the server -- */
 struct rpc_forward_gate {
     struct rpc_forwarder *forwarder;
-    const struct rpc_handler *handler; /* for calls that are not forwarded */
+    const struct rpc_handler *handler;
     void *service;
     size_t response_max; /* limit of one message; 0: 4 MiB */
     uint64_t timeout_ms; /* limit of a forwarded call; 0: only the caller's limit */

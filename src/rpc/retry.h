@@ -24,14 +24,14 @@ enum attempt_end {
     ATTEMPT_REFUSED,     /* not processed: REFUSED_STREAM, or GOAWAY with a lower stream number */
     ATTEMPT_NOT_LEADER,  /* the server answered "not leader", maybe with the leader's address */
     ATTEMPT_NOT_APPLIED, /* the server answered with a status and "x-muster-applied: no" */
-    ATTEMPT_ANSWERED,    /* the server answered with a status */
-    ATTEMPT_LOST,        /* no answer came: reset, broken, timed out or unreadable */
+    ATTEMPT_ANSWERED,
+    ATTEMPT_LOST, /* no answer came: reset, broken, timed out or unreadable */
     ATTEMPT_END_COUNT
 };
 enum retry_repeat {
     RETRY_REPEAT_UNSAFE,
-    RETRY_REPEAT_KNOWN,    /* the method recognises a repeated call by its request id */
-    RETRY_REPEAT_HARMLESS, /* the call may be applied twice */
+    RETRY_REPEAT_KNOWN, /* the method recognises a repeated call by its request id */
+    RETRY_REPEAT_HARMLESS,
 };
 struct retry_facts {
     enum attempt_end end;

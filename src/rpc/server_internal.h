@@ -33,7 +33,7 @@ enum {
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
     SCRATCH_KEPT_MAX = 256 << 10, /* the end of a turn frees larger scratch buffers */
-    TEARDOWN_PER_TURN = 128,      /* steps that teardown.c makes per turn */
+    TEARDOWN_PER_TURN = 128,
 };
 
 struct method {
@@ -67,9 +67,9 @@ struct connection;
 /* -- page.c: pages of plain HTTP -- */
 /* Parses the head of an HTTP/1.x request, as far as pages need it. Pure. */
 enum page_head {
-    PAGE_HEAD_MORE,  /* the empty line after the head has not arrived */
-    PAGE_HEAD_ASKS,  /* the client asks for a page, and *ret_ask is set */
-    PAGE_HEAD_OTHER, /* a method that pages do not support */
+    PAGE_HEAD_MORE, /* the empty line after the head has not arrived */
+    PAGE_HEAD_ASKS, /* the client asks for a page, and *ret_ask is set */
+    PAGE_HEAD_OTHER,
     PAGE_HEAD_BROKEN,
 };
 struct page_ask {
@@ -97,7 +97,7 @@ struct connection {
     enum rpc_connection_state state;
     struct list calls; /* open calls; h2 also points to each call at its stream */
     uint32_t call_count;
-    size_t metadata;     /* bytes of metadata that the connection's calls keep */
+    size_t metadata;
     bool passes_on;      /* the peer is a replica that forwards clients' calls, see limits.c */
     struct list bodies;  /* calls with an incomplete request, see body.c */
     struct list waiting; /* calls whose input is not read because `choked` is set */
@@ -110,7 +110,7 @@ struct connection {
     struct timer timer;
     mono_time timer_due;
     mono_time opened, heard, idle_since, moved;
-    mono_ns read_at;         /* time when the last received bytes arrived */
+    mono_ns read_at;
     uint64_t late;           /* bytes for closed streams, see h2_data_late */
     mono_time ping_sent;     /* MONO_NEVER: no ping waits for its reply */
     mono_time stall_since;   /* when the peer's windows last allowed output */
@@ -184,7 +184,7 @@ struct rpc_call {
     struct list body;     /* in connection.bodies, or in no list */
     struct list waiting;  /* in connection.waiting, or in no list */
     mono_time body_check; /* next check by body.c */
-    size_t body_came;     /* bytes of the body since the last check */
+    size_t body_came;
     struct rpc_server *server;
     struct connection *connection;
     struct method *method;
@@ -224,13 +224,12 @@ struct rpc_call {
     bool gzip;                        /* the request uses grpc-encoding gzip */
     bool whole;                       /* a unary request is complete, but not delivered */
     bool waits;                       /* set by rpc_call_set_waiting */
-    bool paused;                      /* the handler has paused the call */
+    bool paused;
 };
 static inline bool call_is_decided(const struct rpc_call *call)
 {
     return call->response >= RESPONSE_DECIDED;
 }
-/* True if the status is open and the connection is not ended. */
 static inline bool call_takes_answer(const struct rpc_call *call)
 {
     return !call_is_decided(call) && call->connection->state != CONNECTION_ENDED;
@@ -249,7 +248,6 @@ void call_gone(struct rpc_call *call);
 void call_drain(struct rpc_call *call);
 /* on_done is called before call_abort returns */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);
-/* Sets the status and counts the call, once. */
 void call_decide(struct rpc_call *call, enum grpc_status status);
 void call_request_to(struct rpc_call *call, enum request_state to);
 void call_response_to(struct rpc_call *call, enum response_state to);
@@ -270,7 +268,7 @@ void stranger_data(struct rpc_call *call);   /* call when body_came has grown */
 void stranger_answer(struct rpc_call *call); /* call when the request is complete or late */
 /* teardown.c */
 void teardown_begin(struct connection *c);
-task_fn teardown_run; /* a task that runs one slice */
+task_fn teardown_run;
 
 /* body.c */
 void body_wait(struct rpc_call *call); /* starts the body timeout */
@@ -324,7 +322,6 @@ void meter_call_ended(struct rpc_call *call); /* also logs a slow request */
 void meter_refused(struct rpc_server *s, enum refused why);
 void meter_late_data(struct rpc_server *s, uint64_t bytes);
 void meter_connections(struct rpc_server *s, int change);
-/* Takes the client's trace id, or draws one. */
 void trace_take(struct rpc_call *call);
 
 /* -- the server -- */

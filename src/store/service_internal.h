@@ -11,7 +11,7 @@
  * A call that waits for a slot leaves the queue when its client disconnects. */
 #ifndef STORE_SERVICE_INTERNAL_H
 #define STORE_SERVICE_INTERNAL_H
-#include <muster/coord.h> /* only for the codes and the reasons */
+#include <muster/coord.h>
 
 #include "base/map.h"
 #include "leader/leader.h"
@@ -47,7 +47,7 @@ enum err store_write_command(const struct store_method *method, const ProtobufCM
 enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 };
 enum store_kept {
     KEPT_NOT,
-    KEPT_RENEWS, /* the request's lease ids are in a batch */
+    KEPT_RENEWS,
     KEPT_QUEUES,
     KEPT_LEAVES, /* leaves the queue, because its wait time is over */
     KEPT_WATCHES,
@@ -122,7 +122,7 @@ struct store_service {
     bool tick_running, compact_running;
     uint32_t own_running; /* entries proposed by the service that are not applied yet */
     mono_time applied_at; /* when the lease clock T last changed */
-    mono_time tick_at;    /* when the timer of the next tick expires */
+    mono_time tick_at;
     struct {
         mono_time at;
         uint64_t revision;

@@ -65,7 +65,7 @@ static void wait_register(struct store_request *wait)
     struct store_service *service = service_of(&wait->base);
     struct store_request *other = map_get(&service->waits, store_id_text(&wait->lease));
 
-    if (other) { /* `wait` takes over the place of `other` in the queue */
+    if (other) {
         wait_forget(other);
         if (other->kept == KEPT_QUEUES) wait_refuse_repeated(other);
     }

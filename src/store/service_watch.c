@@ -37,7 +37,7 @@ struct watcher {
     uint64_t snapshot;
     size_t at_len;
     char at[STORE_KEY_MAX + 1];
-    char range[]; /* start and end of the range */
+    char range[];
 };
 
 static struct watcher *watcher_of(const struct watch *watch)

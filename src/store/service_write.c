@@ -48,7 +48,6 @@ static int check_held(ProtobufCBinaryData id, struct note *note)
     return id.len ? check_lease(id, note) : 0;
 }
 
-/* Claims are stored under the prefix "muster/". */
 static enum err claim_key(struct arena *arena, struct str *key)
 {
     char *whole = arena_alloc(arena, sizeof STORE_CLAIMS + key->len);

@@ -22,7 +22,7 @@ struct query query_from_message(const Etcdserverpb__RangeRequest *message);
  * only the fields of the single operation's response. Headers of nested responses have only the
  * revision. */
 struct txn_writer {
-    struct txn_sink sink; /* pass this sink to the store's core */
+    struct txn_sink sink;
     struct pack pack;
     bool bare;
     size_t depth;

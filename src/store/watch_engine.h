@@ -27,7 +27,6 @@ struct watch_change {
     struct key_value now, before;
 };
 struct watch_api {
-    /* appends an event as a field of a message */
     void (*event)(const struct watch *watch, const struct watch_change *change, struct pack *into);
     /* Appends the other fields of a message with all events up to `revision`. `more`: further
      * events of that revision follow in another message. */

@@ -12,7 +12,6 @@
 
 enum { VIRTUAL_NODES_MAX = 4096 };
 
-/* `err`: a problem could not be stored */
 struct report {
     struct buf *problems, *warnings;
     size_t count;

@@ -25,8 +25,8 @@ enum config_sink { CONFIG_SINK_STDOUT, CONFIG_SINK_FILE, CONFIG_SINK_NONE };
 
 /* Settings of resources that are opened besides the service; member/settings.h has the others. */
 struct member_config {
-    bool enabled;       /* there is a [transport] section; if false, nothing below is set */
-    struct ulid run_id; /* canonical; print the id with ulid_text() */
+    bool enabled; /* there is a [transport] section; if false, nothing below is set */
+    struct ulid run_id;
     uint64_t start_timeout_ms, loser_exit;
     struct {
         const char *path;

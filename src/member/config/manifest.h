@@ -14,7 +14,7 @@ enum { MANIFEST_FILE_MAX = 256 << 10, MANIFEST_COMMAND_MAX = 64, MANIFEST_ALLOW_
 enum manifest_mode { MANIFEST_PYO3, MANIFEST_SIDECAR, MANIFEST_CDYLIB };
 enum manifest_protocol { MANIFEST_FRAMED_JSON_UDS, MANIFEST_GRPC_UDS };
 
-struct manifest;              /* the document and the values read from it */
+struct manifest;
 struct manifest_facts {       /* the keys that a worker uses; other keys are only checked */
     struct str name, version; /* the manifest owns all texts, which end with NUL */
     enum manifest_mode mode;

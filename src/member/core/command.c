@@ -167,7 +167,6 @@ static void write_op(struct encoder *out, const struct member_op *op)
     if (op->kind == MEMBER_OP_CONFIGURE) member_rules_write(out, op->rules);
 }
 
-/* Writes the rules of CONFIGURE to `rules`. */
 static bool read_op(struct decoder *in, struct member_op *op, struct member_rules *rules)
 {
     op->worker = op->labels = op->text = op->bytes = STR_EMPTY;

@@ -262,7 +262,7 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
 /* True if one more worker may fail now. */
 static bool brake_lets(struct detect *d, struct watched *w, uint64_t now_ns)
 {
-    if (w->held && now_ns >= d->hold_ns) return true; /* the failure was held long enough */
+    if (w->held && now_ns >= d->hold_ns) return true;
     if (now_ns < d->hold_ns) return false;
     if (!d->window_count || now_ns - d->window_ns >= DETECT_MASS_WINDOW_NS) {
         d->window_ns = now_ns;

@@ -104,7 +104,6 @@ uint64_t detect_cadence_ns(const struct detect *detect);
  * time. */
 size_t detect_scan(struct detect *detect, uint64_t now_ns, struct failure_verdict *ret_verdicts,
                    size_t room, bool *ret_more);
-/* True while the mass-failure brake holds failures. */
 bool detect_holds(const struct detect *detect, uint64_t now_ns);
 /* On an operator's request, the next scan declares the held failures. */
 void detect_release(struct detect *detect);

@@ -252,7 +252,7 @@ enum ring_cause {
     RING_CONFIG,
     RING_SEVERAL
 };
-struct eligibility { /* state before an operation, compared with the state after it */
+struct eligibility {
     bool was;
     uint64_t incarnation;
     uint32_t weight;
@@ -268,7 +268,7 @@ void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fen
 void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* rebuilds the ring from the eligible workers */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
-void partitions_settle(struct membership *m); /* moves every partition that may move */
+void partitions_settle(struct membership *m);
 /* end of the rebalance window; UINT64_MAX: no window is open */
 uint64_t partitions_window_ns(const struct membership *m);
 void partition_hold(struct partition *partition); /* adds the partition to its owner's list */

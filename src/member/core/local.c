@@ -13,7 +13,7 @@
 enum {
     BATCH_OPS = 4096,    /* operations per scan */
     SUSPECTS_MAX = 2048, /* suspects named in a batch; if there are more, no partition moves */
-    VERDICTS = 256,      /* taken from the detector in one call */
+    VERDICTS = 256,
     LOAD_SECONDS = 60,   /* the mean load covers this time */
     EVENTS_MAX = 100000, /* unread leader-only events; above this the oldest are dropped */
 };

@@ -70,8 +70,7 @@ enum member_beat_verdict {
 /* Another process (instance) has the worker id and may be alive: its last heartbeat is younger than
  * its lease or two intervals, or this leader is too new to know. */
 struct member_in_use {
-    /* this leader heard from the other process; false: `silent_ms` counts from the begin of the
-     * leadership */
+    /* false: `silent_ms` counts from the takeover, because this leader heard no heartbeat */
     bool heard;
     uint64_t silent_ms; /* since the last heartbeat of the other process */
 };

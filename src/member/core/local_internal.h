@@ -28,7 +28,7 @@ struct local_worker {
     int64_t sentence_due_ms;
     struct member_instance next_instance; /* the new instance, with SENTENCE_RESTART */
     /* checkpoints: */
-    struct list ask;          /* in the list of checkpoint requests to send */
+    struct list ask;
     uint64_t asked, answered; /* newest round that was asked, and that was answered */
     uint64_t asked_ns, answered_ns;
     uint32_t misses;

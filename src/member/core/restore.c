@@ -203,7 +203,6 @@ enum err member_restore_feed(struct member_restore *restore, struct str bytes, s
     return section_read(&restore->reader, bytes, note);
 }
 
-/* Computes the state that is derived from rows. */
 static enum err restore_follow(struct membership *m)
 {
     struct order_place place = order_begin(&m->workers);

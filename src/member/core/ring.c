@@ -200,7 +200,6 @@ static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
     return spots;
 }
 
-/* Drops points of removed workers and merges points of added workers, in one pass. */
 static enum err build(struct ring *ring)
 {
     size_t fresh_count, at = 0, fresh = 0, count = 0;

@@ -43,7 +43,6 @@ const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
     [TOPIC_LEADER_CHANGED] = {"leader_changed", "info", false},
 };
 
-/* decides each second which heartbeats are written */
 struct sampler {
     struct prng prng;
     uint64_t second, seen, written;
@@ -53,7 +52,7 @@ struct member_events {
     pthread_mutex_t lock; /* protects all fields below that change after open */
     struct events *sink;
     struct clock *clock;
-    struct log_source log; /* for the warning about each failure */
+    struct log_source log;
     enum member_events_heartbeat heartbeat;
     uint64_t limit;
     bool ids, rollout_only;

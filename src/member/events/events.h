@@ -86,7 +86,7 @@ struct member_events_options {
     uint64_t heartbeat_limit; /* lines per second; 0: 5,000 */
     bool ids;                 /* write event_id, incarnation and replayed */
     bool rollout_only;        /* write only rollout's topics, with rollout's attributes */
-    uint64_t seed;            /* for the choice of sampled heartbeats */
+    uint64_t seed;
 };
 struct member_events_stats {
     uint64_t written[TOPIC_COUNT]; /* by topic: events that the sink accepted */

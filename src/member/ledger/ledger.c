@@ -30,7 +30,7 @@ struct member_ledger {
     void *owner;
     uint64_t flush_ms, retry_ms;
     struct member_ledger_stats stats;
-    bool loaded;  /* the rows of the file are in `rows` */
+    bool loaded;
     bool changed; /* rows changed since they were last written */
     bool foreign; /* the file has another format, so there is no ledger in this process */
     bool closing;

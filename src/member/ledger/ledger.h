@@ -36,8 +36,8 @@ struct member_ledger_stats {
     uint64_t rows, batches; /* changed rows that were written, and writes of the file */
     uint64_t skipped;       /* rounds skipped because the log's sync was slow */
     uint64_t failures;      /* rounds that failed; their rows are written in a later round */
-    uint64_t dropped;       /* rows dropped because the ledger was full */
-    bool in_trouble;        /* the last round failed, or the file is not usable */
+    uint64_t dropped;
+    bool in_trouble; /* the last round failed, or the file is not usable */
 };
 
 struct member_ledger;

@@ -215,7 +215,6 @@ void group_serve(struct store *store, struct group *group)
         struct store_event event = {.kind = STORE_GRANTED, .lease = lease->id};
         uint32_t slot = free_slot(group, waiter->prefer_slot), held;
         if (slot == STORE_NO_SLOT) return;
-        /* an expired waiter gets no slot */
         if (lease_is_over(store, lease)) {
             lease_end(store, lease, COORD_R_DEADLINE);
             continue;

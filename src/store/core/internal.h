@@ -2,7 +2,7 @@
 /* Records of the store other than keys. Private to store/core. */
 #ifndef STORE_CORE_INTERNAL_H
 #define STORE_CORE_INTERNAL_H
-#include <muster/coord.h> /* only for the codes and the reasons */
+#include <muster/coord.h>
 
 #include "base/bytes.h"
 #include "base/list.h"
@@ -117,8 +117,8 @@ struct store {
         bool on;
         uint32_t found;
     } sweep;
-    struct {                 /* a plain lease with many keys that is being ended in parts */
-        struct lease *lease; /* NULL: no lease is being ended */
+    struct { /* a plain lease with many keys that is being ended in parts */
+        struct lease *lease;
         int reason;
         size_t deleted; /* keys deleted so far */
     } ending;
@@ -144,9 +144,8 @@ void store_toggle(struct store *store, enum store_hashed kind, const struct stor
 
 /* -- view.c: encodes rows as records of a snapshot -- */
 enum { STORE_FORMAT = 2 };
-extern const char store_records[], store_kinds[]; /* store_records: record types in order;
-                                                   * store_kinds: record type of each enum
-                                                   * store_row */
+/* record types in snapshot order; record type of each row kind */
+extern const char store_records[], store_kinds[];
 void store_row_write(const struct section_row *row, struct encoder *out);
 
 /* -- leases.c -- */

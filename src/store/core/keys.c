@@ -46,7 +46,7 @@ struct block {
 struct keys_view {
     struct keys *keys;
     struct keys_marks marks;
-    struct key_row *last;       /* last row returned; NULL at first */
+    struct key_row *last;
     const struct version *next; /* next version of `last`; NULL: all were returned */
     uint32_t stamp;
     bool all_read;
@@ -65,8 +65,8 @@ struct keys {
     struct keys_view *view;   /* NULL: no view is open */
     struct key_row **waiting; /* rows that compaction could not prune because of a view */
     size_t waiting_count, waiting_cap;
-    uint32_t stamp;      /* one more than the number of views ever opened */
-    uint32_t sub;        /* changes in this step so far */
+    uint32_t stamp; /* one more than the number of views ever opened */
+    uint32_t sub;
     uint64_t step_first; /* number of the step's first change */
     bool in_step, paused;
 };
@@ -681,7 +681,6 @@ bool keys_prune_left(const struct keys *keys)
            change_slot(keys, keys->first)->version->mod < keys->compacted;
 }
 
-/* frees up to *max older versions; true when none is left */
 static bool older_free(struct version *version, uint32_t *max)
 {
     for (; *max > 0 && version->older; --*max) {
@@ -692,8 +691,8 @@ static bool older_free(struct version *version, uint32_t *max)
     return !version->older;
 }
 
-/* `pruned` is the row's newest pruned version. The step keys.pruned may be pruned only up to
- * pruned_sub. */
+/* `pruned` is the row's newest pruned version. Compaction may have pruned only a part of the step
+ * keys.pruned, up to pruned_sub. */
 static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max)
 {
     struct version *pruned = row->counted_out ? row->newest : version_at(row, keys->pruned);
@@ -772,7 +771,6 @@ struct keys_marks keys_view_marks(const struct keys_view *view)
     return view->marks;
 }
 
-/* oldest version of the row in the view, or NULL */
 static const struct version *view_first(const struct keys_view *view, const struct key_row *row)
 {
     const struct version *at = version_at(row, view->marks.revision), *first = NULL;

@@ -116,7 +116,7 @@ uint64_t keys_work(const struct keys *keys);
 
 /* -- a view of one revision during writes -- */
 struct keys_view;
-struct keys_marks { /* the counters that belong to the versions */
+struct keys_marks {
     uint64_t revision, compacted, pruned;
     uint32_t pruned_sub; /* in the step `pruned`, changes before this index are freed */
 };

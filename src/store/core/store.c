@@ -621,7 +621,6 @@ static void store_tidy(struct store *store)
     store->part.expired = true;
 }
 
-/* A retry gets the stored answer. */
 static void command_decide(struct store *store, const struct store_command *command,
                            struct store_result *ret_result)
 {
@@ -643,7 +642,6 @@ static void command_decide(struct store *store, const struct store_command *comm
     }
 }
 
-/* continues a command after a lease was ended in parts */
 static void command_decide_after_end(struct store *store, const struct store_command *command,
                                      struct store_result *ret_result)
 {

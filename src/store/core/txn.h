@@ -36,9 +36,9 @@ enum txn_refusal {
     TXN_NO_LEASE,
     TXN_COMPACTED,
     TXN_FUTURE,
-    TXN_CLAIM, /* the transaction would write a claim */
+    TXN_CLAIM,
     TXN_NO_SPACE,
-    TXN_TOO_LARGE, /* the transaction reads more than TXN_KEYS_MAX keys */
+    TXN_TOO_LARGE,
     TXN_NO_MEMORY, /* to check or read; apply aborts the process instead */
 };
 
@@ -125,7 +125,7 @@ struct txn {
 /* The result of one operation. */
 struct txn_end {
     enum txn_op_kind kind;
-    uint64_t revision; /* the store's revision after the operation */
+    uint64_t revision;
     struct query_end range;
     uint64_t deleted;
 };

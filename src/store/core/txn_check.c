@@ -136,7 +136,6 @@ static void puts_sort(struct writes *puts)
             i + 1 < puts->count && at[i + 1].owner == at[i].owner ? at[i + 1].next_owner : i + 1;
 }
 
-/* index of the first put with key >= `key` */
 static size_t puts_seek(const struct writes *puts, struct str key)
 {
     size_t low = 0, high = puts->count;

@@ -29,8 +29,8 @@ enum {
 struct etcd_api;
 struct etcd_request {
     struct leader_request base;
-    enum store_kind kind;         /* kind of the proposed command */
-    struct txn *txn;              /* the decoded transaction of a Txn, in the call's arena */
+    enum store_kind kind; /* kind of the proposed command */
+    struct txn *txn;
     struct etcd_listing *listing; /* NULL unless a Range of very many keys is in progress */
     bool acts; /* `change` or `transfer` is in use, even after the client disconnected */
     union {
@@ -104,7 +104,7 @@ struct etcd_removal { /* removed.c */
     struct rpc_channel *channel; /* channel of the query in progress, until it is closed */
     bool channel_closing;
     bool was_member, leaderless, stopping;
-    bool removed; /* this replica was removed from the cluster and serves no clients */
+    bool removed;
 };
 struct etcd_leader_calls { /* leader_call.h; one list per step of a call */
     struct list fresh, pausing, running;

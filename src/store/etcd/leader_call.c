@@ -54,7 +54,6 @@ static void call_try_later(struct leader_call *call)
     }
 }
 
-/* Ends the call once this replica has applied the call's revision. */
 static void call_wait_applied(struct leader_call *call)
 {
     uint64_t revision = keys_revision(api_keys(call->api));

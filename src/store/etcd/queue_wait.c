@@ -29,14 +29,13 @@ struct queue_place {
     struct str key;
     struct str name; /* valid as long as the call */
     int64_t lease;
-    uint64_t create;   /* create revision of the key */
-    uint64_t entered;  /* revision at which the call entered the queue */
+    uint64_t create; /* create revision of the key */
+    uint64_t entered;
     uint64_t revision; /* revision at which the entry was first */
 };
 struct queue_wait_kind {
-    bool sets;            /* an existing key gets the call's value */
-    enum etcd_error lost; /* error if the key is deleted */
-    /* encodes the response with its header */
+    bool sets; /* an existing key gets the call's value */
+    enum etcd_error lost;
     void (*pack)(const struct etcd_api *api, struct pack *pack, const struct queue_place *place);
 };
 struct queue_wait {
@@ -53,7 +52,7 @@ struct queue_wait {
     struct looker own, before; /* watch the call's key, and the key before */
     bool stays;                /* the key is kept when the wait ends */
     bool named;                /* the client knows the lease and can use another replica */
-    char room[];               /* storage of the key and the range */
+    char room[];
 };
 
 /* -- watched keys -- */
