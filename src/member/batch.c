@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects operations of many callers into one entry of the log. Loop's thread.
  *
- * A batch is proposed when it is full, when GATHER_MS have passed since its first operation, or at
- * the end of the turn if no earlier batch is pending. A single operation therefore does not wait,
- * and ten thousand registrations share few entries. */
+ * A batch is proposed in one of three cases:
+ * - it is full
+ * - GATHER_MS have passed since its first operation
+ * - the turn ends, and no earlier batch is pending */
 #include <stdlib.h>
 
 #include "member/service_internal.h"

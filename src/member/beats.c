@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Heartbeats that wait for their answer. Loop's thread.
  *
- * On the leader, heartbeats that arrive within BEATS_GATHER_MS share one leadership round that
- * begins after their arrival, so a deposed leader cannot keep a worker alive. A follower passes
- * heartbeats to the leader in batches. Every heartbeat is answered within reply_max_ms.
- *
- * List `age`, oldest first, has each heartbeat until its answer. List `link` has it until its
- * round, batch or proposal is over: an overdue heartbeat is answered at once and freed later. */
+ * On the leader, heartbeats of BEATS_GATHER_MS share one later leadership round, so a deposed
+ * leader cannot keep a worker alive. A follower passes heartbeats to the leader in batches. Every
+ * heartbeat is answered within reply_max_ms. An overdue heartbeat is answered at once, and freed
+ * when its round, batch or proposal is over. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,9 +2,9 @@
 /* Directives to workers: the control streams, and the directives that wait for workers without a
  * stream. Loop's thread, leader only.
  *
- * A directive is sent on the worker's stream at once. Without a stream, or while the stream is
- * full, the directive waits and is sent with the answer to the next heartbeat, one per answer. A
- * new directive replaces a waiting directive of its kind. */
+ * A directive is sent on the worker's stream at once. If the stream is missing or full, the
+ * directive waits for the answer to the next heartbeat. Each answer has one directive. A new
+ * directive replaces a waiting directive of its kind. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes event lines to standard output, to a rotating file, or to nothing. Any thread.
+/* Writes event lines, each one JSON object, to standard output, a rotating file, or nothing. Any
+ * thread.
  *
- * A line is one JSON object. Writing never blocks: when the sink does not accept a line (full pipe,
- * full disk), up to queue_max lines are queued. Beyond that, EVENT_MAY_DROP lines are dropped and
- * counted, and EVENT_KEEP lines are refused with ERR_FULL: the caller then stops admitting work.
- * The log reports once that lines cannot be written, and once that they can be again.
+ * Writing never blocks: when the sink does not accept a line, up to queue_max lines are queued.
+ * Beyond that, EVENT_MAY_DROP lines are dropped and counted, and EVENT_KEEP lines are refused with
+ * ERR_FULL: the caller then stops admitting work.
  *
  * ERR_OK means that the line was accepted, not that it is durable. Lines are synced when their file
  * is rotated and at close. */

@@ -11,8 +11,8 @@ struct events_file;
 enum err events_file_open(const struct events_options *options, struct events_file **ret_file,
                           struct note *note);
 void events_file_close(struct events_file *file); /* syncs and closes the file; NULL is allowed */
-/* `line` includes its line end. After an error the file contains no part of the line, or the next
- * write ends the partial line with a line break. */
+/* `line` includes its line end. After an error the file has no part of the line, or a part that the
+ * next write ends with a line break. */
 enum err events_file_write(struct events_file *file, struct str line);
 void events_file_count(const struct events_file *file, struct events_stats *stats);
 #endif

@@ -41,8 +41,8 @@ static struct slot *begin(uint64_t *ret_entry)
     struct slot *slot = &slots[entry % RING_SLOTS];
     uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
 
-    /* Another writer may still be in this slot after a whole round of the ring, or the slot may
-     * have a newer entry. The older entry is dropped. */
+    /* Another writer is still in this slot, or the slot has a newer entry: the older entry is
+     * dropped. */
     if (stamp % 2 == 1 || stamp > 2 * entry) return NULL;
     if (!atomic_compare_exchange_strong_explicit(&slot->stamp, &stamp, 2 * entry + 1,
                                                  memory_order_acquire, memory_order_relaxed))

@@ -29,10 +29,9 @@ struct rpc_handler {
      * the callback. */
     void (*on_message)(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str bytes);
-    /* Called before a stream's next message is read. `bytes`: its size, or the most that a
-     * compressed message can inflate to. A handler without room calls rpc_pause: the message then
-     * waits at the peer until rpc_resume, and is not announced again. Not for empty messages. May
-     * be NULL. */
+    /* Called before a stream's next message is read. `bytes`: the most that the message can inflate
+     * to. After rpc_pause the message waits at the peer until rpc_resume, and is not announced
+     * again. Not for empty messages. May be NULL. */
     void (*on_announced)(void *service, struct rpc_call *call, size_t bytes);
     void (*on_half_closed)(void *service, struct rpc_call *call); /* for streams; may be NULL */
     void (*on_writable)(void *service, struct rpc_call *call);    /* after ERR_FULL; may be NULL */
@@ -99,8 +98,8 @@ void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text,
 void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message);
 void rpc_reply_bytes(struct rpc_call *call, struct str message);
 /* Like rpc_reply for a long message in pieces, over any number of turns. The last of `total` bytes
- * ends the call with OK. After an error the handler must end the call with a status: ERR_CLOSED,
- * ERR_TOO_LARGE (more than response_max), ERR_FULL (the limits), ERR_NOMEM. */
+ * ends the call with OK. After an error the handler must end the call: ERR_CLOSED, ERR_TOO_LARGE
+ * (more than response_max), ERR_FULL (the limits), ERR_NOMEM. */
 enum err rpc_reply_begin(struct rpc_call *call, size_t total);
 enum err rpc_reply_more(struct rpc_call *call, struct str piece);
 /* True while the peer has not read all bytes sent so far. on_writable is called when all are

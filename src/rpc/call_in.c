@@ -262,8 +262,8 @@ static bool request_has_hops(const struct h2_header *headers, size_t count)
     return false;
 }
 
-/* Charges the call for the metadata that it keeps, because a peer can refer to a long entry of the
- * header table with one byte. False: the call was refused. */
+/* Charges the call for the metadata that it keeps: one byte can refer to a long entry of the header
+ * table. False: the call was refused. */
 static bool request_charge_metadata(struct rpc_call *call, const struct h2_header *headers,
                                     size_t count, const struct request *r)
 {

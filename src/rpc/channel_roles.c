@@ -9,14 +9,10 @@
  *
  * All other connections are retiring: they finish their calls and close.
  *
- * A lost spare is replaced after a random delay, because thousands of handshakes at once would slow
- * the remaining servers. A round is one dial of every address. After a failed round the next round
- * waits, longer each time, with full jitter. A connection lost soon after it became ready counts as
- * a failed round.
- *
- * A "not leader" response on the active connection names another address. While that address is
- * dialed, no other connection becomes active: calls wait for the leader instead of asking the same
- * follower again. */
+ * A lost spare is replaced after a random delay. A round is one dial of every address; after a
+ * failed round the next round backs off. A connection lost soon after it became ready counts as a
+ * failed round. While the address of a "not leader" response is dialed, no other connection becomes
+ * active: calls wait for the leader. */
 #include <string.h>
 
 #include "rpc/client_internal.h"

@@ -2,14 +2,11 @@
 /* A gRPC client: a channel to one service at several addresses, and calls on the channel. Loop's
  * thread.
  *
- * A channel dials from the moment it is opened and never gives up. It tries its addresses in order
- * and resolves names again for every dial. After a failed round it backs off. A connection is ready
- * when the server has sent its first bytes.
+ * A channel dials from the moment it is opened and never gives up. Names are resolved again for
+ * every dial. A connection is ready when the server has sent its first bytes.
  *
  * A call is retried only if it was certainly not applied, or if a repeat is harmless. Any other
- * call that was sent and not answered ends as ERR_UNKNOWN. The same holds for statuses that do not
- * say whether the call was applied: UNKNOWN, CANCELLED, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE,
- * DATA_LOSS (rpc/retry.h has the whole table).
+ * call that was sent and not answered ends as ERR_UNKNOWN (rpc/retry.h has the table).
  *
  * Our servers may send these trailers (headers in a trailers-only response):
  *   x-muster-leader   with FAILED_PRECONDITION: this replica is not the leader. The value is the
@@ -90,10 +87,9 @@ const char *rpc_channel_warm_peer(const struct rpc_channel *channel);
 /* Call if the connected server is the wrong one. New calls go to the next address. Running calls
  * are not affected. */
 void rpc_channel_next_address(struct rpc_channel *channel);
-/* Call if a response is late. If the second connection is ready, new calls go there, and the two
- * connections change places. The late server is pinged, and its connection is closed if nothing
- * arrives within `silence_max_ms`. No new dial, because a slow server would only get a further
- * handshake. */
+/* Call if a response is late. If the second connection is ready, the two connections change places.
+ * The late server is pinged, and its connection is closed if nothing arrives within
+ * `silence_max_ms`. No new dial, because a slow server would only get a further handshake. */
 void rpc_channel_answer_late(struct rpc_channel *channel, uint64_t silence_max_ms);
 
 /* -- calls -- */
@@ -138,9 +134,8 @@ enum err rpc_call_start(struct rpc_channel *channel, const struct rpc_call_optio
                         const struct rpc_call_events *events, void *owner,
                         struct rpc_client_call **ret_call);
 /* Replaces on_message, for messages too long to keep. Call in the turn that started the call.
- * Pieces may be empty; `last` marks the end of a message. After the first piece the call is not
- * retried, and the pieces count only if the outcome is ERR_OK. response_max limits the whole
- * message. */
+ * `last` marks the end of a message. After the first piece the call is not retried. Pieces count
+ * only if the outcome is ERR_OK. */
 typedef void rpc_piece_fn(void *owner, struct rpc_client_call *call, struct str piece, bool last);
 void rpc_call_in_pieces(struct rpc_client_call *call, rpc_piece_fn *on_piece);
 /* Queues a copy. ERR_FULL: 256 KiB are queued; on_writable follows. A longer message is accepted if

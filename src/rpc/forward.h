@@ -2,13 +2,11 @@
 /* Forwards calls from a follower to the leader, for any service and all four kinds of calls.
  *
  * A service registers its methods with `rpc_forward_handler` and a gate. For each call the gate
- * asks the service whether the call stays on this replica. Messages and the leader's response are
- * passed unchanged, with the remaining time, metadata, trace, request id and trailers.
- * Back-pressure works in both directions. A caller that disconnects cancels the call at the leader.
+ * asks the service whether the call stays on this replica. Messages, metadata, trailers and the
+ * remaining time are passed unchanged. A caller that disconnects cancels the call at the leader.
  *
  * If the leader's response is lost, the call ends as UNKNOWN if the leader may have applied it;
- * otherwise as UNAVAILABLE with "x-muster-applied: no". The forwarder never retries such a call,
- * because no header of the caller says that a repeat is safe.
+ * otherwise as UNAVAILABLE with "x-muster-applied: no". Such a call is never retried here.
  *
  * A call is forwarded only once: it carries x-muster-hops, and a replica that gets such a call
  * without being the leader answers "not leader". The leader authorises the original caller, whom

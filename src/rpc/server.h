@@ -52,8 +52,8 @@ struct rpc_server_limits {                 /* 0: the default in the field's comm
     uint32_t socket_output_max;         /* default: 256 KiB that the kernel has not accepted yet */
     uint64_t handshake_timeout_ms;      /* default: 10,000 for TLS, 10,000 for the HTTP/2 preface */
     uint64_t header_timeout_ms;         /* default: 10,000 for request headers (slow loris) */
-    /* 30,000. In this time a request, or a message that a stream has begun, must be complete, or
-     * must have received RPC_BODY_RATE_MIN bytes per second; otherwise DEADLINE_EXCEEDED. Time in
+    /* default: 30,000 for a request, or for a message that a stream has begun; then
+     * DEADLINE_EXCEEDED. Not for a peer that sends RPC_BODY_RATE_MIN bytes per second. Time in
      * which the server does not read does not count. */
     uint64_t body_timeout_ms;
     uint64_t write_timeout_ms; /* default: 60,000 without a byte accepted by the kernel */

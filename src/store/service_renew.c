@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Renewals: the ids of several calls share one entry of the log. Loop's thread.
  *
- * A batch is proposed when it is full, 10 ms after its first id, or at the end of the turn if no
- * other batch is in flight. A single renewal therefore does not wait. */
+ * A batch is proposed in one of three cases:
+ * - it is full
+ * - 10 ms have passed since its first id
+ * - the turn ends, and no other batch is in flight */
 #include <stdlib.h>
 
 #include "store/service_internal.h"

@@ -111,8 +111,8 @@ void watch_stream_init(struct watch_stream *stream, struct watch_engine *engine,
                        const struct watch_api *api);
 void watch_stream_deinit(struct watch_stream *stream); /* its watches must have left */
 void watch_stream_writable(struct watch_stream *stream);
-/* Requests calls of caught_up(), in each turn that leaves nothing unsent on the stream, until the
- * caller removes the stream from the list `asking`. */
+/* Requests a call of caught_up() in each turn that leaves nothing unsent on the stream. Ends when
+ * the caller removes the stream from the list `asking`. */
 void watch_stream_ask(struct watch_stream *stream);
 /* watch_message() begins a message in the engine's scratch buffer. When the stream has no room,
  * watch_send() returns ERR_FULL and blocks the stream. */

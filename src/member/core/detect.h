@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The failure detector: decides which workers have been silent for too long. Pure; leader only.
  *
- * A worker states with each heartbeat when the next heartbeat is due. A worker is suspected when it
- * is late by more than the clock skew budget, and keeps its partitions. A worker fails when it is
- * late by more than the budget plus the failure timeout. With DETECT_SILENCE a worker is suspected
- * after a part of the heartbeat timeout, and fails after the whole timeout.
+ * A worker states with each heartbeat when the next heartbeat is due. Late by more than the clock
+ * skew budget, a worker is suspected, and keeps its partitions. Late by more than the budget plus
+ * the failure timeout, a worker fails. With DETECT_SILENCE parts of the heartbeat timeout decide
+ * instead.
  *
  * Three rules keep workers from failing because of the leader's own faults:
  * - A due time that no correct clock can produce is replaced by arrival plus lease.
  * - A late scan moves every deadline by its delay.
- * - When too many workers would fail at once, further failures are held for a while.
- *
- * Workers are in a heap, ordered by their next threshold. A heartbeat does not move its worker in
- * the heap; a check that is too early inserts the worker again. */
+ * - When too many workers would fail at once, further failures are held for a while. */
 #ifndef MEMBER_CORE_DETECT_H
 #define MEMBER_CORE_DETECT_H
 #include "base/err.h"

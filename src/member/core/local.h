@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's own, unreplicated state of membership: heartbeats, phases, loads, suspicion and
- * checkpoint rounds. Opened when a replica becomes leader, closed when the replica loses
- * leadership. Pure: each call gets `now_ns` of a monotonic clock and `wall_ms` of the wall clock.
+/* The leader's own, unreplicated state of membership: heartbeats, suspicion and checkpoint rounds.
+ * Pure: each call gets `now_ns` of a monotonic clock and `wall_ms` of the wall clock.
  *
- * This module decides and does not act: it appends operations to a batch, and the service proposes
- * the batch. While the end of a worker's incarnation is proposed, its heartbeats are not
- * acknowledged (MEMBER_BEAT_WAIT). A later scan repeats a proposal that was lost.
+ * This module appends operations to a batch, and the service proposes the batch. While the end of a
+ * worker's incarnation is proposed, its heartbeats are not acknowledged (MEMBER_BEAT_WAIT). A later
+ * scan repeats a proposal that was lost.
  *
  * Asserted (local.c):
  * L1 After member_local_sync() the ACTIVE workers are watched.
  * L2 A suspected worker is watched and listed.
  * L3 No heartbeat is acknowledged while the end of its worker's incarnation is proposed.
  *
- * A new leader has seen no heartbeat, so it treats every worker as if it had just sent one: no
- * worker fails earlier than takeover + lease + failure timeout. */
+ * A new leader treats every worker as if it had just sent a heartbeat. */
 #ifndef MEMBER_CORE_LOCAL_H
 #define MEMBER_CORE_LOCAL_H
 #include "member/core/detect.h"

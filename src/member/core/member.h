@@ -3,12 +3,10 @@
  * work queue. The leader's unreplicated state is in local.h.
  *
  * Every change is an entry of the log: a command of one or more operations, applied atomically and
- * in order. Decisions are replicated, observations are not: only the leader knows that a worker is
- * silent, but an operation declares the worker dead. Time is the log's clock T, which moves only
- * while there is a leader. Wall times are displayed and never compared.
+ * in order. Only the leader knows that a worker is silent, but a replicated operation declares the
+ * worker dead. Time is the log's clock T. Wall times are displayed and never compared.
  *
- * Before the operations, everything that is due at T happens in a fixed order: fences end, windows
- * close, revocations time out, dead workers become tombstones. member_next_due() returns when the
+ * Before the operations, everything that is due at T happens. member_next_due() returns when the
  * leader must propose a tick. After the operations, partitions move as far as allowed.
  *
  * Safety: a partition gets a new owner only after the former owner released the partition, left, or
@@ -22,9 +20,9 @@
  * I5 Events are numbered without a gap, and emitted events are removed.
  * I6 Between commands no row is outside the state's hash.
  *
- * A refused operation has a result and changes nothing; it is not an error. An operation may arrive
- * twice, so each names its incarnation and does nothing if that incarnation is over. One thread.
- * Texts in operations are copied; texts in results are borrowed until the next change. */
+ * A refused operation has a result and changes nothing. An operation may arrive twice, so each
+ * names its incarnation and does nothing if that incarnation is over. One thread. Texts in
+ * operations are copied; texts in results are borrowed until the next change. */
 #ifndef MEMBER_CORE_MEMBER_H
 #define MEMBER_CORE_MEMBER_H
 #include "base/arena.h"
@@ -202,10 +200,9 @@ void member_apply(struct membership *membership, uint64_t index, uint64_t clock_
 struct member_item;
 bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
                      struct member_item *ret_item);
-/* After a restore from an old copy, or force-config: workers and grants may exist that this state
- * does not know. Epochs, incarnations and rounds continue at recovery_above(), so later grants have
- * higher tokens. Active workers get `instance`, which no process has: each must be admitted again,
- * and its partitions move only after its fence is over. */
+/* After a restore from an old copy, or force-config: unknown workers and grants may exist. Epochs
+ * continue at recovery_above(), so later grants have higher tokens. Active workers get `instance`,
+ * which no process has: each must be admitted again, and its partitions move after its fence. */
 void member_recover(struct membership *membership, uint64_t index, uint64_t clock_ns,
                     uint64_t floor, const struct member_instance *instance);
 /* clock T at which something is due; UINT64_MAX: never */

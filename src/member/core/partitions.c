@@ -68,8 +68,8 @@ static void table_drop(struct membership *m)
     m->ring = NULL;
 }
 
-/* Recomputes the target of every partition (`places`), the eligibility of every worker (`who`), and
- * the end of every retention, whose period may have changed. */
+/* `places`: recomputes the target of every partition. `who`: recomputes the eligibility of every
+ * worker. Also recomputes the end of every retention. */
 static void look_again(struct membership *m, bool places, bool who)
 {
     struct order_place place = order_begin(&m->workers);

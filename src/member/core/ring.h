@@ -2,10 +2,8 @@
 /* Assigns partitions to workers by a consistent hash ring. Pure.
  *
  * Each worker is on the ring at `virtual_nodes` points; a partition belongs to the first point
- * clockwise from its own hash. The owner table depends only on the set of workers, so all replicas
- * compute the same table.
+ * clockwise from its own hash. The owner table depends only on the set of workers.
  *
- * When a worker leaves, only its partitions move; when a worker joins, partitions move only to it.
  * With `bounded` no worker has more than its share plus epsilon: the search skips full workers.
  * With `rendezvous` a partition belongs to the worker with the greatest hash of the pair. */
 #ifndef MEMBER_CORE_RING_H

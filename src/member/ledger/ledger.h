@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heartbeat ledger: the latest row of every worker and of its last heartbeat, in the file at
- * storage.path (file.h), for people to read after a restart. No decision depends on it.
+ * storage.path (file.h). For people to read after a restart; no decision depends on the ledger.
  *
- * Rows are kept in memory. A thread replaces the file once a second if a row changed, unless the
- * sync of the replicated log is slow: the ledger must never delay a vote.
+ * A thread replaces the file once a second if a row changed, unless the sync of the replicated log
+ * is slow.
  *
- * No error reaches the caller: it is logged once, counted and retried. A damaged ledger is renamed
- * to <path>.damaged, and a new ledger is begun. A file of another format is never changed, and then
- * there is no ledger. */
+ * No error reaches the caller: errors are logged once, counted and retried. A damaged ledger is
+ * renamed to <path>.damaged, and a new ledger is begun. A file of another format is never
+ * changed. */
 #ifndef MEMBER_LEDGER_LEDGER_H
 #define MEMBER_LEDGER_LEDGER_H
 #include "base/err.h"

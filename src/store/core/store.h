@@ -5,17 +5,16 @@
  * leader. Random numbers come from the caller.
  *
  * Before each command, leases whose deadline T has reached end in the order (deadline, id), at most
- * STORE_EXPIRE_MAX per command. Each end deletes the lease's keys in key order at one revision.
- * store_next_due() shows the leader when to propose a tick, which ends further leases. A lease of
- * more than STORE_SWEEP_KEYS keys ends in parts, by a command of its own.
+ * STORE_EXPIRE_MAX per command. Each end deletes the lease's keys in key order at one revision. A
+ * lease of more than STORE_SWEEP_KEYS keys ends in parts, by a command of its own.
  *
  * A refused command is an answer, never an error. The quota refuses writes that add data
  * (STORE_NO_SPACE). Deletes, releases, renewals and compactions always work. A retry has the same
- * (client, sequence) and gets the stored answer. Two kinds of requests are decided again: those
- * answered UNAVAILABLE, and those that a full store refused.
+ * (client, sequence) and gets the stored answer. Refusals of a full store, and UNAVAILABLE, are not
+ * stored.
  *
- * A plain lease (STORE_LEASE_GRANT) has any number of plain keys. Claims never belong to a plain
- * lease, because any client can name its number.
+ * Any client can name the number of a plain lease (STORE_LEASE_GRANT), so claims never belong to a
+ * plain lease.
  *
  * Invariants, asserted before and after every part of a command, except I3 and I4 (store.c):
  * I1 The clock and the revision never decrease.
@@ -28,7 +27,7 @@
  * I8 No request waits in a group that has a slot to give away.
  *
  * Claims are keys: Coordination's "a/b" is the key "muster/a/b", attached to a lease. A slot is
- * "muster/<group>/slot-0007". Groups, waiters and tokens of claims are separate records. */
+ * "muster/<group>/slot-0007". */
 #ifndef STORE_CORE_STORE_H
 #define STORE_CORE_STORE_H
 #include <string.h>
@@ -248,10 +247,9 @@ enum err store_restore_feed(struct store_restore *restore, struct str bytes, str
 enum err store_restore_done(struct store_restore *restore, struct store **ret_store,
                             struct note *note);
 void store_restore_close(struct store_restore *restore);
-/* After a restore from an old copy, or force-config (B6.4, R5). Sets a new identity. Revisions
- * continue at recovery_above(), and earlier revisions are compacted, so that no earlier watch
- * resumes. Leases get their whole TTL again, because holders may have renewed them in the lost
- * history. */
+/* After a restore from an old copy, or force-config (B6.4, R5). Revisions continue at
+ * recovery_above(), and earlier revisions are compacted, so that no earlier watch resumes. Leases
+ * get their whole TTL again, because holders may have renewed them in the lost history. */
 void store_replace_identity(struct store *store, uint64_t clock_ns, const struct store_id *identity,
                             uint64_t floor);
 #endif

@@ -19,8 +19,8 @@ static void pack_url(struct pack *row, uint32_t field, const char *scheme, const
         pack_text(row, field, str_of(url, (size_t)len));
 }
 
-/* Client URLs are listed only if they are known for every member, because a client that asks for
- * the list then uses no other URL. */
+/* Lists client URLs only if they are known for every member: a client that asks for the list then
+ * uses no other URL. */
 static void pack_members(struct etcd_api *api, struct pack *pack)
 {
     struct etcd_member members[REPLICA_MEMBERS_MAX];

@@ -236,8 +236,8 @@ static bool wait_take_entry(struct queue_wait *wait, const struct leader_answer 
                             &txn, &note) &&
               queue_entered((const Etcdserverpb__TxnResponse *)txn, answer->revision, &wait->entry);
     arena_deinit(&arena);
-    /* A key under a lease that this call granted belongs to this call, even if a repeated attempt's
-     * response says that the key existed. */
+    /* The lease was granted by this call, so the key belongs to this call, even if a repeated
+     * attempt found the key. */
     if (!wait->named) wait->entry.created = true;
     wait->place.create = wait->entry.create;
     wait->place.entered = answer->revision;
