@@ -24,8 +24,8 @@ static inline bool key_range_has(struct key_range range, struct str key)
     return str_compare(key, range.from) >= 0 &&
            (key_range_is_open(range) || str_compare(key, range.end) < 0);
 }
-/* Cut to this length, with the last byte increased by one, a prefix becomes the first key after all
- * its keys. 0: there is no such key. */
+/* A prefix cut to this length, with its last byte increased by one, is the first key after all keys
+ * with the prefix. 0: there is no such key. */
 static inline size_t key_range_end_len(struct str prefix)
 {
     size_t len = prefix.len;
