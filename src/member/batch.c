@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects operations of many callers into one entry of the log.
+/* Collects operations of many callers into one entry of the log. Loop's thread.
  *
- * A batch is proposed when it is full, when GATHER_MS have passed since its first operation, or at
- * the end of the turn if no earlier batch is still pending. A single operation therefore does not
- * wait. When ten thousand workers register at once, an entry contains all operations that arrive
- * while the previous entry is written. */
+ * A batch is proposed in one of three cases:
+ * - it is full
+ * - GATHER_MS have passed since its first operation
+ * - the turn ends, and no earlier batch is pending */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
 
 enum {
     GATHER_MS = 10,
-    OP_BYTES = 512,                     /* maximal bytes of an operation without its texts */
+    OP_BYTES = 512,                     /* of an operation without its texts */
     ROOM = REPLICA_COMMAND_MAX / 4 * 3, /* one quarter is reserved for operations of the core */
 };
 
 struct batch {
-    struct list link; /* link in service.batches after the batch was proposed */
+    struct list link; /* in service.batches after the batch was proposed */
     struct member_service *service;
     struct proposal proposal;
     struct buf bytes;
     uint32_t ops, context; /* `context`: operations that open each batch, never proposed alone */
-    bool broken;           /* memory ran out, so the whole batch will be dropped */
+    bool broken;           /* no memory: the whole batch will be dropped */
     struct list waits;
 };
 
@@ -51,7 +51,7 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str byte
 
     service->batches_running--;
     service->refused = err != ERR_OK;
-    /* An unreadable reply means that memory ran out after the entry was applied. */
+    /* A reply that cannot be read means no memory. The entry is applied already. */
     if (!err && (member_reply_parse(bytes, &reply) || reply.ops != batch->ops)) err = ERR_UNKNOWN;
     if (err && err != ERR_NOT_LEADER)
         LOG_DEBUG(&service->log, "an entry of the worker tables was not committed: retrying",
@@ -83,7 +83,7 @@ void batch_flush(struct member_service *service)
 
     timer_stop(&service->batch_due);
     if (!batch || batch->broken || batch->ops == batch->context) {
-        drop(service, ERR_NOMEM); /* out of memory, or the batch is empty */
+        drop(service, ERR_NOMEM);
         return;
     }
     assert(member_batch_ops(buf_peek(&batch->bytes)) == batch->ops); /* each op gets one result */
@@ -113,7 +113,7 @@ void batch_overdue(struct timer *timer)
     batch_flush(CONTAINER_OF(timer, struct member_service, batch_due));
 }
 
-/* Begins a batch with the currently suspected workers, whose partitions must not move. */
+/* Every batch begins with the suspected workers, whose partitions must not move. */
 static struct batch *batch_open(struct member_service *service)
 {
     struct batch *batch = calloc(1, sizeof *batch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes heartbeats and their metadata, encodes the responses. Invariant: unreadable metadata is
- * ignored, an invalid id is rejected with its field's name. Keeps no state. */
+/* Decodes heartbeats and their metadata, encodes the responses. Stateless. Metadata that cannot be
+ * read is ignored; an invalid id is refused with its field's name. */
 #include "member/beat.h"
 
 #include <math.h>
@@ -35,8 +35,8 @@ static enum beat_phase phase_of(int64_t state)
 
 /* -- the BeatRequest -- */
 
-/* Converts a due time to milliseconds. Negative parts count as 0. A time beyond any clock becomes
- * the maximum instead of wrapping around. */
+/* Negative parts count as 0. A time beyond any clock becomes the maximum instead of wrapping
+ * around. */
 static uint64_t due_ms(int64_t seconds, int32_t nanos)
 {
     uint64_t whole = seconds > 0 ? (uint64_t)seconds : 0;

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heartbeats that wait for their answer.
+/* Heartbeats that wait for their answer. Loop's thread.
  *
- * On the leader, heartbeats that arrive within BEATS_GATHER_MS share one leadership round that
- * begins after their arrival, so a deposed leader cannot keep a worker alive. A follower passes
- * heartbeats to the leader in batches and returns the leader's answers to the callers. Every
- * heartbeat is answered within reply_max_ms, because a worker that waits without limit cannot be
- * stopped.
- *
- * A heartbeat is in two lists. `age`, oldest first, contains it until it is answered. `link`
- * contains it until its round, batch or proposal is over. So an overdue heartbeat is answered at
- * once and freed later. This file handles calls and rounds; service_beat.c decides what a heartbeat
- * does to a worker. Loop's thread. */
+ * On the leader, heartbeats of BEATS_GATHER_MS share one later leadership round, so a deposed
+ * leader cannot keep a worker alive. A follower passes heartbeats to the leader in batches. Every
+ * heartbeat is answered within reply_max_ms. An overdue heartbeat is answered at once, and freed
+ * when its round, batch or proposal is over. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,9 +26,9 @@ struct beat_batch { /* a batch of heartbeats from a follower */
     struct buf rows; /* BeatAnswers, in the order of their completion */
     struct {
         uint32_t at, len;
-    } answers[]; /* slices of `rows`, indexed by heartbeat of the batch */
+    } answers[]; /* slices of `rows`, by heartbeat of the batch */
 };
-struct pass { /* heartbeats that are sent to the leader in one call */
+struct pass { /* heartbeats sent to the leader in one call */
     struct beats *beats;
     struct list members;
     uint32_t count;
@@ -53,7 +47,7 @@ static struct beat_call *beat_new(struct beats *beats)
     return beat;
 }
 
-/* True if the heartbeat was answered or its caller is gone. */
+/* or the caller is gone */
 static bool is_answered(const struct beat_call *beat)
 {
     return !beat->call && !beat->batch;
@@ -100,7 +94,7 @@ static void batch_answered(struct beat_batch *batch)
     free(batch);
 }
 
-/* Adds the answer for one heartbeat of the batch. If `ack` is NULL, the heartbeat is refused. */
+/* `ack` NULL: the heartbeat is refused */
 static void batch_answer(struct beat_batch *batch, uint32_t place, enum grpc_status status,
                          struct str text, const struct beat_ack *ack)
 {
@@ -193,7 +187,7 @@ static void answer(struct beats *beats, struct beat_call *beat, enum grpc_status
     struct rpc_call *call = beat->call;
     struct beat_batch *batch = beat->batch;
 
-    if (!call && !batch) return; /* the heartbeat was answered as overdue, or cancelled */
+    if (!call && !batch) return; /* answered as overdue, or cancelled */
     if (ack)
         beats->stats.acknowledged++;
     else
@@ -397,7 +391,7 @@ static void pass_on(struct timer *timer)
     beats->passed_at = loop_now(beats->loop);
     while (!list_empty(&beats->outgoing)) {
         pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
-        if (!pass) return; /* memory ran out: the heartbeats are answered when they are overdue */
+        if (!pass) return; /* no memory: the heartbeats are answered when they are overdue */
         if (pass->count == 0) {
             end_pass(pass, NULL, "");
             continue;
@@ -409,7 +403,7 @@ static void pass_on(struct timer *timer)
     }
 }
 
-/* Plans the next pass to the leader: at once if the last is long ago or many heartbeats wait. */
+/* Passes at once if the last pass is long ago or many heartbeats wait. */
 static void plan_pass(struct beats *beats)
 {
     if (beats->outgoing_count >= BEATS_PASS_MAX)
@@ -428,7 +422,6 @@ static bool has_room(struct beats *beats, struct rpc_call *call)
     return false;
 }
 
-/* Registers a received heartbeat, which must now be answered within reply_max_ms. */
 static void came(struct beats *beats, struct beat_call *beat)
 {
     beat->since = loop_now(beats->loop);
@@ -553,7 +546,8 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     }
     beat->batch = batch;
     beat->place = place;
-    /* The wait is measured from the arrival here; the passing replica limits the whole wait. */
+    /* The wait is measured from the arrival at this replica; the passing replica limits the whole
+     * wait. */
     came(beats, beat);
     beats_file(beats, beat);
 }

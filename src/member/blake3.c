@@ -10,7 +10,7 @@ enum {
     CHUNK = 1024,
     ROUNDS = 7,
     WORDS = 8,
-    DEPTH_MAX = 54, /* depth of a tree over 2^64 bytes */
+    DEPTH_MAX = 54, /* of a tree over 2^64 bytes */
     FLAG_CHUNK_START = 1,
     FLAG_CHUNK_END = 2,
     FLAG_PARENT = 4,
@@ -70,7 +70,6 @@ static void read_block(struct str bytes, uint32_t block[16])
     for (size_t i = 0; i < 16; i++) block[i] = load_le32(padded + 4 * i);
 }
 
-/* Hashes one chunk of at most CHUNK bytes. */
 static void chunk_chain(struct str bytes, uint64_t number, uint32_t root, uint32_t chain[WORDS])
 {
     uint32_t block[16], flags = FLAG_CHUNK_START;

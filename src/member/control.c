@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Directives to workers: the control streams, and the directives that wait for workers without a
- * stream.
+ * stream. Loop's thread, leader only.
  *
- * A directive is sent on the worker's stream at once. Without a stream, or while the stream is
- * full, the directive waits and is sent with the answer to the next heartbeat, one directive per
- * answer. A new directive replaces a waiting one of its kind, so at most one of each kind waits.
- * Loop's thread, leader only. */
+ * A directive is sent on the worker's stream at once. If the stream is missing or full, the
+ * directive waits for the answer to the next heartbeat. Each answer has one directive. A new
+ * directive replaces a waiting directive of its kind. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
 
-enum { TEXT_MAX = 256, ORDER_BYTES_MAX = 512 /* maximum size of an encoded ControlPush */ };
+enum {
+    TEXT_MAX = 256,
+    ORDER_BYTES_MAX = 512 /* bytes of an encoded ControlPush */
+};
 
 struct line {                  /* a worker with a stream or a waiting directive; made by map_make */
     struct call_stream stream; /* call NULL: no stream */
     struct member_service *service;
-    struct buf orders[ORDER_KINDS]; /* waiting directive of each kind; empty if none waits */
+    struct buf orders[ORDER_KINDS]; /* waiting directive of each kind; empty: none */
     size_t id_len;
 };
 /* -- encoding: a ControlPush -- */
@@ -50,7 +52,6 @@ static void line_free(struct line *line)
     free(line);
 }
 
-/* Returns the first waiting directive, or NULL if none waits. */
 static struct buf *first_waiting(struct line *line)
 {
     for (size_t i = 0; i < ORDER_KINDS; i++)
@@ -71,7 +72,7 @@ static void line_over(struct call_stream *stream)
     free_if_idle(line);
 }
 
-/* Ends the worker's stream and drops its waiting directives. */
+/* Also drops the worker's waiting directives. */
 static void line_end(struct line *line, enum grpc_status status, const char *why)
 {
     for (size_t i = 0; i < ORDER_KINDS; i++) buf_clear(&line->orders[i]);
@@ -86,7 +87,7 @@ static struct line *line_of(const struct member_service *service, struct str wor
     return map_get(&service->control, worker);
 }
 
-/* Finds or creates the worker's line. Returns NULL if memory runs out or workers are too many. */
+/* NULL: no memory, or too many workers */
 static struct line *line_with(struct member_service *service, struct str worker)
 {
     struct line *line = map_make(&service->control, worker, sizeof *line);
@@ -111,7 +112,7 @@ bool control_take(struct member_service *service, struct str worker, struct buf 
     return true;
 }
 
-/* Sends waiting directives before any new directive. */
+/* Waiting directives go before any new directive. */
 static void send_waiting(struct line *line)
 {
     struct buf *order;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connects membership's core with the replicated log. Invariant: every command has a reply, and
- * replicas that applied the same entries have the same state. Runs in apply, on the loop thread. */
+ * replicas that applied the same entries have the same state. Runs in apply, on the loop's
+ * thread. */
 #include "member/machine.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "section/section.h"
 
 enum {
-    ARENA_MAX = 256 << 20, /* bytes: maximal memory for reading one command */
+    ARENA_MAX = 256 << 20, /* memory for reading one command */
     HEAD = 4,
     ROW = 16,
     DIGEST = sizeof(struct member_digest),
@@ -18,14 +19,14 @@ enum {
 struct member_machine {
     struct member_machine_options options;
     struct membership *membership;
-    struct arena arena; /* memory of the command being applied */
+    struct arena arena;
     struct member_result results[MEMBER_OPS_MAX];
     struct member_restore *restore;
 };
 
 /* -- replies -- */
 
-/* Writes the reply. If memory runs out, the reply stays empty, and the outcome is unknown. */
+/* Without memory the reply stays empty, and the outcome is unknown. */
 static void reply_write(const struct member_machine *machine, size_t ops, struct buf *reply)
 {
     struct member_item item;

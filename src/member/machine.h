@@ -13,15 +13,15 @@
 #include "log/log.h"
 #include "member/core/member.h"
 
-/* Part of the log's format. The version is the first cluster level with workers. The log accepts no
- * entry before all replicas have this level, because older releases stop at such an entry. */
+/* Part of the log's format. The version is the first cluster level with workers. The log accepts
+ * these entries only from this level on, because older releases stop at such an entry. */
 enum { MEMBER_MACHINE_ID = 5, MEMBER_MACHINE_VERSION = 3 };
 
 struct member_machine;
 struct member_machine_options {
     struct member_options member;
-    void (*applied)(void *owner);  /* called after each command, inside apply, on every replica */
-    void (*restored)(void *owner); /* called after a snapshot has replaced the state */
+    void (*applied)(void *owner);  /* after each command, inside apply, on every replica */
+    void (*restored)(void *owner); /* a snapshot has replaced the state */
     void *owner;
 };
 enum err member_machine_open(const struct member_machine_options *options,
@@ -30,7 +30,7 @@ void member_machine_close(struct member_machine *machine);         /* NULL is al
 struct state_machine member_machine_registration(struct member_machine *machine);
 /* Returns a different object after a restore. */
 struct membership *member_machine_membership(const struct member_machine *machine);
-/* True during a restore, when reads are not possible. */
+/* reads are not possible meanwhile */
 bool member_machine_restoring(const struct member_machine *machine);
 
 /* -- replies -- */
@@ -40,7 +40,7 @@ struct member_reply {
 };
 enum err member_reply_parse(struct str reply, struct member_reply *ret_reply); /* ERR_PARSE */
 struct member_result member_reply_result(const struct member_reply *reply, uint32_t op);
-/* Finds item `number` of operation `op`. Returns false if the operation has fewer items. */
+/* Item `number` of operation `op`; false: the operation has fewer. */
 bool member_reply_item(const struct member_reply *reply, uint32_t op, uint32_t number,
                        struct member_digest *ret_item);
 #endif

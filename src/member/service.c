@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens, closes and registers the parts of the membership service, and follows leadership changes.
- * Loop thread. */
+ * Loop's thread. */
 #include "member/service.h"
 
 #include <stdio.h>
@@ -21,8 +21,8 @@ static void look_for_leader(struct member_service *service)
     (void)rpc_forwarder_set_leader(service->leader.forwarder, address);
 }
 
-/* Keeps a stream on this replica if there is no leader, and answers UNAVAILABLE here. "Not the
- * leader" would inform a worker that its incarnation is over. */
+/* Without a leader, streams are answered UNAVAILABLE here: from "not the leader" a worker would
+ * conclude that its incarnation is over. */
 static bool stream_stays(void *owner, struct rpc_call *call)
 {
     const struct member_service *service = owner;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Worker membership as a service of the coordinator: rollout's Heartbeat, Control and Work, and
- * muster.v1.Membership beside them (proto/muster/v1/member.proto).
+ * muster.v1.Membership (proto/muster/v1/member.proto).
  *
- * The core decides: core/member.h is the replicated registry of workers, core/local.h the leader's
- * failure detector. The service does their I/O. A follower forwards calls to the leader, many
- * heartbeats in one call. A heartbeat is acknowledged after a leadership round that began after its
- * arrival, and always answered within reply_max_ms. One log entry has many registry changes.
+ * core/member.h is the replicated registry of workers, core/local.h the leader's failure detector.
+ * The service does their I/O. A follower forwards calls to the leader, many heartbeats in one call.
+ * A heartbeat is acknowledged after a leadership round that began after its arrival, and always
+ * answered within reply_max_ms.
  *
- * Note: the failure detector ends with the leadership. A new leader treats every worker as if it
- * had just sent a heartbeat, so a change of leaders fails no worker.
+ * A new leader treats every worker as if it had just sent a heartbeat, so a change of leaders fails
+ * no worker.
  *
  * Order of life, all on the loop's thread:
  *     member_service_open -> replica_open with its machine -> member_service_attach
@@ -39,9 +39,9 @@ struct member_service_options {
     const char *(*leader_address)(void *owner);
     void *owner;
     struct tls_context *tls; /* for connections to the leader; NULL: plaintext */
-    const char *name;        /* name of this replica; copied */
+    const char *name;        /* of this replica; copied */
     struct member_options member;
-    /* If false, the service applies the log but serves no calls. */
+    /* False: the service applies the log but serves no calls. */
     bool enabled;
     struct ulid run;
     bool any_run;       /* also accept heartbeats of other runs */
@@ -49,37 +49,37 @@ struct member_service_options {
     struct member_rules rules;
     struct member_local_options local;
     uint32_t max_keys_per_partition;
-    uint64_t reply_max_ms;        /* limit in ms for answering a heartbeat; 0: 200 */
+    uint64_t reply_max_ms;        /* ms for answering a heartbeat; 0: 200 */
     bool at_most_once;            /* never write an event twice, but possibly lose events */
     struct member_events *events; /* may be NULL */
     struct member_ledger *ledger; /* may be NULL */
 };
-/* Opens the service. ERR_NOMEM, ERR_FULL (timers), ERR_INVALID, and the errors of metrics_add(). */
+/* ERR_NOMEM, ERR_FULL (timers), ERR_INVALID, and the errors of metrics_add(). */
 enum err member_service_open(const struct member_service_options *options,
                              struct member_service **ret_service, struct note *note);
 struct member_machine *member_service_machine(struct member_service *service);
 void member_service_attach(struct member_service *service, struct replica *replica);
-/* Registers the methods. With `workers`, registers only rollout's three services and the methods
- * that workers call. Returns the errors of rpc_server_add(). */
+/* `workers`: only rollout's three services and the methods that workers call. Returns the errors of
+ * rpc_server_add(). */
 enum err member_service_methods(struct member_service *service, struct rpc_server *server,
                                 bool workers, struct note *note);
 void member_service_on_change(struct member_service *service, const struct replica_status *status);
 /* Replaces the settings of checkpoints and of the failure detector, except the detector's kind and
- * the transport times. Returns ERR_INVALID if nothing was changed. */
+ * the transport times. ERR_INVALID: nothing was changed. */
 enum err member_service_reload(struct member_service *service,
                                const struct member_local_options *local);
-/* Stops the service after the servers and the replica are closed. done() is called when the
- * connections to the leader are closed, too. */
+/* Call after the servers and the replica are closed. Calls done() when the connections to the
+ * leader are closed, too. */
 void member_service_stop(struct member_service *service, void (*done)(void *owner), void *owner);
 void member_service_close(struct member_service *service); /* NULL is allowed */
 
 /* -- for the status pages; on the loop's thread -- */
 enum member_health { MEMBER_HEALTH_OK, MEMBER_HEALTH_DEGRADED, MEMBER_HEALTH_UNAVAILABLE };
-/* Appends the JSON of /health (workers.md 14); *ret_health is its `status`. */
+/* The JSON of /health (workers.md 14); *ret_health is its `status`. */
 enum err member_health_write(const struct member_service *service, const char *version,
                              struct buf *into, enum member_health *ret_health);
-/* Appends the JSON of /status, /workers or /partitions. The pages /workers and /partitions have one
- * object per line, ordered by id. */
+/* The JSON of /status, /workers or /partitions. /workers and /partitions have one object per line,
+ * ordered by id. */
 enum err member_status_write(const struct member_service *service, struct buf *into);
 enum err member_workers_write(const struct member_service *service, struct buf *into);
 enum err member_partitions_write(const struct member_service *service, struct buf *into);

@@ -97,7 +97,8 @@ void beat_acknowledge(struct member_service *service, struct beat_call *beat)
     } else if (!member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker)) {
         ack(service, beat, NULL, beat->incarnation != 0);
     } else {
-        /* The incarnation may have ended since the heartbeat arrived; 0: heartbeat ignored. */
+        /* The incarnation may have ended since the heartbeat arrived. 0: no incarnation to
+         * compare. */
         bool over = beat->incarnation &&
                     (worker.incarnation != beat->incarnation || worker.standing != MEMBER_ACTIVE);
         ack(service, beat, &worker, over);

@@ -32,16 +32,16 @@ enum { BEATS_GATHER_MS = 20, BEATS_PASS_MAX = 500 };
 
 enum { BEATS_NUMBER_CAP = 24 };
 struct beats_stats {
-    uint64_t came; /* received heartbeats, including those passed to the leader */
+    uint64_t came; /* received, including those passed to the leader */
     uint64_t acknowledged, refused, overdue, rounds, passed, batches;
     size_t waiting;
 };
 /* The part of an acknowledgement that is the same for all heartbeats. Texts are copied. */
 struct beats_facts {
     uint64_t coord_epoch, assignment_epoch;
-    uint64_t next_beat_ms; /* advised interval; 0: not sent, the configured interval applies */
+    uint64_t next_beat_ms; /* advised interval; 0: the configured interval applies */
     /* The leader's worker_self_fence_timeout. A worker that registered under a different timeout
-     * registers again. 0: unknown (an older leader), and the field is omitted. */
+     * registers again. 0: the field is omitted. */
     uint64_t self_fence_ms;
     const char *leader; /* empty: omitted */
 };
@@ -62,7 +62,7 @@ struct beats {
     struct list gathered;
     struct beats_round round;
     struct timer round_due;
-    /* Only on a follower: */
+    /* only on a follower: */
     struct list outgoing; /* heartbeats that were not sent to the leader yet */
     uint32_t outgoing_count;
     size_t pass_count;
@@ -81,7 +81,7 @@ struct beats {
 struct beat_call {    /* owned by beats.c; the service may keep it until the answer */
     struct list link; /* in a list of beats.c, or of the service if BEATS_KEPT */
     struct list age;
-    struct rpc_call *call;    /* NULL: the heartbeat was answered, cancelled, or is in a batch */
+    struct rpc_call *call;    /* NULL: answered, cancelled, or in a batch */
     struct beat_batch *batch; /* the follower's batch with the heartbeat; NULL: none, or answered */
     uint32_t place;           /* index in the batch */
     mono_time since;
@@ -90,13 +90,13 @@ struct beat_call {    /* owned by beats.c; the service may keep it until the ans
     uint64_t incarnation; /* used by the service only */
 };
 enum beats_way {
-    BEATS_ROUND, /* accepted; beat_acknowledge() follows after a leadership round */
-    BEATS_KEPT,  /* the service keeps the heartbeat in its own list until beats_over() */
+    BEATS_ROUND, /* beat_acknowledge() follows after a leadership round */
+    BEATS_KEPT,  /* in the service's own list until beats_over() */
     BEATS_OVER,  /* beats_ack() or beats_refuse() was already called */
 };
-/* Heartbeats are sent to the leader by the service's forwarder, which must outlive `beats`. */
+/* The service's forwarder sends heartbeats to the leader. The forwarder must outlive `beats`. */
 enum err beats_open(struct beats *beats, struct member_service *service);
-/* Releases heartbeats that still wait. Call this after the server and the replica are closed. */
+/* Releases waiting heartbeats. Call after the server and the replica are closed. */
 void beats_stop(struct beats *beats);
 void beats_close(struct beats *beats); /* call after the connection to the leader is closed */
 
@@ -116,7 +116,7 @@ void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ac
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                   const char *text);
 void beats_over(struct beats *beats, struct beat_call *beat); /* ends BEATS_KEPT, answered or not */
-/* Ends all rounds with UNAVAILABLE, because leadership was lost. */
+/* Leadership was lost: ends all rounds with UNAVAILABLE. */
 void beats_lost(struct beats *beats, const char *why);
 
 /* -- methods Heartbeat/Beat and Membership/PassBeats; `service` of both is a struct beats -- */
@@ -132,24 +132,23 @@ struct operation_wait { /* waits for the operations [first, first + count) of a 
     wait_fn *done;
     uint32_t first, count;
 };
-/* Reserves room for `ops` operations of `bytes` bytes in one batch. After true, call batch_op() for
- * each and then batch_wait(), if a caller waits for them. Returns false if the operations exceed
- * one entry, memory runs out, or this replica does not lead. */
+/* Reserves room for `ops` operations of `bytes` bytes in one batch. If true, call batch_op() for
+ * each and then batch_wait() if a caller waits. False: too many for one entry, no memory, or this
+ * replica does not lead. */
 bool batch_room(struct member_service *service, size_t ops, size_t bytes);
 void batch_op(struct member_service *service, const struct member_op *op);
 void batch_wait(struct member_service *service, struct operation_wait *wait, wait_fn *done,
                 uint32_t count);
-/* Adds one operation. `wait` may be NULL if no caller waits. */
+/* `wait` NULL: no caller waits */
 bool batch_one(struct member_service *service, const struct member_op *op,
                struct operation_wait *wait, wait_fn *done);
-/* Returns the batch's buffer for operations that the core writes, or NULL without memory. */
+/* The batch's buffer for operations that the core writes; NULL without memory. */
 struct buf *batch_bytes(struct member_service *service);
-/* Counts operations that were written to batch_bytes(). */
 void batch_added(struct member_service *service, size_t ops);
 void batch_flush(struct member_service *service);
 void batch_now(struct task *task);
 void batch_overdue(struct timer *timer);
-void batch_drop(struct member_service *service); /* drops operations that were not proposed yet */
+void batch_drop(struct member_service *service);
 
 /* -- requests -- */
 struct member_method {
@@ -162,7 +161,7 @@ struct member_method {
                    uint32_t count);
     /* A call of a worker: field 1 is the worker's id, and the certificate must have that name. */
     bool of_worker;
-    bool tools;             /* a method for tools, not served on the workers' listener */
+    bool tools;             /* not served on the workers' listener */
     enum member_kind items; /* Start, Submit, GiveBack: the kind of operation for each item */
 };
 #define MEMBER_METHOD(rpc, word, response_max, ...)                                                \
@@ -192,7 +191,7 @@ struct member_metrics { /* all NULL without a metrics registry */
     struct metric_fields *cluster_rows, *beat_rows, *local_rows, *event_rows, *ledger_rows;
     struct histogram *reply, *scan;
     struct metric_family *failures, *moves;
-    uint64_t entries, operations; /* numbers of log entries and operations */
+    uint64_t entries, operations;
 };
 
 struct member_service {
@@ -230,7 +229,7 @@ struct member_service {
     /* waiting calls: */
     struct list kept;    /* requests that wait for their batch */
     struct list pullers; /* Pull requests that wait for work, oldest first */
-    struct map watches;  /* assignment watches, found by worker */
+    struct map watches;  /* assignment watches by worker */
     struct list lookers; /* watchers of changes */
     struct list streams; /* all call streams */
     struct timer second;
@@ -272,37 +271,34 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
 /* -- service_request.c -- */
 extern const struct leader_rules member_rules_of_calls;
 enum grpc_status member_grpc(enum member_status status);
-/* Refuses the request with the error that belongs to the status. */
 void member_refuse(struct leader_request *request, enum member_status status);
-/* Sets *ret_result to the result of the request's single operation. Returns false if the core
- * refused the operation; the request is then answered. */
+/* The result of the request's single operation. False: the core refused, and the request is
+ * answered. */
 bool request_result(struct leader_request *request, const struct member_reply *reply,
                     uint32_t first, struct member_result *ret_result);
-/* Adds one operation. When the operation is applied, the method's `answer` is called. */
+/* The method's `answer` is called when the operation is applied. */
 void request_put(struct leader_request *request, const struct member_op *op);
-/* Reserves room for `count` operations of `bytes` bytes. After true, call batch_op() for each and
- * then request_put_many(). Returns false, with the request answered, if the operations exceed
- * MEMBER_REQUEST_OPS_MAX, are too large, or too many are already proposed. */
+/* Reserves room for `count` operations of `bytes` bytes. If true, call batch_op() for each and then
+ * request_put_many(). False: the operations exceed a limit, and the request is answered. */
 bool request_room_for(struct leader_request *request, size_t count, size_t bytes);
 void request_put_many(struct leader_request *request, size_t count);
-/* Returns a worker's canonical name, stored in `room`: a ULID in upper case, or another name that
- * muster.v1 accepts. Returns "" if `text` is not a worker's name. */
+/* A worker's canonical name, in `room`: a ULID in upper case, or another name that muster.v1
+ * accepts. "": `text` is not a worker's name. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
-/* Returns the worker that makes the call. */
 struct str request_worker(const struct leader_request *request);
-/* Checks the coordinator epoch that a caller has seen. If wrong, answers and returns false. */
+/* Checks the coordinator epoch that a caller has seen. False: wrong, and the request is
+ * answered. */
 bool epoch_is_fine(struct leader_request *request, uint64_t seen);
 
 /* -- service_beat.c -- */
-/* Checks the run and certificate of a heartbeat, on the replica that received the call. Returns
- * false if the call was refused. Passed heartbeats are not checked again. */
+/* Checks run and certificate, on the replica that received the call. False: the call was refused.
+ * Passed heartbeats are not checked again. */
 bool beat_admit(struct member_service *service, struct rpc_call *call,
                 const struct beat_said *said);
 enum beats_way beat_heard(struct member_service *service, struct beat_call *beat);
 void beat_acknowledge(struct member_service *service, struct beat_call *beat);
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note);
-/* Logs that a second process uses a worker id, and writes the text of the answer. */
 void id_in_use(const struct member_service *service, struct str worker,
                const struct member_in_use *in_use, struct note *ret_why);
 
@@ -324,18 +320,18 @@ void pulls_end(struct member_service *service);
 /* -- service_watch.c -- */
 extern const struct rpc_handler member_watch_handler, member_look_handler;
 void watch_changed(struct member_service *service, struct str worker);
-/* Asks the worker, on its watch, for a checkpoint of `round`; 0 means that the round is answered.
- * Returns false if the worker has no watch. */
+/* Asks the worker, on its watch, for a checkpoint of `round`; 0: the round is answered. False: the
+ * worker has no watch. */
 bool watch_ask(struct member_service *service, struct str worker, uint64_t round);
 void lookers_notify(struct member_service *service);
-/* Writes an AssignmentResponse. `round`: the checkpoint round that the worker must still answer. */
+/* `round`: the checkpoint round that the worker must still answer */
 void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
                      uint64_t incarnation, uint64_t round);
 
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
 #define CALL_STREAM_REPLACED "another stream of this worker took its place"
-struct call_stream { /* first member of the struct of each stream; the call's data is that struct */
+struct call_stream { /* first member of every stream's struct, which is the call's data */
     struct list link;
     struct member_service *service;
     struct rpc_call *call;                    /* NULL: the call is over */
@@ -359,19 +355,16 @@ struct directive {
  * with OK. With ERR_FULL and ERR_NOMEM the caller must finish the call. */
 enum err control_subscribe(struct member_service *service, struct str worker,
                            struct rpc_call *call);
-/* Sends a directive on the worker's stream. Returns false if the directive waits for a heartbeat,
- * or was dropped because memory ran out. */
+/* False: the directive waits for a heartbeat, or was dropped because memory ran out. */
 bool control_push(struct member_service *service, struct str worker, const struct directive *order);
-/* Appends the worker's pending ControlPush, encoded. Returns false if none is pending. */
+/* Appends the worker's pending ControlPush, encoded. False: none. */
 bool control_take(struct member_service *service, struct str worker, struct buf *into);
-/* Ends the worker's stream and drops its pending directives. */
 void control_release(struct member_service *service, struct str worker);
-/* Ends every stream with UNAVAILABLE: another replica leads, or the server stops. */
+/* Ends all streams with UNAVAILABLE: another replica leads, or the server stops. */
 void control_end(struct member_service *service, const char *why);
 
 /* -- service_ledger.c: for people to read; no decision depends on the ledger -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);
-/* Writes the worker's present state. */
 void ledger_worker(struct member_service *service, struct str worker);
 
 /* -- service_metrics.c -- */

@@ -162,8 +162,8 @@ static bool changes_a_worker(enum member_topic topic)
            topic == MEMBER_EV_IDENTITY_CONFLICT;
 }
 
-/* Proposes EMITTED for events that were written. After a crash in between, the next leader writes
- * these events again with the same ids. */
+/* If the leader crashes before EMITTED is applied, the next leader writes the events again with the
+ * same ids. */
 static void lead_note_written(struct member_service *service)
 {
     struct member_op op = {.kind = MEMBER_OP_EMITTED, .number = service->events_written};
@@ -189,7 +189,7 @@ static void lead_follow_event(struct member_service *service, const struct membe
 struct noted {
     struct operation_wait wait;
     struct member_service *service;
-    struct list events; /* copies of events, because the state drops emitted events */
+    struct list events; /* copies, because the state drops emitted events */
     uint64_t last;
 };
 struct noted_event {
@@ -351,7 +351,7 @@ void lead_scan(struct timer *timer)
 
 /* -- after each entry, in the turn that applied the entry -- */
 
-/* Asks workers for a checkpoint by assignment watch, else by control stream or next heartbeat. */
+/* Asks by assignment watch, else by control stream or next heartbeat. */
 static void ask_for_checkpoints(struct member_service *service)
 {
     struct str worker;
@@ -400,7 +400,7 @@ struct lead {
     struct operation_wait wait;
     struct member_service *service;
     uint64_t term;
-    uint64_t before; /* the last event of earlier leaders */
+    uint64_t before;
     bool configures;
 };
 
@@ -458,7 +458,7 @@ void lead_begin(struct member_service *service)
     }
     lead->service = service;
     lead->term = service->leader.term;
-    /* Skips to the last event of earlier leaders; these events may not have been written. */
+    /* Skips the events of earlier leaders, which may not have been written. */
     lead->before = member_emitted(membership);
     while (member_next_event(membership, &lead->before, &event)) continue;
     lead->configures = !member_counts(membership).configured ||

@@ -51,8 +51,7 @@ struct str request_worker(const struct leader_request *request)
     return str_of(mine->worker, mine->worker_len);
 }
 
-/* Reads the worker of the call and checks that the caller may act for that worker. Returns false if
- * the request was refused. */
+/* Also checks that the caller may act for the worker. False: the request was refused. */
 static bool take_worker(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
@@ -169,7 +168,6 @@ static void member_service_request_read(struct leader_request *request)
         member_method_of(request)->read(request);
 }
 
-/* Never called, because operations are proposed in batches. */
 static void member_service_request_written(struct leader_request *request, enum err, struct str)
 {
     assert(false);

@@ -16,7 +16,6 @@ void call_stream_begin(struct call_stream *stream, struct member_service *servic
     rpc_call_set_waiting(call);
 }
 
-/* Detaches the stream from its call. */
 static struct rpc_call *part(struct call_stream *stream)
 {
     struct rpc_call *call = stream->call;
@@ -96,12 +95,12 @@ const struct rpc_handler member_control_handler = {
 struct working {
     struct call_stream stream;
     struct operation_wait wait;
-    bool waits, ended; /* an operation is proposed (waits); the peer has closed its side (ended) */
+    bool waits, ended; /* waits: an operation is proposed; ended: the peer has closed its side */
     size_t len;
-    char worker[MEMBER_ID_MAX]; /* the worker of the stream; empty until it is known */
+    char worker[MEMBER_ID_MAX]; /* empty until the stream's worker is known */
 };
 
-/* Frees the stream. If the stream has a proposed operation, the operation's end frees it. */
+/* If an operation is proposed, the operation's end frees the stream. */
 static void working_over(struct call_stream *stream)
 {
     struct working *working = CONTAINER_OF(stream, struct working, stream);
@@ -109,7 +108,7 @@ static void working_over(struct call_stream *stream)
     if (!working->waits) free(working);
 }
 
-/* Answers a frame. The caller then reads the next frame, so at most one frame per peer waits. */
+/* Only then the caller reads the next frame, so at most one frame per peer waits. */
 static void send_down(struct working *working, uint32_t field, struct str bytes)
 {
     struct member_service *service = working->stream.service;
@@ -125,7 +124,7 @@ static void answer_ack(struct working *working)
     send_down(working, 2, STR("ack"));
 }
 
-/* Returns the stream's worker id from the frame `ready` or the certificate; "" if unknown. */
+/* The worker's id from the frame `ready` or the certificate; "": unknown. */
 static struct str name_of(struct working *working, struct str said)
 {
     const struct tls_identity *peer = rpc_call_identity(working->stream.call);

@@ -65,7 +65,7 @@ struct watch {
     uint64_t incarnation;
     uint64_t round; /* checkpoint round that the worker must still answer; 0: none */
     bool full;      /* the stream is full; the assignment is sent when there is room */
-    size_t len;     /* length of the worker's id, which follows the struct (map_make) */
+    size_t len;     /* of the worker's id, which follows the struct (map_make) */
 };
 
 static struct str service_watch_worker_of(const struct watch *watch)
@@ -131,7 +131,7 @@ static void watch_begin(struct member_service *service, struct rpc_call *call, s
         watch_send(watch);
 }
 
-/* Returns true if a stream may begin. Otherwise answers the call. */
+/* false: the call is answered */
 static bool stream_may(struct member_service *service, struct rpc_call *call, const char *text,
                        char room[MEMBER_ID_MAX], struct str *ret_worker)
 {

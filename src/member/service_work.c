@@ -107,7 +107,7 @@ static void on_pull_time_up(struct timer *timer)
     request_reply(&mine->base, STR_EMPTY);
 }
 
-/* Keeps a Pull for which the queue has no item, until an item arrives or the Pull times out. */
+/* Without an item in the queue, a Pull waits until an item arrives or the Pull times out. */
 static void keep_pulling(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
@@ -209,7 +209,6 @@ static ProtobufCBinaryData item_id(const struct leader_request *request, uint32_
     return ((const items_message *)(const void *)request->message)->ids[place];
 }
 
-/* Answers with the ids of the items whose operations were refused. */
 static void reply_items(struct leader_request *request, const struct member_reply *reply,
                         uint32_t first, uint32_t count)
 {

@@ -5,7 +5,7 @@
 
 /* -- Register -- */
 
-/* Encodes labels as ListWorkers returns them: as field 17 of a Worker. */
+/* Encodes labels as ListWorkers returns them: field 17 of a Worker. */
 static enum err pack_labels(struct member_service *service, const Muster__V1__RegisterRequest *m)
 {
     struct pack pack = pack_begin(&service->answer);
@@ -21,8 +21,7 @@ static enum err pack_labels(struct member_service *service, const Muster__V1__Re
     return pack.err;
 }
 
-/* Returns the phase of a registering worker. A repeated registration keeps the phase, so that the
- * worker does not count as restarted. */
+/* A repeated registration keeps the phase, so that the worker does not count as restarted. */
 static enum member_phase phase_now(const struct member_service *service, struct str worker,
                                    bool admitted)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns checked settings into the options of the service. Keeps no state. */
+/* Turns checked settings into the options of the service. Stateless. */
 #include "member/settings.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static uint32_t ppm_of(const struct conf *conf, const char *name)
     return (uint32_t)lround(conf_decimal(conf, name) * PPM);
 }
 
-/* True if a two-choice setting has its second, unusual value. */
+/* True if a setting with two choices has the second, unusual choice. */
 static bool is_second(const struct conf *conf, const char *name)
 {
     return conf_choice(conf, name) == 1;

@@ -5,7 +5,7 @@
 #include "conf/conf.h"
 #include "member/service.h"
 
-/* Sets *service from a `conf` that member_config_read() accepted; without [transport], from the
- * defaults. The caller's fields (I/O, log, names, run, events, ledger) are not changed. */
+/* `conf` was accepted by member_config_read(). Without [transport] the defaults apply. The caller's
+ * fields (I/O, log, names, run, events, ledger) are not changed. */
 void member_settings_read(const struct conf *conf, struct member_service_options *service);
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handler of fatal signals makes only async-signal-safe calls, except for the backtrace.
- * obs/line.h, which builds the lines, is async-signal-safe, too. */
+/* The handler of fatal signals makes only async-signal-safe calls, except for the backtrace. */
 #include "obs/crash.h"
 
 #include <endian.h>
@@ -32,7 +31,7 @@ enum {
 static char build_line[LINE_CAP];
 static size_t build_len;
 static int crash_fd = STDERR_FILENO;
-static _Atomic(pid_t) dying; /* the thread that prints the report */
+static _Atomic(pid_t) dying;
 
 static const struct {
     int number;
@@ -43,9 +42,9 @@ static const struct {
              {SIGILL, "SIGILL"},
              {SIGABRT, "SIGABRT"}};
 
-static bool reader_gone; /* the reader of crash_fd does not read; used by the printing thread */
+static bool reader_gone; /* nobody reads crash_fd; used by the printing thread */
 
-/* Limits the wait, because a supervisor waits for the process to end and the pipe may stay full. */
+/* Limited, because the pipe may stay full while a supervisor waits for the process to end. */
 static bool may_say(void)
 {
     struct pollfd out = {.fd = crash_fd, .events = POLLOUT};
@@ -99,7 +98,6 @@ static void say_signal(int number, const siginfo_t *info)
     (void)say_bytes(str_of(build_line, build_len));
 }
 
-/* Ends the process if a step below hangs. */
 static void set_alarm(void)
 {
     sigset_t only;
@@ -117,9 +115,8 @@ static void report(int number, const siginfo_t *info)
 
     say_signal(number, info);
     say("*** backtrace\n");
-    /* The two backtrace calls are not async-signal-safe. These calls walk the list of loaded
-     * objects, whose lock a thread holds that crashed inside dlopen. In that case the alarm ends
-     * the process with the report so far. The ring is printed last because it is long. */
+    /* The two backtrace calls take the lock of the list of loaded objects. A thread that crashed
+     * inside dlopen holds this lock: the alarm then ends the process. */
     count = backtrace(frames, FRAMES_MAX);
     for (int i = 0; i < count && may_say(); i++) backtrace_symbols_fd(&frames[i], 1, crash_fd);
     say("*** recent events, oldest first: seconds thread what\n");
@@ -136,19 +133,19 @@ static void on_fatal(int number, siginfo_t *info, void *)
         report(number, info);
         alarm(0); /* writing a large core file may take longer */
     } else if (nobody != self) {
-        /* Another thread prints the report and will end the process: wait for it. */
+        /* Another thread prints the report and will end the process: wait. */
         for (int i = 0; i < WAIT_FOR_FIRST_MS; i++)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    } /* else this thread crashed while printing: the report stays as it is */
+    } /* else this thread crashed while printing */
     signal(number, SIG_DFL);
     /* A fault happens again after the return, now with the default action and the same registers. A
-     * signal that was sent must be sent again; it is delivered after the return. */
+     * signal that was sent must be sent again. */
     if (info->si_code <= 0 || number == SIGABRT) syscall(SYS_tgkill, getpid(), self, number);
 }
 
 static enum err stack_install(void)
 {
-    /* The stack has pages of its own and a guard page, so it cannot overwrite what is reported. */
+    /* A stack overflow hits the guard page, not the memory that is reported. */
     long page = sysconf(_SC_PAGESIZE);
     size_t gap = page > 0 ? (size_t)page : 4096;
     char *at = mmap(NULL, CRASH_STACK + gap, PROT_READ | PROT_WRITE,

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints a last report when the process crashes: the build, a backtrace and the recent-events ring.
  *
- * Handles SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT (so failed assertions, too). The handler
- * prints to standard error and dies by the same signal, so exit status and core dump do not change.
- * The handler waits once, 200 ms, if the reader of standard error does not read. If anything else
- * hangs, SIGALRM ends the process after 5 s. The handler makes only async-signal-safe calls, except
- * those for the backtrace, which do not allocate but take the loader's lock.
+ * Handles SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT. The handler prints to standard error and
+ * dies by the same signal, so exit status and core dump do not change. If anything hangs, SIGALRM
+ * ends the process after 5 s.
  *
- * The handler has an alternate stack only on the thread that installed it. A stack overflow on
- * another thread prints nothing. A thread that blocks these signals prints nothing either. */
+ * Only the thread that installed the handler has an alternate stack: a stack overflow on another
+ * thread prints nothing. A thread that blocks these signals prints nothing either. */
 #ifndef OBS_CRASH_H
 #define OBS_CRASH_H
 #include "base/err.h"
@@ -18,6 +16,6 @@ struct crash_options {
     const char *version, *commit; /* copied */
     int fd;                       /* 0: standard error */
 };
-/* Installs the handler. Call it once, early in main. Returns ERR_NOMEM or ERR_UNAVAILABLE. */
+/* Call once, early in main. ERR_NOMEM or ERR_UNAVAILABLE. */
 enum err crash_install(const struct crash_options *options);
 #endif

@@ -34,7 +34,7 @@ struct events {
     enum err trouble;
 };
 
-/* Log lines to write after the lock is released. */
+/* log lines to write after the lock is released */
 struct news {
     bool changed;
     enum err trouble;
@@ -99,7 +99,6 @@ static void events_log(struct events *events, struct news news)
 
 /* -- the queue: callers hold the lock -- */
 
-/* Removes and frees the line that *place points to. */
 static void queue_remove(struct events *events, struct queued **place)
 {
     struct queued *line = *place;
@@ -117,7 +116,7 @@ static bool queue_has_room(const struct events *events, size_t len)
            events->queue_bytes + len <= EVENTS_QUEUE_BYTES_MAX;
 }
 
-/* Makes room for an EVENT_KEEP line by dropping EVENT_MAY_DROP lines, oldest first. */
+/* Drops EVENT_MAY_DROP lines, oldest first, to make room for an EVENT_KEEP line. */
 static bool queue_make_room(struct events *events, size_t len, struct news *news)
 {
     struct queued **place = &events->queue;
@@ -160,7 +159,7 @@ static enum err queue_add(struct events *events, enum events_class class, struct
     return ERR_OK;
 }
 
-/* Writes queued lines in order while the sink accepts. Returns true when all are written. */
+/* Writes queued lines in order while the sink accepts. True: all are written. */
 static bool drain(struct events *events, struct news *news)
 {
     while (events->queue) {
@@ -168,7 +167,7 @@ static bool drain(struct events *events, struct news *news)
         queue_remove(events, &events->queue);
     }
     if (events->kind != EVENTS_STDOUT) return true;
-    enum err err = line_out_flush(&events->out); /* the bytes left of a partially written line */
+    enum err err = line_out_flush(&events->out); /* the rest of a partially written line */
     if (err) begin_trouble(events, err, news);
     return !err;
 }

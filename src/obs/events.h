@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes event lines to standard output, to a rotating file, or to nothing.
+/* Writes event lines, each one JSON object, to standard output, a rotating file, or nothing. Any
+ * thread.
  *
- * A line is one JSON object. Any thread may write; lines are never interleaved. A file belongs to
- * one process. Writing never blocks: when the sink does not accept a line (full pipe, full disk),
- * up to queue_max lines are queued. Beyond that, EVENT_MAY_DROP lines are dropped and counted, and
- * EVENT_KEEP lines are refused with ERR_FULL. The caller then stops admitting work. events_flush()
- * retries. The log reports once that lines cannot be written, and once that they can be again.
+ * Writing never blocks: when the sink does not accept a line, up to queue_max lines are queued.
+ * Beyond that, EVENT_MAY_DROP lines are dropped and counted, and EVENT_KEEP lines are refused with
+ * ERR_FULL: the caller then stops admitting work.
  *
  * ERR_OK means that the line was accepted, not that it is durable. Lines are synced when their file
  * is rotated and at close. */
@@ -34,19 +33,19 @@ enum {
 };
 struct events_options {
     enum events_kind kind;
-    int fd;                /* for EVENTS_STDOUT: borrowed; 0 means 1, standard output */
+    int fd;                /* for EVENTS_STDOUT: borrowed; 0: standard output */
     struct fs *fs;         /* for EVENTS_FILE */
     struct clock *clock;   /* for EVENTS_FILE: times the check for a moved file, once a second */
     const char *path;      /* copied */
     uint32_t mode;         /* file mode; 0 means 0644 */
     uint64_t rotate_bytes; /* a file that reaches this size becomes path.1; 0: never */
-    uint32_t keep;         /* number of rotated files, path.1 (newest) to path.<keep>; 0 means 5 */
-    /* The loop's worker syncs and closes rotated files, and all writes must come from the loop's
+    uint32_t keep;         /* rotated files, path.1 (newest) to path.<keep>; 0: 5 */
+    /* The loop's worker syncs and closes rotated files; all writes must come from the loop's
      * thread. NULL: the writer syncs and closes the files itself and waits. */
     struct loop *loop;
-    size_t queue_max;             /* limit of queued lines; 0: EVENTS_QUEUE_MAX */
+    size_t queue_max;
     const struct log_source *log; /* NULL: no logging */
-    const char *name;             /* name for log messages, such as "events"; static text */
+    const char *name;             /* for log messages, such as "events"; static text */
 };
 struct events_stats {
     uint64_t written, lost, rotations, failed_rotations;
@@ -55,16 +54,15 @@ struct events_stats {
     bool in_trouble;
     bool refusing; /* an EVENT_KEEP line was refused and no line was written since */
 };
-/* Opens the sink. Returns ERR_INVALID or, for a file, errors of fs_open with a note. */
+/* ERR_INVALID or, for a file, errors of fs_open with a note. */
 enum err events_open(const struct events_options *options, struct events **ret_events,
                      struct note *note);
 /* Writes queued lines if the sink accepts them, syncs a file, frees. NULL is allowed. */
 void events_close(struct events *events);
-/* Writes `line`, which must not contain a line break. ERR_FULL: an EVENT_MAY_DROP line was dropped
- * and counted, or an EVENT_KEEP line was refused. ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
+/* `line` must not contain a line break. ERR_FULL: an EVENT_MAY_DROP line was dropped and counted,
+ * or an EVENT_KEEP line was refused. ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err events_write(struct events *events, enum events_class class, struct str line);
-/* Writes queued lines and the rest of a line that a pipe accepted in part. Call it from a timer.
- * Returns true when the queue is empty. */
+/* Retries queued lines. Call from a timer. True: the queue is empty. */
 bool events_flush(struct events *events);
 struct events_stats events_stats(struct events *events);
 #endif

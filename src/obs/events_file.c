@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One event file: appends lines, rotates by size, and reopens the file when another program has
- * replaced it. A worker syncs and closes rotated files. The caller holds a lock. */
+ * replaced it. A worker of the loop syncs and closes rotated files. The caller holds a lock. */
 #include "obs/events_file.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ struct retire_job {
     struct job job;
     struct fs *fs;
     struct fs_file *file;
-    const char *directory; /* directory to sync after name changes, or NULL */
+    const char *directory;
 };
 
 /* Failures are ignored, because a retry could not help. The renames may then become durable only at
@@ -146,8 +146,8 @@ void events_file_close(struct events_file *f)
 
 /* -- rotating -- */
 
-/* Renames path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The order is
- * oldest first: a failure loses no file and leaves a gap that the next rotation fills. */
+/* Renames path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The oldest is
+ * first, so a failure loses no file. */
 static enum err shift(struct events_file *f)
 {
     char target[FS_PATH_CAP + 16], source[FS_PATH_CAP + 16];
@@ -162,7 +162,7 @@ static enum err shift(struct events_file *f)
     return err;
 }
 
-/* Returns true if the path names another file than the open one, or no file. */
+/* True if the path names another file than the open one, or no file. */
 static bool moved_away(struct events_file *f)
 {
     struct fs_info info;
@@ -182,7 +182,7 @@ static void rotate(struct events_file *f)
         f->rotations++;
         retire(f, old, f->directory);
     } else {
-        f->failed_rotations++; /* keep writing to the old file, whatever its name is now */
+        f->failed_rotations++; /* keep writing to the open file, whatever its name is now */
         f->rotate_after = mono_after(clock_mono(f->clock), LOOK_EVERY_MS);
     }
 }
@@ -194,7 +194,7 @@ static void look_after(struct events_file *f)
 
     if (mono_due(f->look_at, now)) {
         f->look_at = mono_after(now, LOOK_EVERY_MS);
-        /* If the new file cannot be opened, the old one is kept. */
+        /* If the new file cannot be opened, the open file is kept. */
         if (moved_away(f) && reopen(f) == ERR_OK) retire(f, old, NULL);
     }
     if (f->rotate_bytes > 0 && f->size >= f->rotate_bytes && mono_due(f->rotate_after, now))
@@ -203,8 +203,8 @@ static void look_after(struct events_file *f)
 
 /* -- writing -- */
 
-/* Removes the part of a line that a failed write may have left. If truncating fails, too, the next
- * write starts on a new line. */
+/* A failed write may leave a part of a line. If truncating fails, too, the next write starts on a
+ * new line. */
 static void undo_partial(struct events_file *f, uint64_t before)
 {
     uint64_t size;

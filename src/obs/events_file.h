@@ -11,9 +11,8 @@ struct events_file;
 enum err events_file_open(const struct events_options *options, struct events_file **ret_file,
                           struct note *note);
 void events_file_close(struct events_file *file); /* syncs and closes the file; NULL is allowed */
-/* Writes `line` including its line end. After an error the file contains no part of the line. If
- * the partial line could not be truncated, the next write ends it with a line break. */
+/* `line` includes its line end. After an error the file has no part of the line, or a part that the
+ * next write ends with a line break. */
 enum err events_file_write(struct events_file *file, struct str line);
-/* Adds the rotations of the file to the statistics. */
 void events_file_count(const struct events_file *file, struct events_stats *stats);
 #endif

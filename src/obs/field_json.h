@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a log field (obs/log.h) as a member of a JSON object. Used for records that are stored
- * beside the log and have the same fields as log lines. */
+/* Writes a log field (obs/log.h) as a member of a JSON object, for records that are stored beside
+ * the log. */
 #ifndef OBS_FIELD_JSON_H
 #define OBS_FIELD_JSON_H
 #include "obs/log.h"

@@ -52,5 +52,5 @@ uint64_t health_silence_ms(struct health *h);
 http_handler health_page_alive, health_page_ready, health_page_loop, health_page_ring,
     health_page_metrics;
 enum err health_metrics_add(struct health *h, struct note *note);
-metrics_collect_fn health_metrics_collect; /* runs on the HTTP thread; context: the health object */
+metrics_collect_fn health_metrics_collect; /* on the HTTP thread; context: the health object */
 #endif

@@ -51,7 +51,7 @@ void health_page_ready(void *context, const struct http_request *request,
             SAY(response, "%s\n", checks[i].reason);
     }
     if (response->body.len == 0) SAY(response, "ok\n");
-    for (size_t i = 0; !verbose && i < count; i++) /* add the remarks of ready checks */
+    for (size_t i = 0; !verbose && i < count; i++) /* the remarks of ready checks */
         if (checks[i].ready && checks[i].reason[0]) SAY(response, "%s\n", checks[i].reason);
 }
 

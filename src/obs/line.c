@@ -35,7 +35,7 @@ void line_add_c(struct log_line *line, const char *text)
     line_add(line, str_from(text));
 }
 
-/* Does not use printf, because most lines contain numbers and printf takes half of their time. */
+/* Most lines contain numbers, and printf would take half of their time. */
 void line_add_u64(struct log_line *line, uint64_t value)
 {
     char digits[20];

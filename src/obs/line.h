@@ -19,11 +19,11 @@ void line_add_c(struct log_line *line, const char *text);
 void line_add_u64(struct log_line *line, uint64_t value);
 void line_add_i64(struct log_line *line, int64_t value);
 /* Adds `text` in quotes, escaped as in JSON. Control characters, line separators and direction
- * marks are escaped, and bytes that are not UTF-8 become U+FFFD. Text longer than `max` bytes is
- * truncated and ends in "...". */
+ * marks are escaped; bytes that are not UTF-8 become U+FFFD. Longer text is cut and ends in
+ * "...". */
 void line_add_quoted(struct log_line *line, struct str text, size_t max);
-/* Adds `text` without quotes if a logfmt reader reads it back unchanged, else quoted. */
+/* Without quotes if a logfmt reader reads `text` back unchanged, else quoted. */
 void line_add_word(struct log_line *line, struct str text, size_t max);
-/* Adds the shortest decimal that parses to the same number. */
+/* the shortest decimal that parses to the same number */
 void line_add_double(struct log_line *line, double value);
 #endif

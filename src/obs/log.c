@@ -26,7 +26,7 @@ struct logger {
     struct line_out out;
     uint32_t repeats_per_second;
     struct list sites;             /* sites with suppressed lines */
-    uint64_t lost[LOG_LOSS_COUNT]; /* indexed by cause: lines dropped and not reported yet */
+    uint64_t lost[LOG_LOSS_COUNT]; /* by cause: lines dropped and not reported yet */
     struct logger_stats stats;
 };
 
@@ -132,7 +132,7 @@ static struct str make_line(struct logger *logger, const struct content *c, char
     add_fields(&line, logger->format, c->fields);
 
     if (line.cut) logger->stats.cut++;
-    line.cap = LOG_LINE_MAX; /* release the room that was reserved for the end */
+    line.cap = LOG_LINE_MAX; /* releases the room that was reserved for the end */
     if (line.cut) line_add_c(&line, json ? ",\"cut\":true" : " cut=true");
     if (json) {
         line_add(&line, STR("},\"target\":\""));
@@ -157,7 +157,7 @@ static enum err log_line_out(struct logger *logger, enum log_level level, struct
     return err;
 }
 
-/* Reports the count for each reason separately, because a full disk is not a slow reader. */
+/* Each reason has its own count, because a full disk is not a slow reader. */
 static enum err report_lost(struct logger *logger)
 {
     static const char *const messages[LOG_LOSS_COUNT] = {
@@ -179,8 +179,8 @@ static enum err report_lost(struct logger *logger)
     return ERR_OK;
 }
 
-/* Adds the message and then as many whole fields as fit: first the line's own fields, then the
- * fields of its source. */
+/* The ring gets the message and as many whole fields as fit: the line's fields, then the
+ * source's. */
 static void remember(const struct content *c)
 {
     char room[RING_TEXT_MAX];
@@ -253,7 +253,7 @@ static bool site_allows(struct logger *logger, struct log_site *site, uint64_t s
 
 static uint64_t second_of(struct logger *logger)
 {
-    return clock_mono(logger->clock).ms / MS_PER_SECOND + 1; /* 0 would mean an unused site */
+    return clock_mono(logger->clock).ms / MS_PER_SECOND + 1; /* 0: an unused site */
 }
 
 bool log_enabled(const struct log_source *source, enum log_level level)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: one line per event, as logfmt for people or as JSON.
+/* The log: one line per event, as logfmt for people or as JSON. Any thread.
  *
  *     LOG_WARN(&shard->log, "action failed", log_str("machine", id), log_err("err", err));
  *
  * A line is one write(2) and never blocks. Lines that a full pipe does not accept are dropped and
- * counted; the count is reported when writing works again. Input from outside cannot forge a line,
- * because everything but plain text is quoted and escaped. The message is a literal, so each
- * message belongs to one place in the source; variable data goes into fields. A place that logs
- * more than repeats_per_second times a second is counted and reported as a line with the field
- * `repeated`.
+ * counted. Input from outside cannot forge a line, because everything but plain text is quoted and
+ * escaped. The message is a literal; variable data goes into fields. A place that logs more than
+ * repeats_per_second is counted and reported as a line with the field `repeated`.
  *
- * Safe from any thread. Written lines also go into the recent-events ring (obs/ring.h).
+ * Written lines also go into the recent-events ring (obs/ring.h).
  *
  *   logfmt: ts=2026-01-01T00:00:00.000Z level=warn component=shard msg="action failed" machine=m-1
  *   JSON:   {"timestamp":"...","level":"WARN","fields":{"message":"...","machine":"m-1"},
@@ -38,9 +36,9 @@ enum {
     /* With the line end. A pipe accepts this size as a whole. Fields that do not fit are left out,
      * and `cut=true` is added. */
     LOG_LINE_MAX = 4096,
-    LOG_VALUE_MAX = 1024, /* bytes of one text value; longer text is truncated and ends in "..." */
+    LOG_VALUE_MAX = 1024, /* bytes of one text value; longer text is cut and ends in "..." */
     LOG_COMPONENT_MAX = 48,
-    LOG_BOUND_MAX = 512, /* bytes of the rendered fields of a source */
+    LOG_BOUND_MAX = 512, /* rendered fields of a source */
 };
 
 /* -- fields -- */
@@ -88,7 +86,6 @@ static inline struct log_field log_bool(const char *key, bool value)
 {
     return (struct log_field){.key = key, .kind = LOG_KIND_BOOL, .u.yes = value};
 }
-/* Makes a field with a value such as "NOT_LEADER". */
 static inline struct log_field log_err(const char *key, enum err value)
 {
     return log_text(key, err_name(value));
@@ -96,18 +93,17 @@ static inline struct log_field log_err(const char *key, enum err value)
 
 /* -- logger -- */
 struct logger;
-/* Receives a line with its line end. Called under the log's lock, so it must not log. */
+/* `line` has its line end. Called under the log's lock, so it must not log. */
 typedef void logger_sink_fn(void *context, enum log_level level, struct str line);
 struct logger_options {
     struct clock *clock;
-    enum log_level level; /* lines below this level are not written */
+    enum log_level level; /* lower levels are not written */
     enum log_format format;
     int fd; /* borrowed; used if there is no sink */
     logger_sink_fn *sink;
     void *sink_context;
-    uint32_t repeats_per_second; /* lines of one log site per second; 0 means 10 */
+    uint32_t repeats_per_second; /* lines of one log site per second; 0: 10 */
 };
-/* why fd did not accept a line */
 enum log_loss {
     LOG_LOSS_UNREAD, /* the reader of the pipe is too slow */
     LOG_LOSS_NO_SPACE,
@@ -118,13 +114,12 @@ struct logger_stats {
     uint64_t written, repeats, cut; /* repeats: lines counted instead of written */
     uint64_t dropped[LOG_LOSS_COUNT];
 };
-/* Opens a logger. ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
+/* ERR_INVALID (no clock, bad fd or level), ERR_NOMEM. */
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger);
-void logger_close(struct logger *logger); /* reports repeats not reported yet; NULL is allowed */
+void logger_close(struct logger *logger); /* reports the remaining repeats; NULL is allowed */
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
 struct logger_stats logger_stats(struct logger *logger);
-/* Reports repeated lines whose second is over, and dropped lines. Called about once a second.
- * Without this call, the next line of a log site reports the site's repeats. */
+/* Call about once a second. Reports repeated lines whose second is over, and dropped lines. */
 void logger_tick(struct logger *logger);
 
 /* -- log source: a component, and fields that are added to each of its lines -- */
@@ -141,7 +136,7 @@ void log_source_init(struct log_source *source, struct logger *logger, const cha
 /* -- lines -- */
 struct log_site { /* one per place in the source, made by the macros; guarded by the log's lock */
     struct list link;
-    uint64_t serial; /* serial of the logger that the counts belong to */
+    uint64_t serial; /* of the logger that the counts belong to */
     const char *message, *component;
     enum log_level level;
     uint64_t second;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Families, their series, and struct fields shown as metrics. Each family
- * has a map of its series, including the series "other". The map's memory also has the keys and the
- * histograms. The registry's lock guards families and series. Values are atomic. */
+/* Families, their series, and struct fields shown as metrics. The registry's lock guards families
+ * and series. Values are atomic. */
 #include "obs/metrics.h"
 
 #include <math.h>
@@ -69,7 +68,7 @@ void histogram_observe(struct histogram *histogram, double value)
     size_t low = 0, high = family->options.bucket_count;
 
     if (isnan(value)) return;
-    while (low < high) { /* find the first bound that is not below the value */
+    while (low < high) {
         size_t middle = (low + high) / 2;
         if (value <= family->options.buckets[middle])
             high = middle;
@@ -82,7 +81,7 @@ void histogram_observe(struct histogram *histogram, double value)
 
 /* -- series, under lock -- */
 
-/* Returns the series with this key and makes it if missing. Returns NULL without room or memory. */
+/* Makes the series if missing. NULL: no room or no memory. */
 static struct metric_series *series_make(struct metric_family *family, struct str key)
 {
     size_t buckets = (family->options.bucket_count + 1) * sizeof(atomic_uint_fast64_t), size;
@@ -100,9 +99,8 @@ static struct metric_series *series_make(struct metric_family *family, struct st
     return series;
 }
 
-/* Appends at most METRIC_LABEL_MAX bytes of `value` as valid UTF-8, never part of a character. In
- * text that is not UTF-8 each non-ASCII byte becomes U+FFFD. This is done here and not when
- * printing, so that values with the same printed form are one series, as scrapers require. */
+/* Writes valid UTF-8 of at most METRIC_LABEL_MAX bytes; other bytes become U+FFFD. Converted before
+ * the lookup, so that values with the same printed form are one series. */
 static size_t value_put(struct str value, char *into)
 {
     static const char unknown[] = "\xef\xbf\xbd";
@@ -122,8 +120,8 @@ static size_t value_put(struct str value, char *into)
     return len;
 }
 
-/* Concatenates the values, each followed by NUL. A NUL inside a value ends the value, because the
- * text format could not show the bytes after the NUL. */
+/* A NUL inside a value ends the value, because the text format cannot show the bytes after the
+ * NUL. */
 static struct str key_make(const struct metric_family *family, const struct str *values,
                            char key[METRIC_KEY_MAX])
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counters, gauges and histograms, and their text for Prometheus (format 0.0.4).
  *
- * A family is declared once with its name, help, labels and maximum number of series. A series is a
- * handle that is looked up once. Any thread can then update it with one atomic instruction. Label
- * values come from outside, so the number of series is bounded: beyond series_max, all further
- * label values share one series with the value "other". muster_metrics_overflow_total{metric}
- * counts the lookups that returned "other". Everything stays allocated until metrics_close.
+ * A family has a name, help, labels and a maximum number of series. A series is a handle that is
+ * looked up once and updated by any thread with one atomic instruction. Label values come from
+ * outside: beyond series_max, further values share one series with the value "other", and
+ * muster_metrics_overflow_total{metric} counts their lookups. Everything stays allocated until
+ * metrics_close.
  *
  * The order of the text is fixed: families by name, series by label values. */
 #ifndef OBS_METRICS_H
@@ -31,10 +31,9 @@ struct metric_options { /* texts and buckets must outlive the registry */
     const char *name, *help;
     enum metric_kind kind;
     const char *labels[METRIC_LABELS_MAX + 1]; /* NULL ends the list */
-    uint32_t series_max;                       /* 0 means 64; always 1 without labels */
-    /* Raw units per shown unit. Counters hold whole numbers: per_unit 1e9 shows a counter of
-     * nanoseconds in seconds. */
-    double per_unit;       /* 0 means 1 */
+    uint32_t series_max;                       /* 0: 64; always 1 without labels */
+    /* Raw units per shown unit: 1e9 shows a counter of nanoseconds in seconds. */
+    double per_unit;       /* 0: 1 */
     const double *buckets; /* histogram: upper bounds, ascending, without +Inf */
     size_t bucket_count;
 };
@@ -49,11 +48,11 @@ struct histogram;
 
 enum err metrics_open(struct metrics **ret_metrics); /* ERR_NOMEM */
 void metrics_close(struct metrics *metrics);         /* frees every handle; NULL is allowed */
-/* Adds a family. Any thread. Returns ERR_EXISTS with a note, ERR_FULL, ERR_NOMEM. A family without
- * labels has its single series at once, so that 0 is shown. */
+/* Any thread. A family without labels has its single series at once, so that 0 is shown. ERR_EXISTS
+ * with a note, ERR_FULL, ERR_NOMEM. */
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note);
-/* Adds a family without labels and returns its single series. Errors are those of metrics_add. */
+/* Adds a family without labels and returns its single series. Errors of metrics_add. */
 enum err metrics_add_counter(struct metrics *metrics, const char *name, const char *help,
                              struct counter **ret_counter, struct note *note);
 enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char *help,
@@ -62,33 +61,32 @@ enum err metrics_add_histogram(struct metrics *metrics, const char *name, const 
                                const double *buckets, size_t bucket_count,
                                struct histogram **ret_histogram, struct note *note);
 
-/* A field of a struct that other code counts, shown as a counter or a gauge. Rows with the same
- * name must be adjacent: they are the series of one family, distinguished by `label`. */
+/* A field of a struct that other code counts, shown as a counter or a gauge. Adjacent rows with the
+ * same name are the series of one family, distinguished by `label`. */
 struct metric_field {
     const char *name, *help;
     enum metric_kind kind;
-    size_t at, size; /* place of an unsigned number of 4 or 8 bytes, from METRIC_FIELD() */
-    double per_unit; /* the number is divided by per_unit; 0 means 1 */
+    size_t at, size;           /* an unsigned number of 4 or 8 bytes, from METRIC_FIELD() */
+    double per_unit;           /* the number is divided by per_unit; 0: 1 */
     const char *label, *value; /* NULL: no label */
 };
 #define METRIC_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)
 struct metric_fields;
-/* Adds the metrics of `rows`, which must outlive the registry. The registry frees *ret_fields.
- * Errors are those of metrics_add. */
+/* `rows` must outlive the registry. The registry frees *ret_fields. Errors of metrics_add. */
 enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
                             struct metric_fields **ret_fields, struct note *note);
 /* Copies the numbers from the struct at `from`. Counters never decrease. `fields` may be NULL. */
 void metrics_set_fields(const struct metric_fields *fields, const void *from);
 
-/* Returns the series with these label values (one per label of the family; NULL for none). Any
- * thread. The lookup locks and hashes, so keep the handle. The result is never NULL: if series or
- * memory run out, it is the "other" series, which was made with the family. */
+/* Returns the series with these label values, one per label; `values` NULL: no labels. Any thread.
+ * Locks and hashes, so keep the handle. Never NULL: without room or memory the result is the
+ * "other" series. */
 struct counter *metric_counter(struct metric_family *family, const struct str *values);
 struct gauge *metric_gauge(struct metric_family *family, const struct str *values);
 struct histogram *metric_histogram(struct metric_family *family, const struct str *values);
-/* For gauges that are recomputed in rounds. Series not looked up between begin and end are removed,
- * so a deleted cluster does not keep its last value. Handles from before `begin` are invalid after
- * `end`. Only one round per family at a time, and no updates from other threads during a round. */
+/* For gauges that are recomputed in rounds: series not looked up between begin and end are removed.
+ * Handles from before `begin` are invalid after `end`. One round per family at a time, and no
+ * updates from other threads during a round. */
 void metric_round_begin(struct metric_family *family);
 void metric_round_end(struct metric_family *family);
 
@@ -108,21 +106,21 @@ void gauge_add(struct gauge *gauge, double by);
 double gauge_value(const struct gauge *gauge);
 void histogram_observe(struct histogram *histogram, double value); /* NaN is ignored */
 
-/* Adds a function that each metrics_write calls first, on its own thread, to refresh values that
- * are read instead of counted (memory, open files). At most METRIC_COLLECTORS_MAX. ERR_FULL. */
+/* Each metrics_write first calls `fn`, on its own thread, to refresh values that are read instead
+ * of counted (memory, open files). At most METRIC_COLLECTORS_MAX. ERR_FULL. */
 enum { METRIC_COLLECTORS_MAX = 16 };
 typedef void metrics_collect_fn(void *context);
 enum err metrics_on_write(struct metrics *metrics, metrics_collect_fn *fn, void *context);
-/* Removes a collector. Must not run during a metrics_write. An unknown collector is ignored. */
+/* Must not run during a metrics_write. An unknown collector is ignored. */
 void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *context);
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
-/* Appends the text of all metrics. Any thread. On ERR_FULL and ERR_NOMEM `into` is unchanged. */
+/* Any thread. On ERR_FULL and ERR_NOMEM `into` is unchanged. */
 enum err metrics_write(struct metrics *metrics, struct buf *into);
 
 /* Adds process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
  * process_open_fds, process_max_fds, process_start_time_seconds, process_threads, and
- * muster_build_info{version,commit,compiler} 1. Real processes only. Errors as metrics_add. */
+ * muster_build_info{version,commit,compiler} 1. Real processes only. Errors of metrics_add. */
 struct metrics_build {
     const char *version, *commit;
 };

@@ -28,8 +28,8 @@ struct metric_family {
     struct metrics *metrics;
     struct metric_options options; /* with defaults filled in; series_max does not count "other" */
     size_t label_count;
-    struct map series; /* indexed by key; guarded by the registry's lock */
-    /* Series for values beyond series_max; without labels, the only series. */
+    struct map series; /* by key; guarded by the registry's lock */
+    /* For values beyond series_max; without labels, the only series. */
     struct metric_series *other;
     bool other_used;
     atomic_uint_fast64_t overflows;

@@ -58,7 +58,7 @@ static void read_stat(void)
     buf_deinit(&text);
 }
 
-/* Returns the process start in seconds since 1970: boot time plus ticks since boot. */
+/* seconds since 1970: boot time plus ticks since boot */
 static double start_time(void)
 {
     struct buf text;

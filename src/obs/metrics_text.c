@@ -32,8 +32,7 @@ __attribute__((format(printf, 2, 3))) static void page_format(struct page *page,
     va_end(args);
 }
 
-/* Escapes backslash and line end, and also quotes if `quoted`. Scrapers reject a page that is not
- * UTF-8. Help texts are constants, and label values were converted to UTF-8 before. */
+/* Escapes backslash and line end; `quoted`: also quotes. The text is UTF-8 already. */
 static void page_escaped(struct page *page, struct str text, bool quoted)
 {
     for (size_t i = 0; i < text.len && !page->err; i++) {
@@ -58,7 +57,8 @@ static void page_double(struct page *page, double value)
     }
 }
 
-/* Writes "NAME{a="x",b="y"} ". `bound` adds the label le. Without labels there are no braces. */
+/* Writes NAME{a="x",b="y"} and a blank. `bound` adds the label le. Without labels there are no
+ * braces. */
 static void page_sample(struct page *page, const struct metric_family *family, const char *suffix,
                         const struct metric_series *series, const double *bound)
 {
@@ -168,7 +168,7 @@ enum err metrics_write(struct metrics *metrics, struct buf *into)
 
     if (!room) return ERR_NOMEM;
     pthread_mutex_lock(&metrics->lock);
-    count = metrics->collector_count; /* collectors are never removed from the array */
+    count = metrics->collector_count; /* metrics_off_write() must not run meanwhile */
     pthread_mutex_unlock(&metrics->lock);
     for (size_t i = 0; i < count; i++) metrics->collectors[i].fn(metrics->collectors[i].context);
     pthread_mutex_lock(&metrics->lock);

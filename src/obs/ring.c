@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries are claimed with one atomic addition. Each slot has a stamp: 2n + 1 while entry n is
  * being written, 2n + 2 when entry n is complete. A reader accepts a slot only if the stamp is even
- * and the same before and after reading. All words are atomic, stored with release and loaded with
- * acquire. So a reader that sees a word of a newer entry also sees the newer stamp. */
+ * and the same before and after reading. Words are stored with release and loaded with acquire, so
+ * a reader that sees a word of a newer entry also sees the newer stamp. */
 #include "obs/ring.h"
 
 #include <inttypes.h>
@@ -41,8 +41,8 @@ static struct slot *begin(uint64_t *ret_entry)
     struct slot *slot = &slots[entry % RING_SLOTS];
     uint64_t stamp = atomic_load_explicit(&slot->stamp, memory_order_relaxed);
 
-    /* Another writer, which paused for a whole round of the ring, can still be in this slot, or the
-     * slot can have a newer entry already. The older entry is dropped. */
+    /* Another writer is still in this slot, or the slot has a newer entry: the older entry is
+     * dropped. */
     if (stamp % 2 == 1 || stamp > 2 * entry) return NULL;
     if (!atomic_compare_exchange_strong_explicit(&slot->stamp, &stamp, 2 * entry + 1,
                                                  memory_order_acquire, memory_order_relaxed))
@@ -132,7 +132,7 @@ static void entry_text(const struct copy *copy, struct log_line *line)
     if (copy->kind == KIND_TEXT) {
         for (size_t i = 0; i < copy->len; i++) {
             char c = copy->u.text[i];
-            /* Replaces control characters, so that an entry stays on one line. */
+            /* An entry must stay on one line. */
             line_add(line, str_of(c >= ' ' && c != 0x7f ? &c : "?", 1));
         }
     } else {

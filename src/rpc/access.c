@@ -28,7 +28,7 @@ const char *rpc_access_text(struct rpc_access access)
 
 /* -- identities -- */
 
-/* Returns the identity's only URI of the scheme, or "" if it has none or more than one. */
+/* "": the identity has no URI of the scheme, or more than one */
 static struct str uri_of(const struct tls_identity *identity, struct str scheme)
 {
     struct str uri;

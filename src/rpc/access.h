@@ -2,10 +2,9 @@
 /* One table of who may call which method. The server checks the table before a handler runs, and
  * `musterctl auth table` prints it.
  *
- * Without TLS there is no identity, and every check passes; the listener is then on loopback, or
- * was opened by --insecure. With TLS the identity is the certificate's single URI SAN of the rule's
- * scheme. A peer with no such URI, with several, or without a certificate has no identity. Every
- * rule except ACCESS_ANYONE refuses such a peer with PERMISSION_DENIED. */
+ * Without TLS every check passes; the listener is then on loopback, or was opened by --insecure.
+ * With TLS a name of the scheme bigfleet or muster counts only if it is the certificate's only URI
+ * SAN of that scheme. */
 #ifndef RPC_ACCESS_H
 #define RPC_ACCESS_H
 #include "base/err.h"
@@ -15,9 +14,9 @@
 enum rpc_access_kind {
     ACCESS_UNSET,   /* a method without a rule cannot be registered */
     ACCESS_ANYONE,  /* any peer that passed the TLS handshake: for health and reflection */
-    ACCESS_ADMIN,   /* a certificate with bigfleet://admin */
-    ACCESS_READ,    /* a certificate with bigfleet://readonly or bigfleet://admin */
-    ACCESS_REPLICA, /* a certificate with muster://replica/<any> */
+    ACCESS_ADMIN,   /* bigfleet://admin */
+    ACCESS_READ,    /* bigfleet://readonly or bigfleet://admin */
+    ACCESS_REPLICA, /* muster://replica/<any> */
     ACCESS_SHARD,   /* bigfleet://shard/<id>; the handler compares the id with the request */
     ACCESS_CLUSTER, /* bigfleet://cluster/<id>; the handler compares the id with the request */
     ACCESS_WORKER,  /* CN or DNS worker-<ULID>; the handler compares the name with the request */
@@ -28,12 +27,12 @@ struct rpc_access {
     enum rpc_access_kind kind;
 };
 const char *rpc_access_text(struct rpc_access access); /* such as "bigfleet://admin" */
-/* Returns ERR_OK, or ERR_DENIED with a note that names the peer's and the required identity. */
+/* ERR_DENIED: the note names the peer's and the required identity */
 enum err rpc_access_check(struct rpc_access access, const struct tls_identity *identity,
                           struct note *note);
-/* Returns the name for logs: the single bigfleet:// URI, else the common name. "" for NULL. */
+/* The name for logs: the single bigfleet:// URI, else the common name. "" for NULL. */
 struct str rpc_access_name(const struct tls_identity *identity);
-/* Checks in a handler for the identity prefix + id ("bigfleet://shard/" + "s1"). NULL passes. */
+/* For handlers: is the identity prefix + id ("bigfleet://shard/" + "s1")? NULL passes. */
 enum err rpc_access_is(const struct tls_identity *identity, struct str prefix, struct str id,
                        struct note *note);
 
@@ -43,6 +42,6 @@ struct rpc_access_row {
     struct rpc_access access;
 };
 size_t rpc_access_table(const struct rpc_access_row **ret_rows);
-/* Returns the rule of a path, or ACCESS_UNSET if the table does not contain the path. */
+/* ACCESS_UNSET: the table does not contain the path */
 struct rpc_access rpc_access_for(struct str path);
 #endif

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The access table: every method of the product, and who may call it according to the
- * specifications. A test checks that each method is listed exactly once.
+/* The access table: every method of the product, and who may call it.
  *
- * Where a rule names an id (shard, cluster, worker), the handler also compares the id with that in
- * the request. The store maps its callers to key prefixes itself.
+ * Where a rule names an id (shard, cluster, worker), the handler also compares the id with the
+ * request. The store maps its callers to key prefixes itself.
  *
- * A sidecar serves plugin methods on its own Unix socket without TLS, where every rule passes, to
- * the worker that started the sidecar (workers.md 18). No listener of ours serves plugin methods
- * (design.md 8). A worker's certificate permits only Heartbeat, Control and Work (design.md 5), and
- * the specifications give plugin methods no identity. The table lists plugin methods because it
- * lists every method. With TLS they would run code on request, so their rule is administrators. */
+ * A sidecar serves plugin methods on its own Unix socket without TLS, where every rule passes
+ * (workers.md 18). With TLS plugin methods would run code on request, so their rule is
+ * administrators (design.md 5, 8). */
 #include "rpc/access.h"
 
 static const struct rpc_access_row rows[] = {
@@ -157,7 +154,7 @@ size_t rpc_access_table(const struct rpc_access_row **ret_rows)
     return ARRAY_LEN(rows);
 }
 
-/* Searches row by row, because it is called only once per method, at registration. */
+/* called only once per method, at registration */
 struct rpc_access rpc_access_for(struct str path)
 {
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)

@@ -5,10 +5,9 @@
  * the rest of its request must arrive in time. A stream may be silent between messages without a
  * limit, but a message that has begun must be completed.
  *
- * connection.bodies lists the calls with an incomplete request, in the order of body_check, which
- * is set to now + body_timeout_ms. At its check a call must have received RPC_BODY_RATE_MIN bytes
- * for each second of the period. So a long request on a slow line continues, while a request that
- * is far too slow is ended. A period in which the server did not read does not count. */
+ * connection.bodies lists the calls with an incomplete request by their next check, every
+ * body_timeout_ms. At a check a call must have received RPC_BODY_RATE_MIN bytes per second. Periods
+ * in which the server did not read do not count. */
 #include "rpc/server_internal.h"
 
 static void enter(struct rpc_call *call, mono_time now)

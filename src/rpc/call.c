@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a call, and the functions for handlers.
  *
- * A call ends twice: for its handler with on_done, and for its stream with h2's on_closed. The ends
- * follow in either order, and the later end frees the call. After a handler has answered, its
- * on_done is called at the end of the turn, never from inside rpc_finish. */
+ * A call ends twice: for its handler with on_done, and for its stream with h2's on_closed. The
+ * later of the two ends frees the call. After a handler has answered, on_done is called at the end
+ * of the turn, never from inside rpc_finish. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,10 +10,9 @@
 
 enum {
     INFLATION = 1032,                    /* highest compression ratio of deflate */
-    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* bytes of buffer capacity kept for the next message */
+    CALL_IN_MESSAGE_KEPT_MAX = 64 << 10, /* buffer capacity kept for the next message */
 };
 
-/* The request headers that are not metadata. */
 struct request {
     struct str method, path, content_type, timeout, encoding;
     /* metadata_first: where the search begins */
@@ -30,7 +29,7 @@ enum grpc_header {
     HEADER_OTHER
 };
 
-/* Recognises the names that gRPC reserves, except three that users may set. */
+/* The names that gRPC reserves, except three that users may set. */
 static enum grpc_header request_grpc_field(struct str name)
 {
     if (str_equal(name, STR("grpc-timeout"))) return HEADER_TIMEOUT;
@@ -41,7 +40,7 @@ static enum grpc_header request_grpc_field(struct str name)
     return HEADER_OTHER;
 }
 
-/* Called for every field of every request, so the first letter is checked first. */
+/* Called for every field of every request, so cheap checks come first. */
 static enum grpc_header request_field(struct str name)
 {
     switch (name.len > 0 ? name.at[0] : ':') {
@@ -84,7 +83,6 @@ static bool request_is_grpc(struct str content_type)
     return rest.len == 0 || rest.at[0] == '+' || rest.at[0] == ';';
 }
 
-/* Refuses a call when the server has no room for another call. */
 static void request_refuse(struct connection *c, int32_t stream)
 {
     const struct h2_header headers[] = {
@@ -117,7 +115,7 @@ static struct str request_keep_text(struct rpc_call *call, struct str s)
     return copy ? str_of(copy, s.len) : STR_EMPTY;
 }
 
-/* Copies a value and decodes that of a -bin name, which never grows. ERR_PARSE: not base64. */
+/* The value of a -bin name is decoded, which never grows. ERR_PARSE: not base64. */
 static enum err metadata_put_value(struct rpc_call *call, char **at, const struct h2_header *header,
                                    struct str *ret_value)
 {
@@ -136,7 +134,6 @@ static enum err metadata_put_value(struct rpc_call *call, char **at, const struc
     return ERR_OK;
 }
 
-/* Copies the metadata table and its texts into one block. */
 static enum err metadata_keep(struct rpc_call *call, const struct h2_header *headers,
                               const struct request *r, struct note *note)
 {
@@ -169,8 +166,8 @@ static enum err request_take_timeout(struct rpc_call *call, struct str timeout, 
     if (timeout.len == 0) return ERR_OK;
     if (grpc_timeout_parse(timeout, &us))
         return note_fail(note, ERR_INVALID, "grpc-timeout: not a time");
-    /* The handler's deadline is never later than the client's. The timer counts from the nanosecond
-     * at which the call arrived and is rounded up, so it never fires early. */
+    /* The handler's deadline is never later than the client's. The timer counts from the arrival of
+     * the call and is rounded up, so it never fires early. */
     call->deadline = mono_after(loop_now(call->server->io->loop), us / 1000);
     due_us = add_sat_u64(call->began.ns / NS_PER_US + 1, us);
     timer_start(&call->timer, (mono_time){due_us / 1000 + 1});
@@ -181,13 +178,13 @@ static enum err request_take_encoding(struct rpc_call *call, struct str encoding
 {
     call->gzip = str_equal(encoding, STR("gzip"));
     if (call->gzip || encoding.len == 0 || str_equal(encoding, STR("identity"))) return ERR_OK;
-    call->connection->encodings_sent = false; /* so that this response lists the encodings */
+    call->connection->encodings_sent = false; /* this response then lists the encodings */
     return note_fail(note, ERR_UNSUPPORTED,
                      "grpc-encoding %.*s: only gzip and identity are understood",
                      (int)min_size(encoding.len, 64), encoding.at);
 }
 
-/* Takes a forwarded call's original caller, whom only a replica may name (rpc/forward.h). */
+/* Only a replica may name the original caller of a forwarded call (rpc/forward.h). */
 static enum err request_take_caller(struct rpc_call *call, struct note *note)
 {
     struct str value;
@@ -239,7 +236,6 @@ static enum err request_find_method(struct rpc_call *call, struct str path, stru
                      path.at);
 }
 
-/* Makes all checks of a request before the handler is called. */
 static enum err request_open_call(struct rpc_call *call, const struct h2_header *headers,
                                   const struct request *r, struct note *note)
 {
@@ -266,8 +262,8 @@ static bool request_has_hops(const struct h2_header *headers, size_t count)
     return false;
 }
 
-/* Charges the call for the metadata that it keeps, because a peer can refer to a long entry of the
- * header table with one byte, any number of times. Returns false if the call was refused. */
+/* Charges the call for the metadata that it keeps: one byte can refer to a long entry of the header
+ * table. False: the call was refused. */
 static bool request_charge_metadata(struct rpc_call *call, const struct h2_header *headers,
                                     size_t count, const struct request *r)
 {
@@ -353,9 +349,8 @@ static void request_fail(struct rpc_call *call, enum grpc_status status, struct 
     rpc_finish(call, status, text, STR_EMPTY);
 }
 
-/* Fails a request that cannot be read further. The status must not mean "not applied", because the
- * handler may have acted on earlier messages. The usual status of ERR_NOMEM and ERR_FULL is
- * RESOURCE_EXHAUSTED, which a client reads as "not applied" (retry.c). */
+/* The status must not mean "not applied", because the handler may have acted on earlier messages. A
+ * client reads RESOURCE_EXHAUSTED as "not applied" (retry.c). */
 static void request_fail_reading(struct rpc_call *call, enum err err, const struct note *note)
 {
     bool ours = err == ERR_NOMEM || err == ERR_FULL;
@@ -366,7 +361,7 @@ static void request_fail_reading(struct rpc_call *call, enum err err, const stru
         rpc_fail(call, err, note);
 }
 
-/* Returns the bytes of the complete message, inflated if needed. False if the call has ended. */
+/* Inflates if needed. False: the call has ended. */
 static bool message_inflated(struct rpc_call *call, struct str *ret_bytes)
 {
     struct rpc_server *s = call->server;
@@ -449,8 +444,8 @@ static void request_reader_failed(struct rpc_call *call, enum err err)
         request_fail_reading(call, err, &(struct note){"request buffer"});
 }
 
-/* Reserves memory for the whole message, if on_announced was called for the message and the handler
- * so accepted its size. Growing step by step would copy a large message repeatedly. */
+/* If the handler accepted the announced size, reserves memory for the whole message at once:
+ * growing step by step would copy a large message repeatedly. */
 static enum err message_make_room(struct rpc_call *call)
 {
     struct grpc_reader *r = &call->reader;
@@ -468,8 +463,8 @@ static void message_announce(struct rpc_call *call)
     call->events->on_announced(call->service, call, (size_t)bytes);
 }
 
-/* Reads from *bytes up to the end of one message and counts its memory. The five header bytes of a
- * message that must be announced are read alone. */
+/* Reads up to the end of one message. The five header bytes of a message that must be announced are
+ * read alone. */
 static enum err request_read_message(struct rpc_call *call, struct str *bytes, bool *ret_whole)
 {
     struct grpc_reader *r = &call->reader;
@@ -504,7 +499,7 @@ static void message_whole(struct rpc_call *call)
     size_t len = call->message.len;
 
     call->whole = request_is_one(call);
-    if (call->whole) return; /* the message is delivered after the end of the request */
+    if (call->whole) return; /* delivered after the end of the request */
     body_over(call);         /* the next message has its own timeout */
     message_deliver(call);
     message_forget(call);
@@ -544,8 +539,8 @@ static void request_read_inbox(struct rpc_call *call)
     limits_refund(call, before - bytes.len);
     buf_consume(&call->inbox, before - bytes.len);
     if (call->inbox.len == 0) buf_deinit(&call->inbox);
-    /* Schedules a flush for the window update. Without the update the peer cannot complete a message
-     * larger than the window, and the handler may write nothing. */
+    /* Schedules a flush for the window update. Without the update the peer cannot complete a
+     * message larger than the window. */
     if (bytes.len < before) connection_mark_dirty(call->connection);
 }
 

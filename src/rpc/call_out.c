@@ -2,10 +2,11 @@
 /* Outgoing messages and statuses.
  *
  * A message is queued directly on the stream if it fits. A message that can never fit, and the
- * response of rpc_reply, wait in the call's outbox and are sent in pieces as the peer reads; the
- * status follows. While the outboxes of a connection hold more than output_max, the connection is
- * choked: its requests are not read. So a peer that does not read cannot cause more responses. Each
- * call counts with at most SHARE_MAX, so that one large response does not block many small ones. */
+ * response of rpc_reply, wait in the call's outbox and are sent in pieces as the peer reads.
+ *
+ * While the outboxes of a connection hold more than output_max, the connection is choked: its
+ * requests are not read. Each call counts with at most SHARE_MAX, so that one large response does
+ * not block many small ones. */
 #include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
@@ -94,7 +95,7 @@ static struct str status_put_digits(enum grpc_status status, char out[3])
     return str_of(out, len);
 }
 
-/* Appends grpc-status and related fields. If `full` is false, only fields that always fit. */
+/* `full` false: only fields that always fit */
 static size_t status_put(const struct rpc_call *call, bool full, char digits[3],
                          struct h2_header *into)
 {
@@ -135,7 +136,7 @@ static void status_send(struct rpc_call *call, bool headers_out, enum response_s
     call_response_to(call, end);
 }
 
-/* Copies the encoded status into the call, because the status may be sent later. */
+/* The encoded status is copied into the call, because it may be sent later. */
 static void status_keep_text(struct rpc_call *call, struct str text, struct str details)
 {
     struct buf *scratch = &call->server->message;
@@ -208,8 +209,8 @@ static void outbox_choke(struct connection *c)
     if (c->held >= c->server->limits.output_max) c->choked = true;
 }
 
-/* Resumes only calls with waiting input, at the end of the turn. The peer decides how often its
- * connection is choked, so resuming must not visit all open calls. */
+/* Resumes only calls with waiting input, because a peer can choke its connection often: resuming
+ * must not visit all open calls. */
 static void outbox_unchoke(struct connection *c)
 {
     struct list *node;
@@ -277,13 +278,12 @@ void call_pump(struct rpc_call *call)
     if (call->response == RESPONSE_DECIDED) status_send(call, true, RESPONSE_SENT);
 }
 
-/* Records that the handler must wait for on_writable. */
 static void response_block(struct rpc_call *call)
 {
     if (call->handler != HANDLER_BLOCKED) call_handler_to(call, HANDLER_BLOCKED);
 }
 
-/* Sends a message. `must_take` is true if the caller cannot try again. */
+/* `must_take`: the caller cannot try again */
 static enum err response_send(struct rpc_call *call, struct str message, bool must_take)
 {
     struct connection *c = call->connection;
@@ -349,8 +349,8 @@ enum err rpc_send_kept(struct rpc_call *call, struct str message)
     return err;
 }
 
-/* Ends a call after its handler has acted, so the status must not mean "not applied". Most of these
- * errors would map to RESOURCE_EXHAUSTED, which a client reads as "not applied" (retry.c). */
+/* The handler has acted, so the status must not mean "not applied". A client reads
+ * RESOURCE_EXHAUSTED, the status of most of these errors, as "not applied" (retry.c). */
 static void response_end(struct rpc_call *call, enum err err, const struct note *why)
 {
     struct note note;
@@ -368,7 +368,7 @@ void rpc_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct note why;
 
-    why.text[0] = '\0'; /* clears only the first byte, because every call passes here */
+    why.text[0] = '\0'; /* only the first byte, because every call passes here */
     response_end(call, response_encode(call, message, true, &why), &why);
 }
 

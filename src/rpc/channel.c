@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens and closes channels, and runs the task that does a channel's work: roles, waiting calls,
- * ends of calls. Runs on the loop's thread. */
+ * ends of calls. Loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void assign_waiting(struct rpc_channel *c)
     while (c->active && !list_empty(&c->waiting)) {
         struct rpc_client_call *call = CONTAINER_OF(c->waiting.next, struct rpc_client_call, link);
         struct client_connection *n = roles_with_room(c);
-        if (!n) return; /* this runs again when a stream or connection is free */
+        if (!n) return; /* this function runs again when a stream or connection is free */
         err = client_call_begin(call, n);
         if (err == ERR_FULL) return;
         if (err == ERR_CLOSED) {
@@ -140,7 +140,7 @@ static void work(struct task *task)
     if (done) done(owner);
 }
 
-/* At the end of the turn, sends the gathered output in one write per connection. */
+/* at the end of the turn, one write per connection */
 static void flush_all(struct turn_hook *hook)
 {
     struct rpc_channel *c = CONTAINER_OF(hook, struct rpc_channel, hook);

@@ -7,25 +7,18 @@
  *   extra    being dialed or ready, to the address of the  at most connections_max - 1; only while
  *            active connection                             the existing streams do not suffice
  *
- * A spare that is lost after a stable time, or that became active, is replaced after a random
- * delay. A channel with a live connection can wait, and thousands of handshakes at the moment a
- * server fails would take the CPU time that the other servers need to elect a leader.
+ * All other connections are retiring: they finish their calls and close.
  *
- * All other connections are retiring: they finish their calls and close. A round is one dial of
- * every address. After a round without success the next round waits, longer each time, with full
- * jitter. A connection that is lost soon after it became ready counts as a failed round, because a
- * server that accepts and drops connections would otherwise be dialed without a pause.
- *
- * Following: a "not leader" response on the active connection names another address. While that
- * address is dialed, no other connection becomes active, so that calls wait for the leader instead
- * of asking the same follower again. If the dial fails, the normal order continues. */
+ * A lost spare is replaced after a random delay. A round is one dial of every address; after a
+ * failed round the next round backs off. A connection lost soon after it became ready counts as a
+ * failed round. While the address of a "not leader" response is dialed, no other connection becomes
+ * active: calls wait for the leader. */
 #include <string.h>
 
 #include "rpc/client_internal.h"
 
 enum { SPARE_AGAIN_MIN_MS = 1000, SPARE_AGAIN_SPREAD_MS = 30000 };
 
-/* Counts a further failure and restarts `timer` with a longer delay. */
 static void back_off(struct rpc_channel *c, uint32_t *failures, struct timer *timer)
 {
     const struct backoff backoff = {c->options.backoff_first_ms, c->options.backoff_max_ms};
@@ -48,7 +41,7 @@ static void step_past(struct rpc_channel *c, const char *address)
 
 /* -- extra connections to the same server -- */
 
-/* Retires extra connections: all, or with `idle_only` those without calls. */
+/* `idle_only`: only extra connections without calls */
 static void retire_extras(struct rpc_channel *c, bool idle_only)
 {
     if (c->extra_count == 0) return;
@@ -60,7 +53,7 @@ static void retire_extras(struct rpc_channel *c, bool idle_only)
     }
 }
 
-/* Retires extra connections without calls when half of the active one's streams are free. */
+/* Retires extra connections without calls when half of the active connection's streams are free. */
 static void retire_idle_extras(struct rpc_channel *c)
 {
     if (c->extra_count == 0 || !c->active || !list_empty(&c->waiting)) return;
@@ -263,7 +256,6 @@ void roles_ready(struct client_connection *connection)
 
 /* -- changes of roles -- */
 
-/* Takes the healthy active connection out of its role. */
 static void step_down(struct rpc_channel *c, bool keep_warm)
 {
     struct client_connection *old = c->active;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Responses of a call: headers, messages, and the status that ends it.
  *
- * A response that breaks gRPC's rules (no status, wrong content type, an HTTP error, a message
- * beyond the limit, an invalid frame) ends the attempt as lost, because the server has received the
+ * A response that breaks gRPC's rules ends the attempt as lost, because the server has received the
  * call and its effect is unknown. */
 #include "rpc/client_internal.h"
 
@@ -10,7 +9,7 @@ enum { CLIENT_ANSWER_MESSAGE_KEPT_MAX = 64 << 10 }; /* buffer capacity kept for 
 
 /* -- metadata -- */
 
-/* True for a name that the protocol uses; all other names are for the caller. */
+/* True for names that the protocol uses; other names are for the caller. */
 static bool is_protocol_name(struct str name)
 {
     return name.len == 0 || name.at[0] == ':' || str_starts(name, STR("grpc-")) ||
@@ -47,7 +46,7 @@ static struct h2_header answer_keep_field(struct rpc_client_call *call, struct h
     return kept;
 }
 
-/* Copies the metadata. Without memory the metadata is dropped, but the status is kept. */
+/* Without memory the metadata is dropped, but the status is kept. */
 static size_t answer_keep_metadata(struct rpc_client_call *call, const struct h2_header *fields,
                                    size_t count, const struct h2_header **ret_kept)
 {
@@ -99,7 +98,7 @@ size_t rpc_call_trailers(const struct rpc_client_call *call, const struct h2_hea
 
 /* -- the end of an answer -- */
 
-/* Sets the attempt's result. The attempt ends when all held data is delivered to the caller. */
+/* The attempt ends when all held data is delivered to the caller. */
 static void answer_conclude(struct rpc_client_call *call, const struct attempt *attempt)
 {
     call->attempt = *attempt;
@@ -111,7 +110,7 @@ static void answer_lose(struct rpc_client_call *call, enum grpc_status status, s
 {
     const struct attempt attempt = {.end = ATTEMPT_LOST, .status = status, .text = text};
 
-    buf_clear(&call->held); /* data received after the invalid data is dropped */
+    buf_clear(&call->held); /* data after the invalid data is dropped */
     client_call_over(call, &attempt);
 }
 
@@ -124,7 +123,7 @@ static bool answer_parse_status(struct str text, enum grpc_status *ret_status)
     return true;
 }
 
-/* Handles a status, in trailers or in a trailers-only response. */
+/* The status may be in trailers or in a trailers-only response. */
 static void answer_take_status(struct rpc_client_call *call, const struct h2_header *fields,
                                size_t count, enum grpc_status status)
 {
@@ -149,8 +148,8 @@ static void answer_take_status(struct rpc_client_call *call, const struct h2_hea
     answer_conclude(call, &attempt);
 }
 
-/* Handles an HTTP error, which comes from a proxy or a server that is not gRPC. A request refused
- * with 4xx did not reach the method. */
+/* An HTTP error comes from a proxy or a server that is not gRPC. A request refused with 4xx did not
+ * reach the method. */
 static void answer_take_http(struct rpc_client_call *call, int http_status)
 {
     struct attempt attempt = {

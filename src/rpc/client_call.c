@@ -3,7 +3,7 @@
  *
  * Requests are framed into `output` and given to h2 as far as there is room. A retry is possible
  * while `output` contains the whole request and the caller has received no message. A stream that
- * has sent more than CALL_REPLAY_MAX, or received a message, is not retried. */
+ * has sent more than CALL_REPLAY_MAX is not retried. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +48,7 @@ static size_t base64_len(size_t len)
     return (len * 4 + 2) / 3;
 }
 
-/* Checks the options and counts the bytes that a copy needs. */
+/* *ret_bytes: what a copy needs */
 static enum err check_options(const struct rpc_call_options *o, size_t *ret_bytes)
 {
     size_t bytes = 0;
@@ -295,7 +295,7 @@ enum err client_call_begin(struct rpc_client_call *call, struct client_connectio
     return ERR_OK;
 }
 
-/* True if a flush has run since the request was given to h2. Before the flush no byte was sent. */
+/* True if a flush has run since the request was given to h2. Before that flush no byte was sent. */
 bool client_call_was_sent(const struct rpc_client_call *call)
 {
     return call->state == CALL_ANSWERED ||
@@ -309,7 +309,6 @@ static size_t unsent(const struct rpc_client_call *call)
     return call->output.len - call->output_at;
 }
 
-/* Discards sent bytes when the call can no longer be retried. */
 static void trim(struct rpc_client_call *call)
 {
     if (call->replayable && !call->unary_done && call->output_at > CALL_REPLAY_MAX)
@@ -388,7 +387,6 @@ void rpc_call_end(struct rpc_client_call *call)
 
 /* -- the end of an attempt -- */
 
-/* Resets a stream that is still open, because its data is not needed. */
 static void leave_stream(struct rpc_client_call *call)
 {
     struct client_connection *n = call->connection;

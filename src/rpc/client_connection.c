@@ -86,7 +86,7 @@ static void client_on_data(void *owner, int32_t stream, struct str bytes)
     if (call)
         answer_data(call, bytes);
     else
-        h2_consume(n->h2, stream, bytes.len); /* data for a call that is gone */
+        h2_consume(n->h2, stream, bytes.len); /* the call is gone */
 }
 
 static void client_on_stream_end(void *owner, int32_t stream)
@@ -110,12 +110,12 @@ static void client_on_stream_closed(void *owner, int32_t stream, uint32_t code)
     if (!list_empty(&n->channel->waiting)) channel_touch(n->channel);
 }
 
-/* Handles GOAWAY. h2 has closed the streams above the last accepted stream as refused. */
+/* h2 has closed the streams above the last accepted stream as refused. */
 static void client_on_goaway(void *owner, int32_t, uint32_t code)
 {
     struct client_connection *n = owner;
 
-    /* Doubles ping_after_ms once per connection, so that repeated codes cannot stop all pings. */
+    /* Doubled at most once per connection, so that repeated codes cannot stop all pings. */
     if (code == H2_ENHANCE_YOUR_CALM && !n->goaway && n->channel->options.ping_after_ms)
         n->channel->options.ping_after_ms =
             add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);
@@ -349,7 +349,6 @@ void client_retire(struct client_connection *n)
         client_to(n, CLIENT_RETIRING);
 }
 
-/* Closes a retiring connection after its last call. */
 static void client_end_in_order(struct client_connection *n)
 {
     client_to(n, CLIENT_CLOSING);

@@ -23,14 +23,14 @@
 
 enum {
     CONNECTION_OUTPUT_MAX = 1024 * 1024,
-    CONNECTION_LINGER_MS = 1000, /* time that an orderly close may take */
+    CONNECTION_LINGER_MS = 1000, /* for an orderly close */
     CONNECTION_STABLE_MS = 1000, /* a connection that was ready for less time counts as failed */
     CLIENT_TRACE_LEN = 32,
     CALL_OUTPUT_MAX = 256 * 1024,
     CALL_MESSAGE_MAX = 1024 * 1024 * 1024,
     CALL_REPLAY_MAX = 64 * 1024,  /* bytes of requests that a stream keeps for a retry */
-    CALL_HELD_MAX = 1024 * 1024,  /* bytes; more than any flow-control window of this client */
-    CALL_ANSWER_MAX = 512 * 1024, /* bytes of all attempts' metadata and the status text */
+    CALL_HELD_MAX = 1024 * 1024,  /* more than any flow-control window of this client */
+    CALL_ANSWER_MAX = 512 * 1024, /* bytes: metadata of all attempts, and the status text */
 };
 
 /* A call has a state, and its running attempt has one state for each direction. client_call_to
@@ -56,16 +56,15 @@ enum call_state { CALL_WAITING, CALL_DELAYED, CALL_RUNNING, CALL_ANSWERED, CALL_
 enum outgoing_state { OUTGOING_OPEN, OUTGOING_ENDED, OUTGOING_HANDED };
 enum incoming_state { INCOMING_NONE, INCOMING_BEGUN, INCOMING_WHOLE };
 
-/* How an attempt ended, as far as known. */
 struct attempt {
     enum attempt_end end;
     enum grpc_status status;
     bool answered;
-    struct str text, details; /* stored in the call's answer arena, or static */
+    struct str text, details; /* in the call's answer arena, or static */
 };
 
 struct rpc_client_call {
-    struct list link;        /* in the list that belongs to the call's state, see above */
+    struct list link;        /* in the list of the call's state, see above */
     struct list resume_link; /* in channel.resumed, or in no list */
     struct rpc_channel *channel;
     struct client_connection *connection; /* set while the call is RUNNING */
@@ -76,19 +75,19 @@ struct rpc_client_call {
     struct rpc_call_events events;
     void *owner;
     rpc_unary_fn *unary_done; /* NULL if rpc_call_start started the call */
-    rpc_piece_fn *on_piece;   /* NULL means: messages are delivered whole */
+    rpc_piece_fn *on_piece;   /* NULL: messages are delivered whole */
     struct timer timer;       /* due at the deadline, or at the end of an earlier back-off */
     mono_time deadline, resume_at;
     mono_ns started;
 
     /* -- copies of the caller's options, stored behind this struct -- */
     struct str path, request_id;
-    char trace[CLIENT_TRACE_LEN]; /* "" means no traceparent header */
+    char trace[CLIENT_TRACE_LEN]; /* "": no traceparent header */
     struct h2_header *metadata;   /* values of -bin names are encoded */
     size_t metadata_count;
     size_t response_max;
     uint32_t attempts, attempts_max;
-    uint64_t requested_flush; /* value of connection.flushes when h2 got the request */
+    uint64_t requested_flush; /* connection.flushes when h2 got the request */
     enum retry_repeat repeat;
     bool wait_for_ready;
     bool doubt;      /* an earlier attempt may have been applied */
@@ -101,12 +100,12 @@ struct rpc_client_call {
 
     /* -- the response in this attempt -- */
     struct grpc_reader reader;
-    struct buf held; /* bytes received while the call was paused */
+    struct buf held; /* received while the call was paused */
     struct arena answer;
     const struct h2_header *headers, *trailers;
     size_t headers_count, trailers_count;
     bool gzip;   /* the response uses grpc-encoding gzip */
-    bool paused; /* the caller has paused the call */
+    bool paused; /* by the caller */
     struct attempt attempt;
     struct buf message; /* the message so far; in unary calls, the whole response */
     uint32_t messages;
@@ -121,16 +120,16 @@ struct rpc_client_call {
  * Every state changes to CLOSING by client_cut and on_closed. */
 enum client_state { CLIENT_DIALING, CLIENT_READY, CLIENT_RETIRING, CLIENT_CLOSING };
 struct client_connection {
-    struct list link; /* member of channel.connections */
+    struct list link; /* in channel.connections */
     struct rpc_channel *channel;
     char address[RPC_ADDRESS_CAP];
     struct stream *stream;
     struct h2 *h2; /* NULL until the stream is open */
     enum client_state state;
-    bool extra;  /* one of the additional connections to the active server */
+    bool extra;  /* additional connection to the active server */
     bool goaway; /* the server sent GOAWAY */
     bool ping_waits;
-    uint64_t flushes; /* number of flushes of this connection so far */
+    uint64_t flushes;
     uint64_t ping_after_ms;
     mono_time heard;
     mono_time ready_since; /* when the server's first bytes arrived, or MONO_NEVER */
@@ -138,7 +137,7 @@ struct client_connection {
     struct list calls;     /* running calls; h2 has a pointer to each call at its stream */
     size_t calls_count;
     struct buf output;
-    struct note why; /* reason why this client closed the stream */
+    struct note why;
 };
 
 struct rpc_channel {
@@ -160,17 +159,17 @@ struct rpc_channel {
 
     /* -- roles: see channel_roles.c -- */
     struct list connections;
-    struct client_connection *active; /* the ready connection that gets new calls */
-    struct client_connection *next;   /* a connection being dialed to become the active one */
-    struct client_connection *spare;  /* a connection to another address, dialing or ready */
-    uint32_t extra_count;             /* number of connections with `extra` set */
+    struct client_connection *active; /* ready; gets new calls */
+    struct client_connection *next;   /* being dialed to become the active connection */
+    struct client_connection *spare;  /* to another address; dialing or ready */
+    uint32_t extra_count;             /* connections with `extra` set */
     uint32_t extra_failures;          /* consecutive failed dials of extra connections */
     struct role_timer {
         struct timer timer;
         struct rpc_channel *channel;
     } dial, spare_pause, extra_pause;
     size_t next_address, spare_address;
-    uint32_t tried;                    /* number of addresses that failed in this round */
+    uint32_t tried;
     uint32_t failures, spare_failures; /* consecutive rounds in which every address failed */
     bool failing;                      /* every address has failed since the last success */
     bool following;                    /* `next` is a dial to the leader that a response named */
@@ -191,16 +190,15 @@ struct rpc_client_metrics {
 
 /* -- channel_roles.c -- */
 void roles_settle(struct rpc_channel *channel);
-/* Returns a connection with a free stream for the next call. Returns NULL if there is none; another
- * connection is then dialed if the options allow it. */
+/* A connection with a free stream for the next call. NULL: none; another connection is then dialed
+ * if the options allow it. */
 struct client_connection *roles_with_room(struct rpc_channel *channel);
 void roles_ready(struct client_connection *connection);
-/* Takes a connection out of its role because it is lost, going away or given up. */
 void roles_drop(struct client_connection *connection);
 void roles_lost(struct client_connection *connection, const struct note *why); /* after on_closed */
 void roles_follow(struct rpc_channel *channel, const struct client_connection *from,
                   struct str leader);
-void roles_timer(struct timer *timer); /* the callback of all three role timers */
+void roles_timer(struct timer *timer);
 
 /* -- client_connection.c -- */
 enum err client_dial(struct rpc_channel *channel, const char *address,
@@ -208,21 +206,18 @@ enum err client_dial(struct rpc_channel *channel, const char *address,
 bool client_has_spoken(const struct client_connection *connection);
 void client_retire(struct client_connection *connection); /* closes after the last call */
 void client_cut(struct client_connection *connection);    /* closes at once, then on_closed */
-/* Pings, and closes the connection unless the server sends something within `timeout_ms`. */
 void client_probe(struct client_connection *connection, uint64_t timeout_ms);
 void client_flush(struct client_connection *connection);
 void client_add_call(struct client_connection *connection, struct rpc_client_call *call);
 void client_remove_call(struct client_connection *connection, struct rpc_client_call *call);
 
 /* -- client_call.c -- */
-/* Changes the state and inserts the call before node `before`; a list's head means at its end. */
+/* Inserts the call before node `before`; a list's head means at its end. */
 void client_call_to(struct rpc_client_call *call, enum call_state to, struct list *before);
-/* Begins a call. ERR_OK: the call runs or has ended. ERR_FULL, ERR_CLOSED: no room for it now. */
+/* ERR_OK: the call runs or has ended. ERR_FULL, ERR_CLOSED: no room for the call now. */
 enum err client_call_begin(struct rpc_client_call *call, struct client_connection *connection);
 void client_call_pump(struct rpc_client_call *call); /* gives queued requests to h2 */
-/* Handles the end of an attempt and decides what follows. */
 void client_call_over(struct rpc_client_call *call, const struct attempt *attempt);
-/* Ends the call for a reason on the client's side. */
 void client_call_stop(struct rpc_client_call *call, enum err err, enum grpc_status status,
                       const char *text);
 bool client_call_was_sent(const struct rpc_client_call *call);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection: passes bytes between a stream and its h2, and runs its timer.
  *
- * Input is processed as it arrives. connection_flush sends output once per turn, as much as the
- * socket's bound allows, in one write, for full TLS records and few system calls. If the socket is
- * full, further output stays in h2 until on_drained.
+ * Input is processed as it arrives. connection_flush sends output once per turn, in one write. If
+ * the socket is full, further output stays in h2 until on_drained.
  *
  * One timer serves all deadlines of the connection. It is never postponed: when it fires early it
- * checks what is due and restarts, so a busy connection does not change the timer heap per read. */
+ * checks what is due and restarts, so a read does not change the timer heap. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +13,10 @@
 #include "rpc/server_internal.h"
 
 enum {
-    ROOM_MIN = 16 << 10, /* bytes of free space in the socket's output that justify a flush */
-    TOKEN_DRAIN = 1,     /* token of the ping between two GOAWAYs */
+    ROOM_MIN = 16 << 10, /* free bytes of the socket's output that justify a flush */
+    TOKEN_DRAIN = 1,     /* ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
-    TOKEN_STALL = 3,                      /* token of the ping to a peer with closed windows */
+    TOKEN_STALL = 3,                      /* ping to a peer with closed windows */
     PASSED_RESETS_MAX = 10 * 1000 * 1000, /* per minute; a replica passes on its clients' resets */
 };
 
@@ -39,8 +38,7 @@ void connection_remove(struct connection *c, struct rpc_call *call)
 
 /* -- the end -- */
 
-/* Marks the connection as ended. Its calls can no longer be answered: functions for handlers return
- * ERR_CLOSED. teardown.c ends the calls. */
+/* Functions for handlers return ERR_CLOSED from now on. teardown.c ends the calls. */
 static void connection_drop_h2(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -50,7 +48,7 @@ static void connection_drop_h2(struct connection *c)
     teardown_begin(c);
 }
 
-/* Closes in order: written output is still sent, and the peer gets time to read it. */
+/* Written output is still sent, and the peer gets time to read it. */
 void connection_end(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
@@ -66,7 +64,7 @@ void connection_cut(struct connection *c)
     if (c->stream) stream_close(c->stream);
 }
 
-/* Fails the connection, also inside h2's events. The next flush sends its output and closes it. */
+/* May be called inside h2's events. The next flush sends the output and closes the connection. */
 static void connection_fail(struct connection *c)
 {
     if (c->state != CONNECTION_OPEN) return;
@@ -139,7 +137,6 @@ static mono_time connection_write_due(const struct connection *c)
                                          : MONO_NEVER;
 }
 
-/* Notes whether the kernel has accepted output since the last check. */
 static void connection_note_written(struct connection *c, mono_time now)
 {
     uint64_t taken = c->written - stream_pending(c->stream);
@@ -149,9 +146,8 @@ static void connection_note_written(struct connection *c, mono_time now)
     c->moved = now;
 }
 
-/* Returns when the ping of a stall is due: responses wait, but the peer's windows allow no output.
- * A stall may last while the peer still reads. After each write timeout a ping is sent. Only the
- * reply counts, because a peer that sends requests and never reads would seem alive. */
+/* Returns when to ping a peer whose windows allow no output although responses wait. Only the reply
+ * to a ping counts, because a peer that sends requests and never reads would seem alive. */
 static mono_time connection_stall_due(const struct connection *c)
 {
     if (c->stall_asked.ms != MONO_NEVER.ms)
@@ -316,8 +312,8 @@ static const struct h2_events connection_h2_events = {
 
 /* -- bytes -- */
 
-/* Limits data for closed streams. Such data costs only reading time, and a peer may send some
- * before it learns of a call's end. Checked after the responses to earlier input were sent. */
+/* Limits data for closed streams. A peer may send some data before it learns of a call's end.
+ * Checked after the responses to earlier input were sent. */
 static void connection_check_late_data(struct connection *c)
 {
     uint64_t late = h2_data_late(c->h2);
@@ -337,7 +333,7 @@ static void connection_on_bytes(void *owner, struct str bytes)
     enum err err;
 
     if (c->state == CONNECTION_OPEN) connection_check_late_data(c);
-    if (c->state != CONNECTION_OPEN) return; /* ignores input of a closed connection */
+    if (c->state != CONNECTION_OPEN) return;
     c->heard = now;
     /* one clock reading for all calls that begin in these bytes */
     c->read_at = clock_mono_ns(c->server->io->clock);
@@ -363,8 +359,8 @@ static void connection_on_drained(void *owner)
     if (c->state != CONNECTION_ENDED) connection_mark_dirty(c);
 }
 
-/* Called when the peer has ended its output. Closes the connection, because a gRPC client that
- * waits for responses keeps its side open. */
+/* The peer has ended its output. A gRPC client that waits for responses would keep its side
+ * open. */
 static void connection_on_end(void *owner)
 {
     connection_end(owner);
@@ -403,8 +399,8 @@ static bool connection_is_over(const struct connection *c)
            h2_streams(c->h2) == 0 && !h2_has_output(c->h2);
 }
 
-/* Pauses input while the peer has many unread responses. Responses without a body are not bounded
- * by windows, so a peer that sends requests and never reads would otherwise fill the memory. */
+/* Pauses input while the peer has many unread responses. Windows do not bound responses without a
+ * body, so a peer that never reads could fill the memory. */
 static void connection_check_unread(struct connection *c)
 {
     size_t waiting, most = c->server->limits.socket_output_max;
@@ -462,9 +458,9 @@ void connection_flush(struct connection *c)
 
 /* -- accepting -- */
 
-static const struct tls_identity nobody; /* used for a peer without a certificate */
+static const struct tls_identity nobody;
 
-/* Copies identity and address, because the stream frees its own at on_closed, before calls end. */
+/* Copies, because the stream frees identity and address at on_closed, before calls end. */
 static enum err connection_copy_peer(const struct listening *l, struct connection *c)
 {
     const struct tls_identity *identity = stream_peer_identity(c->stream);

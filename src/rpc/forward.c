@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forwarded calls: each connects a server's call with a client's call. Runs on the loop's thread.
+/* Forwarded calls: each connects a server's call with a client's call. Loop's thread.
  *
  * The gate decides at the first event of a call and redirects the call to the service's own handler
- * or to passing_handler. A `passing` exists from that event until both calls have ended: on_done of
- * the server's call and on_end of the client's. At most one request message waits here, until the
- * leader accepts it; meanwhile the server's call is paused. Responses wait in the server's call. */
+ * or to passing_handler. A `passing` exists from that event until both calls have ended. At most
+ * one request message waits here, until the leader accepts it; meanwhile the server's call is
+ * paused. */
 #include "rpc/forward.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    PASSING_MAX = 10000, /* limit for calls being forwarded; further calls get UNAVAILABLE */
-    /* Calls that wait at the leader (locks, watches) occupy streams that other calls need. Twelve
-     * connections suffice for PASSING_MAX calls, because our servers allow 1,000 streams each. */
+    PASSING_MAX = 10000, /* calls forwarded at once; further calls get UNAVAILABLE */
+    /* Calls that wait at the leader (locks, watches) occupy streams. Twelve connections suffice for
+     * PASSING_MAX calls, because our servers allow 1,000 streams each. */
     LEADER_CONNECTIONS_MAX = 12,
-    LEADERS_MAX = 4, /* the current leader, and old leaders that still have calls */
+    LEADERS_MAX = 4, /* the current leader, and former leaders that still have calls */
     MESSAGE_MAX = 1024 * 1024 * 1024,
     CALLER_MAX = 16 * 1024,
     OWN_METADATA = 2,
@@ -35,9 +35,9 @@ struct passing {
     const struct rpc_forward_gate *gate;
     struct rpc_call *call;          /* the call that this replica received; NULL after on_done */
     struct rpc_client_call *onward; /* the call to the leader; NULL after on_end */
-    struct buf request;             /* the message that the call to the leader has not taken yet */
-    enum err broken;                /* reason why the request cannot be forwarded, or ERR_OK */
-    bool request_waits;             /* `request` has a message, and therefore `call` is paused */
+    struct buf request;
+    enum err broken;    /* why the request cannot be forwarded, or ERR_OK */
+    bool request_waits; /* `request` has a message, and therefore `call` is paused */
     bool headers_given;
     bool cut_short; /* the gate's timeout is shorter than the caller's */
 };
@@ -45,7 +45,7 @@ struct rpc_forwarder {
     struct rpc_forwarder_options options;
     struct list leaders; /* oldest first; a leader is removed when its channel is closed */
     size_t leader_count;
-    struct leader *leader; /* NULL if no leader is known */
+    struct leader *leader; /* NULL: no leader is known */
     struct buf scratch;
     size_t running;
     bool closing;
@@ -120,7 +120,7 @@ enum err rpc_forwarder_set_leader(struct rpc_forwarder *f, const char *address)
     err = address_split(address, &parts, NULL);
     if (err) return err;
     if (strlen(address) >= RPC_ADDRESS_CAP) return ERR_INVALID;
-    if (f->leader_count == LEADERS_MAX) { /* makes room: ends the calls to the oldest leader */
+    if (f->leader_count == LEADERS_MAX) { /* ends the calls to the oldest leader */
         leader_close(CONTAINER_OF(f->leaders.next, struct leader, link));
         return ERR_FULL;
     }
@@ -203,7 +203,7 @@ static void passing_add_headers(struct passing *p)
         (void)rpc_add_header(p->call, headers[i].name, headers[i].value); /* best effort */
 }
 
-/* Ends a call whose response is too large to pass on or finds no memory. The call was applied. */
+/* Ends a call that was applied, but whose response is too large to pass on or finds no memory. */
 static void passing_fail_answer(struct passing *p, enum err err)
 {
     struct note note;
@@ -296,8 +296,8 @@ static void onward_on_end(void *owner, struct rpc_client_call *onward,
 
 /* -- from the caller to the leader -- */
 
-/* Stops a request of which a part cannot be read or kept here. Earlier parts may have reached the
- * leader. Only the client's call can know, so the caller's response waits for its on_end. */
+/* A part of the request cannot be read or kept here. Earlier parts may have reached the leader, so
+ * the caller's response waits for on_end of the call to the leader. */
 static void passing_break_off(struct passing *p, enum err err)
 {
     if (err == ERR_CLOSED) return; /* on_end will follow */
@@ -373,7 +373,7 @@ static enum err passing_start(struct passing *p, const struct rpc_forward_gate *
     size_t count = 0, cursor = 0;
     mono_time deadline = rpc_call_deadline(call);
     struct rpc_call_options options = {
-        .path = rpc_call_path(call).at, /* a C string: a method's path ends with NUL */
+        .path = rpc_call_path(call).at, /* a method's path ends with NUL */
         .trace = rpc_call_trace(call),
         .request_id = STR_EMPTY,
         .response_max = gate->response_max,
@@ -477,10 +477,10 @@ static const struct rpc_handler passing_handler = {
 
 /* -- the gate: the first event of each call -- */
 
-/* Handler of calls that the gate has answered; the handler ignores all events. */
+/* For calls that the gate has answered; ignores all events. */
 static const struct rpc_handler gate_answered;
 
-/* Forwards a call. Returns NULL if the gate has answered the call itself. */
+/* NULL: the gate has answered the call itself */
 static struct passing *gate_pass_on(struct rpc_forward_gate *gate, struct rpc_call *call)
 {
     struct passing *p;
@@ -520,7 +520,7 @@ static void gate_on_start(void *service, struct rpc_call *call)
     if (gate->handler->on_start) gate->handler->on_start(gate->service, call);
 }
 
-/* Handles the first event of a call without on_start. Streams were redirected in on_start. */
+/* Streams were redirected in on_start; this is the first event of other calls. */
 static void gate_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                             struct str bytes)
 {

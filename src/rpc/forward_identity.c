@@ -3,8 +3,8 @@
  *
  * Layout: lines of a letter, a space, a value and a newline:
  *   u <URI>   d <DNS name>   c <common name>   s <serial>   e <not after, ms since 1970>
- * Values contain no control bytes, because the handshake refuses such certificates (io/tls.h), so
- * lines are unambiguous. No lines at all mean a caller without a certificate. */
+ * Values contain no control bytes, because the handshake refuses such certificates (io/tls.h). No
+ * lines at all mean a caller without a certificate. */
 #include <inttypes.h>
 
 #include "rpc/forward.h"

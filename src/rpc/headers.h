@@ -4,8 +4,8 @@
 #define RPC_HEADERS_H
 #include "base/str.h"
 
-/* True if a user may choose this name: lower case, and not reserved by gRPC. */
+/* true if the name is lower case, and not reserved by gRPC */
 bool header_name_is_free(struct str name);
 bool header_value_is_printable(struct str value);
-bool header_is_hex(struct str s); /* accepts lower-case digits only, as in trace ids */
+bool header_is_hex(struct str s); /* lower-case digits only, as in trace ids */
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc.health.v1: Check answers at once; Watch sends the current state and every change. Runs on
- * the loop's thread.
+/* grpc.health.v1: Check answers at once; Watch sends the current state and every change. Loop's
+ * thread.
  *
- * A watcher that does not read may miss intermediate states but never the last state. The service
- * remembers the last state sent, and when the watcher is writable again sends a newer state. */
+ * A watcher that does not read may miss intermediate states but never the last state. */
 #include "rpc/health.h"
 
 #include <stdlib.h>
@@ -27,7 +26,7 @@ struct service {
 struct watcher {
     struct list link;
     struct rpc_call *call;
-    serving_status sent; /* the state sent last; UNKNOWN if none was sent */
+    serving_status sent; /* the state sent last; UNKNOWN: none */
     struct str name;     /* points into the request, which is valid as long as the call */
 };
 struct rpc_health {
@@ -63,7 +62,7 @@ static const struct rpc_handler check_handler = {.on_message = health_on_check};
 
 /* -- Watch -- */
 
-/* Sends the current state if it is new to the watcher. A blocked watcher gets it in on_writable. */
+/* A blocked watcher gets the state in on_writable. */
 static void watcher_send(const struct rpc_health *h, struct watcher *w)
 {
     check_response response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;

@@ -11,7 +11,7 @@
 
 enum {
     KEY_MAX = 512,            /* bytes; identities cut to the same text share their limits */
-    H2_OVERHEAD = 3 << 20,    /* bytes for nghttp2 itself: header tables, control frames */
+    H2_OVERHEAD = 3 << 20,    /* for nghttp2 itself: header tables, control frames */
     STREAMS_RECKONED = 65536, /* each stream adds 1 KiB to the overhead, up to this many streams */
 };
 
@@ -69,7 +69,7 @@ struct h2_limits limits_for_h2(const struct rpc_server_limits *limits)
 
 /* -- identities -- */
 
-/* Returns a proven name of the certificate, which is the same for every connection of a peer. */
+/* A proven name, which is the same for every connection of a peer. */
 static struct str identity_key(const struct tls_identity *identity)
 {
     if (identity->uri_count > 0) return identity->uris[0];

@@ -186,7 +186,7 @@ void meter_call_ended(struct rpc_call *call)
 
 /* -- trace ids -- */
 
-/* Returns the client's trace id, if valid. traceparent is "00-<32 hex>-<16 hex>-<2 hex>". */
+/* traceparent is "00-<32 hex>-<16 hex>-<2 hex>". False: absent or invalid. */
 static bool trace_given(const struct rpc_call *call, struct str *ret_trace)
 {
     struct str value;

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that are not gRPC: pages for probes, such as /health, and responses to all others.
  *
- * Over HTTP/2 a GET is an ordinary request. HTTP/1.1 is recognised by the first bytes of a
- * connection: a gRPC client begins with "PRI", a probe with "GET" or "HEAD". An HTTP/1.1 connection
- * gets one response and is closed. The server sends nothing before the first byte, because an
- * HTTP/1.1 peer could not parse its SETTINGS.
+ * HTTP/1.1 is recognised by the first bytes of a connection: a gRPC client begins with "PRI", a
+ * probe with "GET" or "HEAD". An HTTP/1.1 connection gets one response and is closed. The server
+ * sends nothing before the first byte, because an HTTP/1.1 peer could not parse its SETTINGS.
  *
- * Any other request that is not gRPC, for example of a browser or an HTTP/2 conformance test,
- * becomes a call without a method. Its response contains a text, because such a peer ignores
- * trailers, and a status for gRPC clients. The response is sent after the end of the request, so
- * that h2 checks the whole request. That wait is bounded in bytes and by the header timeout. */
+ * Any other request that is not gRPC becomes a call without a method. Its response contains a text,
+ * because such a peer ignores trailers, and a status for gRPC clients. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,7 +36,7 @@ static bool page_find(const struct rpc_server *s, struct str path, struct rpc_pa
     return s->page(s->page_owner, path, page);
 }
 
-/* Sends a complete response over HTTP/2, or only its headers if `head` is true. */
+/* `head`: only the headers */
 static void plain_answer_send(struct h2 *h2, int32_t stream, const struct h2_header headers[2],
                               struct str body, const struct h2_header *trailers,
                               size_t trailer_count, bool head)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server reflection from the embedded descriptors. Runs on the loop's thread.
+/* Server reflection from the embedded descriptors. Loop's thread.
  *
  * One handler, typed as v1, serves both versions, because their messages have the same fields and
  * numbers. A query for a file or symbol is answered with the file and all its imports, so that a
- * tool needs one round trip; each query on a stream gets all these files. Responses are encoded by
- * hand, because they contain only views of descriptors and paths. */
+ * tool needs one round trip. */
 #include "rpc/reflection.h"
 
 #include <stdlib.h>
@@ -44,7 +43,7 @@ static bool files_have(const struct files *files, struct str file)
     return false;
 }
 
-/* Adds the file to `files`, then its imports in breadth-first order. */
+/* Adds the file, then its imports in breadth-first order. */
 static void files_with_imports(struct str set, struct str file, struct files *files)
 {
     files->at[0] = file;
@@ -85,7 +84,7 @@ static struct str method_service(const struct rpc_method *m)
     return str_of(rest.at, str_find(rest, '/'));
 }
 
-/* True if the method is the first of its service. A service is listed at its first method. */
+/* True for the first method of a service, at which the service is listed. */
 static bool method_is_first(const struct rpc_server *server, size_t index)
 {
     struct str name = method_service(rpc_server_method(server, index));

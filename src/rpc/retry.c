@@ -21,8 +21,8 @@ bool retry_status_is_doubtful(enum grpc_status status)
     return meanings[grpc_status_defined(status)].doubtful;
 }
 
-/* True for a refusal that may come from a layer before the method (limits, access, routing), which
- * has not looked up the request id. */
+/* True if a layer before the method (limits, access, routing) may have refused. Such a layer has
+ * not looked up the request id. */
 static bool retry_may_precede_method(enum grpc_status status)
 {
     return status == GRPC_RESOURCE_EXHAUSTED || status == GRPC_PERMISSION_DENIED ||
@@ -45,7 +45,6 @@ static bool retry_leaves_doubt(const struct retry_facts *f)
     }
 }
 
-/* True if a retry could improve this outcome. */
 static bool retry_is_worth_another(const struct retry_facts *f)
 {
     bool repeatable = f->repeat != RETRY_REPEAT_UNSAFE;

@@ -11,11 +11,10 @@
  *                                             else ERR_UNKNOWN
  *   LOST                        no            retry if a repeat is harmless; else ERR_UNKNOWN
  *
- * The surprising rule: doubt persists. Once an attempt may have been applied, the refusal of a
- * later attempt proves nothing about the earlier attempt. The call can then only succeed or end as
- * ERR_UNKNOWN. The exception is a response of the method itself, if the method recognises the
- * repeat by its request id or a repeat is harmless. A request id alone allows no retry, because
- * only the method knows whether it deduplicates. */
+ * Doubt persists: once an attempt may have been applied, the refusal of a later attempt proves
+ * nothing about the earlier attempt. The call can then only succeed or end as ERR_UNKNOWN. The
+ * exception is a response of the method itself, if the method recognises the repeat by its request
+ * id or a repeat is harmless. */
 #ifndef RPC_RETRY_H
 #define RPC_RETRY_H
 #include "base/err.h"
@@ -25,14 +24,14 @@ enum attempt_end {
     ATTEMPT_REFUSED,     /* not processed: REFUSED_STREAM, or GOAWAY with a lower stream number */
     ATTEMPT_NOT_LEADER,  /* the server answered "not leader", maybe with the leader's address */
     ATTEMPT_NOT_APPLIED, /* the server answered with a status and "x-muster-applied: no" */
-    ATTEMPT_ANSWERED,    /* the server answered with a status */
-    ATTEMPT_LOST,        /* no answer came: reset, broken, timed out or unreadable */
+    ATTEMPT_ANSWERED,
+    ATTEMPT_LOST, /* no answer came: reset, broken, timed out or unreadable */
     ATTEMPT_END_COUNT
 };
 enum retry_repeat {
     RETRY_REPEAT_UNSAFE,
-    RETRY_REPEAT_KNOWN,    /* the method recognises a repeated call by its request id */
-    RETRY_REPEAT_HARMLESS, /* the call may be applied twice */
+    RETRY_REPEAT_KNOWN, /* the method recognises a repeated call by its request id */
+    RETRY_REPEAT_HARMLESS,
 };
 struct retry_facts {
     enum attempt_end end;
@@ -47,12 +46,12 @@ struct retry_facts {
 struct retry_verdict {
     bool again;
     bool at_once; /* if `again`: retry without back-off */
-    bool doubt;   /* if `again`: value of retry_facts.doubt for the next attempt */
+    bool doubt;   /* if `again`: retry_facts.doubt of the next attempt */
     enum err err; /* if not `again`: the outcome of the call */
 };
 struct retry_verdict retry_decide(const struct retry_facts *facts);
 
-/* Returns the error for a status that means "not applied". */
+/* The error for a status that means "not applied". */
 enum err retry_err_from_status(enum grpc_status status);
 /* True if the status alone does not show whether the call was applied. */
 bool retry_status_is_doubtful(enum grpc_status status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server's methods, listeners, turns, draining and closing. Runs on the loop's thread. */
+/* A server's methods, listeners, turns, draining and closing. Loop's thread. */
 #include "rpc/server.h"
 
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static void scratch_trim(struct buf *scratch)
     if (scratch->cap > SCRATCH_KEPT_MAX) buf_deinit(scratch);
 }
 
-/* Runs deferred work and sends gathered output at the end of the turn. Work and flushes cause each
- * other. The loop ends, because sockets are bounded and a handler gets each event once. */
+/* Runs deferred work and sends gathered output at the end of the turn. Each may cause more of the
+ * other; the loop ends, because sockets are bounded and a handler gets each event once. */
 static void server_on_turn(struct turn_hook *hook)
 {
     struct rpc_server *s = CONTAINER_OF(hook, struct rpc_server, hook);
@@ -36,7 +36,7 @@ static void server_on_turn(struct turn_hook *hook)
     scratch_trim(&s->inflated);
 }
 
-/* Empty, because the task only makes the loop run another turn and its hooks. */
+/* The task only makes the loop run another turn and its hooks. */
 static void server_on_wake(struct task *) {}
 
 void server_wake(struct rpc_server *s)
@@ -206,7 +206,6 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
     connection_free(c);
     s->stats.connections--;
     meter_connections(s, -1);
-    /* Deferred, because a caller still uses the server. */
     if (s->closing && list_empty(&s->connections))
         loop_defer(s->io->loop, &s->end);
     else if (s->draining && list_empty(&s->connections))

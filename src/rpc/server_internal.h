@@ -12,10 +12,9 @@
  *   limits.c      defaults; bytes and connections per identity
  *   meter.c       metrics, the slow-request log, trace ids
  *
- * Control flow: io events, timers and h2 events enter in connection.c. h2 events continue in
- * call_in.c. Handlers call back into call.c and call_out.c, which only queue. Work that must not
- * happen inside a handler's own call (on_done, messages after a resume) waits in server.due and
- * runs at the end of the turn, together with the output. */
+ * io events, timers and h2 events enter in connection.c; h2 events continue in call_in.c. Handlers
+ * call back into call.c and call_out.c, which only queue. Work that must not happen inside a
+ * handler's own call waits in server.due and runs at the end of the turn. */
 #ifndef RPC_SERVER_INTERNAL_H
 #define RPC_SERVER_INTERNAL_H
 #include "base/list.h"
@@ -25,28 +24,28 @@
 #include "wire/h2.h"
 
 enum {
-    CALLS_KEPT_MAX = 128,       /* number of ended calls kept for reuse */
-    ARENA_KEPT_MAX = 16 << 10,  /* bytes; an ended call keeps arenas up to this size for reuse */
-    HEAD_ARENA_MAX = 256 << 10, /* bytes of metadata in both directions; h2 limits the request's */
+    CALLS_KEPT_MAX = 128,       /* ended calls kept for reuse */
+    ARENA_KEPT_MAX = 16 << 10,  /* an ended call keeps arenas up to this size for reuse */
+    HEAD_ARENA_MAX = 256 << 10, /* metadata in both directions; h2 limits the request's */
     TRACE_POOL = 64,            /* trace ids that are drawn from the kernel at once */
-    LINGER_MS = 1000,           /* time for the peer to read the last GOAWAY */
+    LINGER_MS = 1000,           /* for the peer to read the last GOAWAY */
     DRAIN_STEP_MS = 1000,       /* limit for the reply to the ping between two GOAWAYs */
     MESSAGE_MAX_DEFAULT = 4 << 20,
     ARENA_MAX_DEFAULT = 16 << 20,
-    SCRATCH_KEPT_MAX = 256 << 10, /* bytes; the end of a turn frees larger scratch buffers */
-    TEARDOWN_PER_TURN = 128,      /* steps that teardown.c makes per turn */
+    SCRATCH_KEPT_MAX = 256 << 10, /* the end of a turn frees larger scratch buffers */
+    TEARDOWN_PER_TURN = 128,
 };
 
 struct method {
     struct rpc_method rpc; /* a copy with the defaults filled in */
     struct str path;
-    struct str name; /* name in metrics: the path without leading slash, or "unknown" */
-    struct counter *by_code[GRPC_STATUS_COUNT]; /* indexed by gRPC status; NULL until used */
+    struct str name; /* in metrics: the path without leading slash, or "unknown" */
+    struct counter *by_code[GRPC_STATUS_COUNT]; /* by gRPC status; NULL until used */
     struct histogram *seconds;
     struct counter *bytes_in, *bytes_out;
 };
 
-/* All clients with the same identity, or from the same address. */
+/* clients with the same identity, or from the same address */
 struct rpc_peer {
     struct str key;
     uint32_t connections;
@@ -68,13 +67,13 @@ struct connection;
 /* -- page.c: pages of plain HTTP -- */
 /* Parses the head of an HTTP/1.x request, as far as pages need it. Pure. */
 enum page_head {
-    PAGE_HEAD_MORE,  /* the empty line after the head has not arrived */
-    PAGE_HEAD_ASKS,  /* the client asks for a page, and *ret_ask is set */
-    PAGE_HEAD_OTHER, /* a method that pages do not support */
+    PAGE_HEAD_MORE, /* the empty line after the head has not arrived */
+    PAGE_HEAD_ASKS, /* the client asks for a page, and *ret_ask is set */
+    PAGE_HEAD_OTHER,
     PAGE_HEAD_BROKEN,
 };
 struct page_ask {
-    struct str path; /* path of the page without query; points into the parsed bytes */
+    struct str path; /* without query; points into the parsed bytes */
     bool head;       /* a HEAD request: send no body */
 };
 /* Bytes after the head are ignored, so the result does not depend on how the bytes were split. */
@@ -84,7 +83,7 @@ bool page_is_http1(const struct connection *c, struct str bytes);
 void page_feed(struct connection *c, struct str bytes);
 
 struct connection {
-    struct list link;  /* member of server.connections */
+    struct list link;  /* in server.connections */
     struct list dirty; /* in server.dirty, or in no list */
     struct list ended; /* in server.ended while teardown.c has work, or in no list */
     struct rpc_server *server;
@@ -98,27 +97,27 @@ struct connection {
     enum rpc_connection_state state;
     struct list calls; /* open calls; h2 also points to each call at its stream */
     uint32_t call_count;
-    size_t metadata;     /* bytes of metadata that the connection's calls keep */
+    size_t metadata;
     bool passes_on;      /* the peer is a replica that forwards clients' calls, see limits.c */
-    struct list bodies;  /* list of calls with an incomplete request, see body.c */
-    struct list waiting; /* list of calls whose input is not read because `choked` is set */
+    struct list bodies;  /* calls with an incomplete request, see body.c */
+    struct list waiting; /* calls whose input is not read because `choked` is set */
     size_t held;         /* bytes in the outboxes of all calls here, see call_out.c */
-    bool choked;         /* `held` is too large, so requests are not read */
+    bool choked;         /* `held` is too large: requests are not read */
     bool unread;         /* input is paused until the peer reads more responses */
     bool encodings_sent;
     struct method *last;  /* method of the last call, a guess for the next call */
-    struct buf page_head; /* the head of an HTTP/1.1 request as far as received */
+    struct buf page_head; /* of an HTTP/1.1 request, as far as received */
     struct timer timer;
     mono_time timer_due;
     mono_time opened, heard, idle_since, moved;
-    mono_ns read_at;         /* time when the last received bytes arrived */
-    uint64_t late;           /* bytes of data for closed streams, see h2_data_late */
-    mono_time ping_sent;     /* MONO_NEVER if no ping waits for its reply */
-    mono_time stall_since;   /* time when the peer's windows last allowed output */
-    mono_time stall_asked;   /* time of the ping that a stall causes, or MONO_NEVER */
-    uint64_t data_sent;      /* value of h2_data_sent at the last check */
+    mono_ns read_at;
+    uint64_t late;           /* bytes for closed streams, see h2_data_late */
+    mono_time ping_sent;     /* MONO_NEVER: no ping waits for its reply */
+    mono_time stall_since;   /* when the peer's windows last allowed output */
+    mono_time stall_asked;   /* when a stall caused a ping, or MONO_NEVER */
+    uint64_t data_sent;      /* h2_data_sent at the last check */
     mono_time drain_step;    /* when the last GOAWAY is due; MONO_NEVER: no drain, or it is sent */
-    uint64_t written, taken; /* bytes given to the stream, and accepted by the kernel */
+    uint64_t written, taken; /* bytes given to the stream, and bytes accepted by the kernel */
 };
 void connection_free(struct connection *c);
 void connection_accept(void *listening, struct stream *own_stream);
@@ -180,16 +179,16 @@ enum response_state {
 enum handler_state { HANDLER_UNAWARE, HANDLER_AWARE, HANDLER_BLOCKED, HANDLER_DONE };
 
 struct rpc_call {
-    struct list link;     /* member of connection.calls or server.kept */
+    struct list link;     /* in connection.calls or server.kept */
     struct list due;      /* in server.due, or in no list */
     struct list body;     /* in connection.bodies, or in no list */
     struct list waiting;  /* in connection.waiting, or in no list */
-    mono_time body_check; /* time of the next check by body.c */
-    size_t body_came;     /* bytes of the body since the last check */
+    mono_time body_check; /* next check by body.c */
+    size_t body_came;
     struct rpc_server *server;
     struct connection *connection;
     struct method *method;
-    const struct rpc_handler *events; /* the method's handler, or that of rpc_call_redirect */
+    const struct rpc_handler *events; /* of the method, or of rpc_call_redirect */
     void *service;
     const struct tls_identity *caller; /* set if a replica forwards; NULL: the peer itself calls */
     int32_t stream;
@@ -197,16 +196,16 @@ struct rpc_call {
     struct arena head, arena; /* head: metadata until the call ends; arena: the current message */
     const struct call_metadata *metadata;
     size_t metadata_count;
-    struct call_metadata *added; /* metadata added by the handler; room for RPC_METADATA_OUT_MAX */
+    struct call_metadata *added; /* by the handler; room for RPC_METADATA_OUT_MAX */
     size_t added_count;
     struct grpc_reader reader;
     struct buf message; /* the part received of an incomplete message */
-    struct buf inbox;   /* bytes received but not read, and not yet passed to h2_consume */
+    struct buf inbox;   /* received but not read, and not yet passed to h2_consume */
     struct buf outbox;  /* frames that the stream has not accepted yet */
     size_t outbox_at;
-    size_t reply_left;       /* bytes missing of a message that the handler sends in pieces */
-    size_t charged;          /* bytes of inbox, reader and outbox that limits_charge counts */
-    size_t metadata_charged; /* bytes that limits_charge_metadata counts */
+    size_t reply_left;       /* bytes still missing of a message that the handler sends in pieces */
+    size_t charged;          /* bytes of inbox, reader and outbox, as counted by limits_charge */
+    size_t metadata_charged; /* as counted by limits_charge_metadata */
     struct timer timer;
     mono_time deadline;
     mono_ns began;
@@ -220,18 +219,17 @@ struct rpc_call {
     enum grpc_status status;                /* set when the response becomes DECIDED */
     struct str status_text, status_details; /* sent when the outbox is empty */
     char trace[RPC_TRACE_LEN + 1];
-    const struct plain_answer *plain; /* answer if the request is not gRPC, see page.c; or NULL */
-    bool no_body;                     /* the request is a HEAD, so `plain` is sent without body */
+    const struct plain_answer *plain; /* NULL unless the request is not gRPC, see page.c */
+    bool no_body;                     /* a HEAD request: `plain` is sent without body */
     bool gzip;                        /* the request uses grpc-encoding gzip */
     bool whole;                       /* a unary request is complete, but not delivered */
-    bool waits;                       /* value of rpc_call_set_waiting */
-    bool paused;                      /* the handler has paused the call */
+    bool waits;                       /* set by rpc_call_set_waiting */
+    bool paused;
 };
 static inline bool call_is_decided(const struct rpc_call *call)
 {
     return call->response >= RESPONSE_DECIDED;
 }
-/* True if the handler can still answer: the status is open and the connection is not ended. */
 static inline bool call_takes_answer(const struct rpc_call *call)
 {
     return !call_is_decided(call) && call->connection->state != CONNECTION_ENDED;
@@ -243,14 +241,13 @@ void call_free(struct rpc_call *call);                           /* keeps memory
 void call_forget_kept(struct rpc_server *s);
 void call_due(struct rpc_call *call);  /* schedules call_look() for the end of the turn */
 void call_look(struct rpc_call *call); /* work that call_due() defers */
-/* Called when the stream is closed. Ends the call for the handler, too, and frees it. */
+/* Call when the stream is closed. Ends the call for the handler, too, and frees the call. */
 void call_gone(struct rpc_call *call);
-/* Calls the handler's on_drain. A call that arrives while the server drains gets on_drain at once,
- * because the peer may not have received the GOAWAY yet. */
+/* A call that arrives while the server drains gets on_drain at once, because the peer may not have
+ * received the GOAWAY yet. */
 void call_drain(struct rpc_call *call);
-/* Ends the call from the server's side; on_done is called before call_abort returns. */
+/* on_done is called before call_abort returns */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);
-/* Sets the status and counts the call, once. */
 void call_decide(struct rpc_call *call, enum grpc_status status);
 void call_request_to(struct rpc_call *call, enum request_state to);
 void call_response_to(struct rpc_call *call, enum response_state to);
@@ -271,7 +268,7 @@ void stranger_data(struct rpc_call *call);   /* call when body_came has grown */
 void stranger_answer(struct rpc_call *call); /* call when the request is complete or late */
 /* teardown.c */
 void teardown_begin(struct connection *c);
-task_fn teardown_run; /* a task that runs one slice */
+task_fn teardown_run;
 
 /* body.c */
 void body_wait(struct rpc_call *call); /* starts the body timeout */
@@ -280,7 +277,7 @@ mono_time body_due(const struct connection *c);
 void body_expire(struct connection *c, mono_time now);
 
 /* call_out.c */
-/* Like rpc_finish, but with the response's final state: SENT or CANCELLED. */
+/* Like rpc_finish, with the response's final state: SENT or CANCELLED. */
 void call_finish(struct rpc_call *call, enum grpc_status status, struct str text,
                  struct str details, enum response_state end);
 void call_pump(struct rpc_call *call);
@@ -289,17 +286,18 @@ void call_drop_outbox(struct rpc_call *call);
 /* -- limits.c -- */
 enum err limits_settle(const struct rpc_server_limits *given, struct rpc_server_limits *ret_limits);
 struct h2_limits limits_for_h2(const struct rpc_server_limits *limits);
-/* Counts a connection of a peer. Returns NULL for too many connections, or without memory. */
+/* NULL: the peer has too many connections, or no memory */
 struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
                              const char *address);
 void limits_leave(struct rpc_server *s, struct rpc_peer *peer);
 /* Charges bytes that a call keeps. After ERR_FULL (a limit) the bytes must not be kept. */
 enum err limits_charge(struct rpc_call *call, size_t bytes);
 void limits_refund(struct rpc_call *call, size_t bytes);
-/* Like limits_charge, for metadata that an open call keeps. ERR_TOO_LARGE: the connection's limit
- * is exceeded. ERR_FULL: the limit of the identity or the server. After an error nothing is
- * charged. A forwarding replica's connection has no limit of its own, because one client could
- * otherwise end the calls of others. */
+/* Charges metadata that an open call keeps. After an error nothing is charged:
+ * - ERR_TOO_LARGE: the connection's limit is exceeded
+ * - ERR_FULL: the limit of the identity or the server is exceeded
+ * A forwarding replica's connection has no limit of its own, because one client could otherwise end
+ * the calls of others. */
 enum err limits_charge_metadata(struct rpc_call *call, size_t bytes);
 void limits_refund_metadata(struct rpc_call *call);
 
@@ -324,7 +322,6 @@ void meter_call_ended(struct rpc_call *call); /* also logs a slow request */
 void meter_refused(struct rpc_server *s, enum refused why);
 void meter_late_data(struct rpc_server *s, uint64_t bytes);
 void meter_connections(struct rpc_server *s, int change);
-/* Takes the client's trace id from its metadata, or draws one. */
 void trace_take(struct rpc_call *call);
 
 /* -- the server -- */

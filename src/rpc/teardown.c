@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ends the calls of closed connections, in slices.
  *
- * A peer that disconnects may leave as many open calls as its connections allow, and each costs its
- * handler's on_done. The loop's turn also runs Raft, so a turn ends at most TEARDOWN_PER_TURN
- * calls. Later turns end the other calls. Until a call is ended it counts against calls_max,
- * buffered bytes and metadata.
+ * The loop's turn also runs Raft, so a turn ends at most TEARDOWN_PER_TURN calls. Until a call is
+ * ended it counts against calls_max, buffered bytes and metadata.
  *
- * Invariants: a connection in server.ended has the state CONNECTION_ENDED, so no handler can answer
- * its calls and no call is added to it. A connection is freed when its calls are ended, its h2 is
- * closed and on_closed was called, in any order. */
+ * Invariants: a connection in server.ended has the state CONNECTION_ENDED: no handler can answer
+ * its calls, and no call is added. A connection is freed when its calls are ended, its h2 is closed
+ * and on_closed was called, in any order. */
 #include "rpc/server_internal.h"
 
 enum {

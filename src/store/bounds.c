@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the arguments of requests, and the store's commands. The result of a check depends on the
- * argument alone, so every replica refuses the same commands. */
+/* Checks the arguments of requests, and the store's commands. Each check depends only on its
+ * arguments, so all replicas refuse the same commands. */
 #include "store/bounds.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "base/claim_name.h"
 #include "store/machine.h"
 
-/* Longest key of any command except a transaction: a claim's key with its prefix "muster/". */
+/* the longest key outside transactions: a claim's key with its prefix "muster/" */
 enum { COMMAND_KEY_MAX = STORE_CLAIM_KEY_MAX + sizeof STORE_CLAIMS - 1 };
 
 int store_check_claim_key(struct str key, struct note *note)
@@ -101,7 +101,6 @@ int64_t store_granted_ttl(int64_t ttl_ms)
     return (ttl_ms + STORE_TTL_STEP_MS - 1) / STORE_TTL_STEP_MS * STORE_TTL_STEP_MS;
 }
 
-/* Returns true for the key of a claim or group: "muster/" and at least one more byte. */
 static bool is_claim(struct str key)
 {
     return key.len > 7 && key.len <= COMMAND_KEY_MAX && str_starts(key, STR(STORE_CLAIMS));

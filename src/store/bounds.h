@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of the store's requests (spec/coordination.md A2). The service checks the limits before it
- * proposes a command. Every replica checks the limits again before it executes the command. */
+/* Limits of the store's requests (spec/coordination.md A2). The service checks them before it
+ * proposes a command, and every replica checks them again before it executes the command. */
 #ifndef STORE_BOUNDS_H
 #define STORE_BOUNDS_H
 #include "base/note.h"
@@ -19,20 +19,18 @@ enum {
 
 /* Each check returns 0, or the reason of COORD_INVALID and an explanation in `note`. */
 int store_check_claim_key(struct str key, struct note *note);
-/* Checks like store_check_claim_key(), but also refuses the names of slots, because only a group
- * writes slots. Used for create and compare-and-set. */
+/* For create and compare-and-set: also refuses slot names, because only a group writes slots. */
 int store_check_entry_key(struct str key, struct note *note);
 int store_check_group(struct str group, struct note *note);
 int store_check_owner(struct str owner, struct note *note);
 int store_check_value(struct str value, struct note *note);
 int store_check_ttl(int64_t ttl_ms, struct note *note);
-/* Checks a plain key or range. A key may have any bytes but must not begin with "muster/", which is
- * reserved for claims. A range must not contain such a key. */
+/* Plain keys may have any bytes, but keys that begin with "muster/" are reserved for claims. */
 int store_check_plain_key(struct str key, struct note *note);
 int store_check_plain_range(struct str key, struct str end, struct note *note);
-/* Rounds a TTL up to a multiple of STORE_TTL_STEP_MS. */
+/* rounds up to a multiple of STORE_TTL_STEP_MS */
 int64_t store_granted_ttl(int64_t ttl_ms);
 
-/* Checks the limits that the store's core relies on. Returns ERR_INVALID or ERR_NOMEM. */
+/* returns ERR_INVALID or ERR_NOMEM */
 enum err store_check_command(const struct store_command *command, struct note *note);
 #endif

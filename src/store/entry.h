@@ -7,7 +7,7 @@
 
 enum store_entry_part { STORE_ENTRY_WHOLE, STORE_ENTRY_KEYS };
 
-/* Appends an Entry without the first `cut` bytes of the key. `claim` may be NULL. */
+/* Leaves out the first `cut` bytes of the key. `claim` may be NULL. */
 static inline void store_entry_pack(struct pack *pack, const struct key_value *value, size_t cut,
                                     const struct store_claim *claim, enum store_entry_part part)
 {

@@ -7,7 +7,7 @@
 enum { CLAIMS_NOTED = 4096 };
 
 struct claim_fact {
-    uint64_t revision; /* revision of the change, or 0 if this element is unused */
+    uint64_t revision; /* 0: unused */
     uint32_t sub;
     struct store_claim claim;
     char owner[STORE_OWNER_MAX];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indexes lookers (watches and similar objects) by the prefix that their keys share. Runs on the
- * event loop's thread. Invariants: every scope has at least one looker; lengths[n] is the number of
- * prefixes of n bytes, so that a changed key is looked up only for lengths that exist. */
+/* Indexes lookers (watches and similar objects) by the prefix that their keys share. Loop's thread.
+ *
+ * Invariants: every scope has at least one looker. lengths[n] is the number of prefixes of n bytes,
+ * so a changed key is looked up only for lengths that exist. */
 #include "store/interest.h"
 
 #include <stdlib.h>
@@ -24,7 +25,6 @@ void interest_deinit(struct interest *interest)
 
 /* -- ranges -- */
 
-/* Returns the longest prefix that all keys in the range share. */
 static struct str shared_prefix(struct key_range range)
 {
     size_t len = 0;

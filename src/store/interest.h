@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An index from a changed key to the watches and other lookers that are interested in the key.
+/* An index from a changed key to the watches and other lookers of that key.
  *
  * A range is stored under the longest prefix that all of its keys share. A changed key therefore
- * costs one lookup for each prefix length that exists, however many ranges are stored. A looker's
- * callback must compare the key with the range unless interest_exact() is true. */
+ * costs one lookup for each prefix length that exists. A looker's callback must compare the key
+ * with the range unless interest_exact() is true. */
 #ifndef STORE_INTEREST_H
 #define STORE_INTEREST_H
 #include "base/list.h"
@@ -13,8 +13,8 @@
 struct looker { /* the caller provides the memory */
     struct list in_scope, all;
     struct interest_scope *scope; /* NULL: the looker watches nothing */
-    /* Called when a key changed that the looker may be interested in. `change` is NULL if many keys
-     * may have changed. The callback must not join or leave the index. */
+    /* A key changed that the looker may watch. `change` NULL: many keys may have changed. The
+     * callback must not join or leave the index. */
     void (*seen)(struct looker *looker, uint64_t number, const struct key_value *change);
 };
 struct interest_scope { /* all lookers that watch the same range */
@@ -24,24 +24,24 @@ struct interest_scope { /* all lookers that watch the same range */
     char text[];
 };
 struct interest {
-    struct map names, prefixes;          /* map from the text of a scope to the scope */
+    struct map names, prefixes;          /* from the text of a scope to the scope */
     struct list all;                     /* all lookers */
-    uint32_t lengths[STORE_KEY_MAX + 1]; /* indexed by length: number of scopes in `prefixes` */
+    uint32_t lengths[STORE_KEY_MAX + 1]; /* by length: number of scopes in `prefixes` */
 };
 
 void interest_init(struct interest *interest, uint64_t seed);
-void interest_deinit(struct interest *interest); /* call after every looker has left */
+void interest_deinit(struct interest *interest); /* after every looker has left */
 
-/* Adds a looker. A changed claim matches its key and its bucket, a name that ends in a slash. */
+/* A changed claim matches its key and its bucket, a name that ends in a slash. */
 enum err interest_join(struct interest *interest, struct key_range range, struct looker *looker);
-/* Removes the looker, or does nothing if the looker has not joined. */
+/* does nothing if the looker has not joined */
 void interest_leave(struct interest *interest, struct looker *looker);
 void interest_changed(const struct interest *interest, uint64_t number,
                       const struct key_value *change);
 void interest_changed_all(const struct interest *interest);
 
-/* Returns true if every changed key that the index reports for this range is in the range. */
+/* True: every key that the index reports for this range is in the range. */
 bool interest_exact(struct key_range range);
-/* Finds a claim's bucket: that of "muster/a/b" is "muster/a/". Returns false for a group. */
+/* The bucket of the claim "muster/a/b" is "muster/a/". False: a group. */
 bool interest_bucket(struct str key, struct str *ret_bucket);
 #endif

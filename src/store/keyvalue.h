@@ -17,14 +17,14 @@ static inline size_t keyvalue_text(struct str text)
 {
     return text.len ? 1 + keyvalue_varint(text.len) + text.len : 0;
 }
-/* Returns the size of the encoded KeyValue, without the field tag and length. */
+/* without the field tag and length */
 static inline size_t keyvalue_size(const struct key_value *pair)
 {
     return keyvalue_text(pair->key) + keyvalue_number(pair->create) + keyvalue_number(pair->mod) +
            keyvalue_number(pair->version) + keyvalue_text(pair->value) +
            keyvalue_number(pair->lease);
 }
-/* Appends the message as a field of another message, without an intermediate copy. */
+/* appends the message as a field, without an intermediate copy */
 static inline void keyvalue_pack(struct pack *pack, uint32_t field, const struct key_value *pair)
 {
     pack_varint(pack, field << 3 | 2);

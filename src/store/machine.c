@@ -15,7 +15,7 @@
 #include "wire/pack.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
-enum { ARENA_MAX = 256 << 20 }; /* bytes: maximal memory for decoding one command */
+enum { ARENA_MAX = 256 << 20 }; /* memory for decoding one command */
 
 struct store_machine {
     struct store_machine_options options;
@@ -24,13 +24,13 @@ struct store_machine {
     struct store_command command;
     bool unread; /* the command could not be decoded, so a tick is applied instead */
     struct store_renewal renewals[STORE_RENEW_MAX];
-    struct txn_writer writer; /* writes the results of the transaction that is being applied */
+    struct txn_writer writer; /* results of the transaction being applied */
     struct store_restore *restore;
     uint64_t index;
     struct {               /* the entry being applied */
-        bool on;           /* true while the command needs further turns */
+        bool on;           /* the command needs further turns */
         uint64_t reported; /* number of the first change that is not reported yet */
-        uint64_t hash;     /* the state hash before the entry */
+        uint64_t hash;     /* state hash before the entry */
     } part;
 };
 
@@ -113,7 +113,7 @@ static bool take_id(ProtobufCBinaryData bytes, struct store_id *ret_id)
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note)
 {
-    /* A transaction is nested one level deeper in a StoreCommand than in a client's request. */
+    /* A StoreCommand nests a transaction one level deeper than a client's request does. */
     static const struct message_limits limits = {.depth_max = MESSAGE_DEPTH_USUAL + 1};
     struct store_id *renew = NULL;
     ProtobufCMessage *message;
@@ -202,7 +202,7 @@ enum err store_outcome_write(const struct store_result *result, struct str text,
     return pack.err;
 }
 
-/* If memory runs out, the reply stays empty and the caller treats the outcome as unknown. */
+/* Without memory the reply stays empty, and the caller treats the outcome as unknown. */
 static void reply_write(const struct store_result *result, struct buf *reply)
 {
     char *head;
@@ -233,7 +233,7 @@ size_t store_renewals_parse(struct str reply, struct store_renewal *ret_renewals
     return count;
 }
 
-/* Reserves the head of the reply. txn_reply_end() fills in the head, when its values are known. */
+/* Reserves the head of the reply; txn_reply_end() fills it in. */
 static struct txn_sink *txn_reply_begin(struct txn_writer *writer,
                                         const struct store_command *command, struct buf *reply)
 {
@@ -308,7 +308,6 @@ bool store_machine_restoring(const struct store_machine *machine)
 }
 
 /* -- applying -- */
-/* Reports all events, and the changes that were not reported yet. */
 static void machine_report(struct store_machine *machine)
 {
     const struct store_machine_options *options = &machine->options;
@@ -342,9 +341,8 @@ static void machine_finish(struct store_machine *machine, const struct store_res
     machine_report(machine);
 }
 
-/* Reports the leases that ended before a command of many turns, because reads can already see their
- * end in these turns. Otherwise a watch that begins now would be sent these changes twice, or a
- * progress revision above the reported changes. */
+/* Reads between the turns of a command already see the leases that ended before the command. These
+ * ends are reported first, or a watch that begins now would get them twice. */
 static void report_so_far(struct store_machine *machine)
 {
     if (machine->part.reported < keys_changes(store_keys(machine->store)).end)

@@ -11,13 +11,12 @@
 #include "log/log.h"
 #include "store/core/store.h"
 
-/* These numbers are part of the log's format. A command's version is the first cluster level at
- * which all replicas know its kind. The log refuses a version above the cluster level, because a
- * replica of an older release would stop at the command. */
+/* Part of the log's format. A command's version is the first cluster level at which all replicas
+ * know its kind. The log refuses a version above the cluster level. */
 enum {
     STORE_MACHINE_ID = 4,
-    STORE_FIRST_VERSION = 2,   /* the lowest cluster level that has a store */
-    STORE_MACHINE_VERSION = 4, /* the lowest cluster level that checks tokens */
+    STORE_FIRST_VERSION = 2,   /* lowest cluster level that has a store */
+    STORE_MACHINE_VERSION = 4, /* lowest cluster level that checks tokens */
     STORE_RENEW_MAX = 1024
 };
 uint32_t store_kind_version(enum store_kind kind); /* version of a command without tokens */
@@ -25,8 +24,8 @@ uint32_t store_command_version(const struct store_command *command);
 
 /* -- encoding of commands -- */
 enum err store_command_write(const struct store_command *command, struct buf *into);
-/* Decodes a command. Its strings are valid as long as the arena. Returns ERR_PARSE, ERR_NOMEM, or
- * ERR_INVALID for a limit, each with a note. ERR_VERSION means an unknown kind of command. */
+/* The strings live as long as the arena. ERR_PARSE, ERR_NOMEM, ERR_INVALID (a limit) have a note.
+ * ERR_VERSION: an unknown kind of command. */
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note);
 
@@ -58,19 +57,19 @@ struct store_txn_reply {
     struct str response;
 };
 enum err store_txn_parse(struct str reply, struct store_txn_reply *ret_reply); /* ERR_PARSE */
-/* Encodes a result as an Outcome. An empty `text` is replaced by the code's standard text. */
+/* `text` "": the code's standard text */
 enum err store_outcome_write(const struct store_result *result, struct str text, struct buf *into);
 
 /* -- the state machine -- */
 struct store_machine;
 struct store_machine_options {
     struct store_options store;
-    /* Callbacks during apply on every replica; each may be NULL. After each command, `event` is
-     * called for each event, then `applied` for the changes. A command of many turns first ends
-     * leases and reports their changes at once, because reads can already see these changes. */
+    /* During apply on every replica; each may be NULL. After each command, `event` is called for
+     * each event, then `applied` for the changes. A command of many turns first reports the leases
+     * that ended before it. */
     void (*event)(void *owner, const struct store_event *event);
     void (*applied)(void *owner, struct key_changes changes);
-    void (*restored)(void *owner); /* called after a snapshot replaced the state */
+    void (*restored)(void *owner); /* a snapshot replaced the state */
     void *owner;
 };
 enum err store_machine_open(const struct store_machine_options *options,
@@ -79,8 +78,7 @@ void store_machine_close(struct store_machine *machine);         /* NULL is fine
 struct state_machine store_machine_registration(struct store_machine *machine);
 /* A restore replaces this object. */
 struct store *store_machine_store(const struct store_machine *machine);
-/* Returns the index of the last applied entry, or 0 if there is none. */
+/* index of the last applied entry; 0: none */
 uint64_t store_machine_index(const struct store_machine *machine);
-/* reads are not possible meanwhile */
 bool store_machine_restoring(const struct store_machine *machine);
 #endif

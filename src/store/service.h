@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The methods of the store's service muster.v1.Coordination (proto/muster/v1/coordination.proto).
  *
- * The service checks limits before it proposes a command. Writes go through the log. Linearizable
- * reads share read index rounds; serializable reads use the state that this replica has applied.
- * The service also keeps calls that wait for a slot, gathers renewals into one entry, and serves
- * watches (store/watch_engine.h). On the leader it drives the lease clock and compacts history.
+ * Writes go through the log. Linearizable reads share read index rounds; serializable reads use the
+ * state that this replica has applied. On the leader the service drives the lease clock and
+ * compacts history.
  *
- * Two rules may surprise. Every replica refuses a request that breaks a limit, because the check
- * needs no state. A call that waits for a slot is answered by the effect of a later entry; when
- * leadership is lost the call ends as UNAVAILABLE, and a retry with the same request id resumes its
- * place in the queue.
+ * Every replica refuses a request that breaks a limit, because the check needs no state. A later
+ * entry answers a call that waits for a slot. When leadership is lost the call ends as UNAVAILABLE,
+ * and a retry with the same request id keeps its place in the queue.
  *
  * Order of calls, all on the loop's thread:
  *     store_service_open -> replica_open with store_machine_registration(store_service_machine())
@@ -26,7 +24,7 @@
 #include "store/machine.h"
 
 struct store_service;
-struct store_service_limits {   /* a field of 0 selects the default in its comment */
+struct store_service_limits {   /* 0: the default in the field's comment */
     uint64_t quota_bytes;       /* 2 GiB; must be the same on every replica */
     uint64_t wait_ms;           /* 5,000: how long a write or a read waits for a majority */
     uint32_t requests_max;      /* 65,536 calls at once; further calls get RESOURCE_EXHAUSTED */
@@ -34,7 +32,7 @@ struct store_service_limits {   /* a field of 0 selects the default in its comme
     uint32_t watch_events_max;  /* 16,384 events queued per watch; then the watch gets RESYNC */
     uint64_t watch_bytes_max;   /* 64 MiB of keys and values queued for one watch */
     uint64_t history_ms;        /* 300,000: older changes are compacted; UINT64_MAX: no age limit */
-    uint64_t history_revisions; /* maximal number of revisions in the history; 0: no limit */
+    uint64_t history_revisions; /* kept in the history; 0: no limit */
 };
 struct store_service_options {
     struct io *io;
@@ -45,20 +43,19 @@ struct store_service_options {
     void *owner;
     struct store_service_limits limits;
 };
-/* Returns ERR_NOMEM, ERR_FULL if no timer is free, or an error of metrics_add(). */
+/* ERR_FULL: no timer is free. Also ERR_NOMEM, and errors of metrics_add(). */
 enum err store_service_open(const struct store_service_options *options,
                             struct store_service **ret_service, struct note *note);
 /* Call after the server and the replica are closed. NULL is fine. */
 void store_service_close(struct store_service *service);
 struct store_machine *store_service_machine(struct store_service *service);
 void store_service_attach(struct store_service *service, struct replica *replica);
-/* Registers every method. Returns the error of rpc_server_add, if any. */
 enum err store_service_methods(struct store_service *service, struct rpc_server *server,
                                struct note *note);
 void store_service_on_change(struct store_service *service, const struct replica_status *status);
 
-/* Callbacks for the etcd API (store/etcd), which uses the same store. The callbacks run after the
- * service's own work. Any callback may be NULL. */
+/* For the etcd API (store/etcd), which uses the same store. Called after the service's own work.
+ * Each may be NULL. */
 struct store_follower {
     void (*applied)(void *owner);
     void (*restored)(void *owner);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The leader's duties: the lease clock T and the compaction of history.
+/* The leader's duties: the lease clock T and the compaction of history. Loop's thread.
  *
- * T moves only when an entry of the log is applied. When no client writes, the leader therefore
- * proposes ticks: at the next deadline, and once a second while there are leases, so that remaining
- * times are known. One entry ends at most STORE_EXPIRE_MAX due leases. While due leases or
- * compacted history remain, the leader proposes a tick LEFT_OVER_MS after the last entry. */
+ * T moves only when an entry of the log is applied. Without writes of clients the leader proposes
+ * ticks: at the next deadline, and once a second while there are leases. One entry ends at most
+ * STORE_EXPIRE_MAX due leases. While due leases or compacted history remain, the leader proposes a
+ * tick LEFT_OVER_MS after the last entry. */
 #include <stdlib.h>
 
 #include "store/service_internal.h"
@@ -64,7 +64,7 @@ bool own_propose(struct store_service *service, const struct store_command *comm
 
 /* -- ticks -- */
 
-/* Returns the time until the next tick is due, or UINT64_MAX if no tick is needed. */
+/* UINT64_MAX: no tick is needed */
 static uint64_t next_tick_ms(const struct store_service *service)
 {
     const struct store *store = service_store(service);
@@ -134,7 +134,6 @@ void clock_forget(struct store_service *service)
     service->mark_count = 0;
 }
 
-/* Returns the revision in the middle of the kept history. */
 static uint64_t middle_revision(const struct keys *keys)
 {
     struct key_changes changes = keys_changes(keys);
@@ -160,7 +159,7 @@ static void mark(struct store_service *service, mono_time now, uint64_t history_
     service->marks[(*count)++].revision = keys_revision(store_keys(service_store(service)));
 }
 
-/* Returns the newest recorded revision that is older than history_ms, or 0. */
+/* newest recorded revision older than history_ms, or 0 */
 static uint64_t old_revision(const struct store_service *service, mono_time now,
                              uint64_t history_ms)
 {
@@ -172,7 +171,7 @@ static uint64_t old_revision(const struct store_service *service, mono_time now,
     return revision;
 }
 
-/* Returns the revision to compact, or 0 if too little would be freed for a compaction entry. */
+/* 0: too little would be freed for a compaction entry */
 static uint64_t old_by_count(const struct store_service *service)
 {
     const struct keys *keys = store_keys(service_store(service));
@@ -182,9 +181,8 @@ static uint64_t old_by_count(const struct store_service *service)
     return newest - kept;
 }
 
-/* Returns true if everything is compacted but the version before the newest change still uses too
- * much space. A normal compaction keeps that version, because a watch may begin there. A full store
- * accepts no write that would create a newer revision. */
+/* True if everything is compacted, but the version before the newest change uses too much space. A
+ * normal compaction keeps that version, and a full store accepts no write that would replace it. */
 static bool is_stuck(const struct store *store)
 {
     const struct keys *keys = store_keys(store);

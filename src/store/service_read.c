@@ -9,10 +9,9 @@ enum {
     RANGE_LIMIT = 1000,
     RANGE_LIMIT_MAX = 10000,
     RANGE_BYTES = 1 << 20, /* bytes after which a response ends; its last value may exceed them */
-    PAST_ROWS_MAX = 65536, /* maximal keys that a read of the past visits, missing keys included */
+    PAST_ROWS_MAX = 65536, /* keys that a read of the past visits, missing keys included */
 };
 
-/* Writes "muster/" and the name to `key`. */
 static struct str service_read_claim_key(struct str name, char key[STORE_KEY_MAX])
 {
     struct str front = STR(STORE_CLAIMS);
@@ -22,7 +21,7 @@ static struct str service_read_claim_key(struct str name, char key[STORE_KEY_MAX
     return str_of(key, front.len + name.len);
 }
 
-/* Subtracts the time since the last log entry, because the lease clock moves only with entries. */
+/* The lease clock moves only with log entries: subtract the time since the last entry. */
 static void age(const struct store_service *service, struct store_claim *claim)
 {
     uint64_t since_ms = mono_elapsed_ms(service->applied_at, loop_now(service->io->loop));
@@ -90,7 +89,7 @@ static void pack_holder(struct pack *row, const struct key_value *value,
     pack_text(row, 7, value->value);
 }
 
-/* Returns true if more holders follow than fit one response. */
+/* True: more holders follow than fit into one response. */
 static bool pack_holders(struct store_service *service, struct str group, uint32_t first,
                          struct pack *answer)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Renewals: the ids of several calls share one entry of the log.
+/* Renewals: the ids of several calls share one entry of the log. Loop's thread.
  *
- * A batch is proposed when it is full, 10 ms after its first id, or at the end of the turn if no
- * other batch is in flight. A single renewal therefore does not wait, and under load each entry
- * carries the ids that arrived while the previous entry was written. */
+ * A batch is proposed in one of three cases:
+ * - it is full
+ * - 10 ms have passed since its first id
+ * - the turn ends, and no other batch is in flight */
 #include <stdlib.h>
 
 #include "store/service_internal.h"
@@ -16,10 +17,10 @@ struct renew_batch {
     uint32_t count;
     bool has_tokens;
     struct store_id ids[STORE_RENEW_MAX];
-    uint64_t tokens[STORE_RENEW_MAX]; /* indexed like `ids`; 0: the client gave no token */
+    uint64_t tokens[STORE_RENEW_MAX]; /* by index in `ids`; 0: the client gave no token */
 };
 
-/* Passes each caller its results and frees the batch. `renewals` is NULL if `err` is set. */
+/* `renewals` is NULL if `err` is set. Frees the batch. */
 static void batch_finish(struct renew_batch *own_batch, enum err err,
                          const struct store_renewal *renewals)
 {
@@ -84,7 +85,6 @@ void renew_now(struct task *task)
     if (service->batches_running == 0) batch_propose(service);
 }
 
-/* Returns a batch with room for `count` more ids, or NULL if memory runs out. */
 static struct renew_batch *batch_with_room(struct store_service *service, size_t count)
 {
     if (service->batch && service->batch->count + count > STORE_RENEW_MAX) batch_propose(service);

@@ -33,7 +33,7 @@ static void refuse_invalid(struct leader_request *request, int reason, enum grpc
         request_refuse(request, status, "%s: %s", request->method->name, note->text);
 }
 
-/* Refuses a request that names another store (rule R5). Returns true if the request was refused. */
+/* Rule R5. True: the request names another store, and was refused. */
 static bool refuse_other_store(struct leader_request *request)
 {
     const struct store_service *service = service_of(request);
@@ -93,7 +93,7 @@ static void store_written(struct leader_request *request, enum err err, struct s
     struct store_request *mine = store_request_of(request);
     struct store_reply answer;
 
-    /* An unreadable reply means that memory ran out after the command was applied. */
+    /* A reply that cannot be read means no memory. The command is applied already. */
     if (!err && store_reply_parse(reply, &answer)) err = ERR_UNKNOWN;
     if (!request->call) {
         if (!err && answer.waiting) {
@@ -164,7 +164,7 @@ static void store_gone(struct leader_request *request)
     request_free(request);
 }
 
-/* Ends a call when this replica drains. A waiting Acquire keeps its place in the queue. */
+/* On a drain, a waiting Acquire keeps its place in the queue. */
 static void store_drain(struct leader_request *request)
 {
     if (store_request_of(request)->kept == KEPT_WATCHES)

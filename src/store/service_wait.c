@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles an Acquire that waits, from the entry that queues it to the entry that grants a slot.
  *
- * While the call is open, the service renews the request's lease to keep the place in the queue.
- * The event of a later entry grants the slot and answers the call. From the grant on, the slot is
- * held for the whole TTL. A call that ends early (cancelled, connection lost, timeout) proposes
- * CANCEL_WAIT, which also frees a slot granted meanwhile, because no client knows of the grant.
+ * While the call is open, the service renews the request's lease. The event of a later entry grants
+ * the slot and answers the call. A call that ends early proposes CANCEL_WAIT, which also frees a
+ * slot granted meanwhile.
  *
- * A retry with the same request id takes over the place of the first attempt; the end of the first
- * attempt then proposes no CANCEL_WAIT. The takeover happens when the retry is proposed, even if
- * the retry has another lease id. Otherwise the first attempt's CANCEL_WAIT could follow in the log
- * and free a slot that was granted to the retry. */
+ * A retry with the same request id takes over the place of the first attempt when the retry is
+ * proposed. The first attempt then proposes no CANCEL_WAIT, which could free a slot granted to the
+ * retry. */
 #include "store/service_internal.h"
 
 static void wait_refuse_repeated(struct store_request *wait)
@@ -36,7 +34,6 @@ static struct str attempt_text(const struct store_request *wait)
     return str_of(wait->wait_id, sizeof wait->wait_id);
 }
 
-/* Returns true if a later attempt of the same request exists. */
 static bool wait_is_overtaken(const struct store_request *wait)
 {
     const struct store_request *newest =
@@ -51,8 +48,8 @@ void wait_attempt_over(struct store_request *wait)
         (void)map_remove(&service_of(&wait->base)->attempts, attempt_text(wait));
 }
 
-/* Registers the newest attempt of a request. If memory runs out, the end of an earlier attempt may
- * remove this attempt from the queue. The client then gets an error. */
+/* Without memory, the end of an earlier attempt may remove this attempt from the queue. The client
+ * then gets an error. */
 static void attempt_register(struct store_request *wait)
 {
     if (store_id_none(&wait->wait_client)) return;
@@ -68,7 +65,7 @@ static void wait_register(struct store_request *wait)
     struct store_service *service = service_of(&wait->base);
     struct store_request *other = map_get(&service->waits, store_id_text(&wait->lease));
 
-    if (other) { /* `wait` takes over the queue position of `other` */
+    if (other) {
         wait_forget(other);
         if (other->kept == KEPT_QUEUES) wait_refuse_repeated(other);
     }
@@ -208,9 +205,8 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     wait_start_timer(wait);
 }
 
-/* Returns true for an event of an entry before this request's own entry. Such an event belongs to
- * an earlier attempt. The CANCEL_WAIT of that attempt may follow before this request's own entry
- * and undo the event, so only the reply to this request's own entry counts. */
+/* True for an event of an entry before this request's own entry. An earlier attempt caused that
+ * event, and its CANCEL_WAIT may still undo it. */
 static bool is_of_earlier_attempt(const struct store_service *service,
                                   const struct store_request *wait)
 {

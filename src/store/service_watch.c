@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster.v1's Watch: calls, snapshots and messages, on top of the watch engine.
  *
- * A watch begins with a snapshot at one revision, unless the request names a start revision. After
- * that, the watch is sent every later change once, in order. A watch that falls behind the limits
- * or the kept history is sent RESYNC and a new snapshot. On the leader a watch begins after a
- * leadership round, so that its snapshot contains everything acknowledged before the call. Such a
- * watch ends when the leadership is lost.
+ * A watch begins with a snapshot at one revision, unless the request names a start revision. Then
+ * every later change is sent once, in order. A watch that falls behind the limits or the history
+ * gets RESYNC and a new snapshot.
  *
- * A deletion is sent as EXPIRED if the expiry of a lease caused the deletion. */
+ * On the leader a watch begins after a leadership round, so that its snapshot contains everything
+ * acknowledged before the call. Such a watch ends when the leadership is lost. */
 #include <stdlib.h>
 
 #include "store/entry.h"
@@ -17,9 +16,9 @@
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
 enum {
-    CHANGES_BYTES = 64 << 10,   /* maximal bytes of a message that has several events */
-    SNAPSHOT_BYTES = 256 << 10, /* bytes at which a message ends; its last entry may exceed them */
-    SNAPSHOT_WALK = 4096,       /* maximal number of keys read for one message */
+    CHANGES_BYTES = 64 << 10,   /* of a message that has several events */
+    SNAPSHOT_BYTES = 256 << 10, /* a message ends after these bytes and its last entry */
+    SNAPSHOT_WALK = 4096,       /* keys read for one message */
     PROGRESS_SECONDS = 10,
 };
 enum phase { PHASE_SNAPSHOT, PHASE_CHANGES };
@@ -38,7 +37,7 @@ struct watcher {
     uint64_t snapshot;
     size_t at_len;
     char at[STORE_KEY_MAX + 1];
-    char range[]; /* start and end of the range */
+    char range[];
 };
 
 static struct watcher *watcher_of(const struct watch *watch)
@@ -76,7 +75,6 @@ static void watcher_end_without_leader(struct watch *watch)
 
 static void watcher_broken(struct watch_stream *stream, enum err err)
 {
-    /* after ERR_CLOSED the call is already closed, and its done callback follows */
     if (err != ERR_CLOSED)
         watcher_end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
                     "a message could not be sent");
@@ -84,7 +82,7 @@ static void watcher_broken(struct watch_stream *stream, enum err err)
 
 /* -- messages -- */
 
-/* Returns how many leading bytes of a key are hidden from the client. */
+/* The client does not see this many leading bytes of a key. */
 static size_t cut_of(const struct watch *watch)
 {
     return watch->form == WATCH_CLAIM ? sizeof STORE_CLAIMS - 1 : 0;
@@ -141,7 +139,7 @@ static enum err watcher_send_bytes(struct watch_stream *stream, struct str messa
     return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->request->call, message);
 }
 
-/* Returns false if the stream is full or broken. The watch is woken when there is room again. */
+/* False: the stream is full or broken. When there is room again, the watch is woken. */
 static bool watcher_send(struct watcher *watcher, const struct pack *message)
 {
     enum err err = watch_send(&watcher->stream, message);
@@ -182,7 +180,7 @@ static void watcher_lost(struct watch *watch)
     snapshot_begin(watcher);
 }
 
-/* Appends entries, beginning with the key `at`. Then `cursor.next` is the next key to append. */
+/* Appends entries from the key `at` on. Then `cursor.next` is the next key to append. */
 static void snapshot_fill(struct watcher *watcher, struct pack *message, struct keys_cursor *cursor)
 {
     struct key_range range = watcher->watch.range;
@@ -232,7 +230,7 @@ static void snapshot_send(struct watcher *watcher)
 
 /* -- progress without changes -- */
 
-/* Sends a progress message when the watch has caught up, and later when unrelated keys changed. */
+/* Sent when the watch has caught up, and later when unrelated keys changed. */
 static void service_watch_progress_send(struct watcher *watcher)
 {
     uint64_t revision = keys_revision(watcher_keys(watcher));
@@ -319,7 +317,7 @@ static void watcher_begin(struct watcher *watcher)
     }
 }
 
-/* Returns the key as stored: with "muster/", which requests for claims leave out. */
+/* Requests for claims leave out "muster/". */
 static struct str full_name(const Muster__V1__WatchRequest *m, char name[STORE_KEY_MAX + 2])
 {
     struct str scope = bytes_str(m->scope);
@@ -367,7 +365,7 @@ static struct watcher *watcher_new(struct leader_request *request)
     return watcher;
 }
 
-/* Begins a watch: on the leader after a leadership round, or on any replica if serializable. */
+/* On the leader after a leadership round; on any replica if serializable. */
 void watch_begin(struct leader_request *request)
 {
     struct store_service *service = service_of(request);

@@ -4,7 +4,7 @@
 
 /* -- shared -- */
 
-/* Returns the id, or zero if the bytes are not an id. */
+/* zero: the bytes are not an id */
 static struct store_id id_of(ProtobufCBinaryData bytes)
 {
     struct store_id id = {{0}};
@@ -13,7 +13,7 @@ static struct store_id id_of(ProtobufCBinaryData bytes)
     return id;
 }
 
-/* Returns field 1, the request id (Compact has none), or NULL. Without an id a retry runs again. */
+/* Field 1 is the request id, except for Compact. Without an id a retry runs again. */
 static const Muster__V1__Request *request_of(const ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *first =
@@ -48,7 +48,6 @@ static int check_held(ProtobufCBinaryData id, struct note *note)
     return id.len ? check_lease(id, note) : 0;
 }
 
-/* Adds the prefix "muster/", under which claims are stored. */
 static enum err claim_key(struct arena *arena, struct str *key)
 {
     char *whole = arena_alloc(arena, sizeof STORE_CLAIMS + key->len);

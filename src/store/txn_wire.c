@@ -112,8 +112,8 @@ enum err txn_from_message(const Etcdserverpb__TxnRequest *m, struct arena *arena
 
 /* -- responses -- */
 
-/* Begins a message whose length is not known yet. One byte is reserved for the length; the content
- * is moved if the length needs more bytes. */
+/* Begins a message of unknown length. One byte is reserved for the length; a longer length moves
+ * the content. */
 static void open_message(struct txn_writer *w, uint32_t field)
 {
     pack_varint(&w->pack, field << 3 | 2);

@@ -13,20 +13,20 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-/* Converts a client's transaction. *ret_txn points into the message and the arena. ERR_NOMEM. */
+/* *ret_txn points into the message and the arena. ERR_NOMEM. */
 enum err txn_from_message(const Etcdserverpb__TxnRequest *message, struct arena *arena,
                           struct txn **ret_txn);
 struct query query_from_message(const Etcdserverpb__RangeRequest *message);
 
-/* Encodes the results of a transaction as the fields of a TxnResponse without its header. With
- * `bare`, encodes only the fields of the single operation's response. Headers of nested responses
- * contain the revision only. */
+/* Encodes the results of a transaction as the fields of a TxnResponse without its header. `bare`:
+ * only the fields of the single operation's response. Headers of nested responses have only the
+ * revision. */
 struct txn_writer {
-    struct txn_sink sink; /* pass this sink to the store's core */
+    struct txn_sink sink;
     struct pack pack;
     bool bare;
     size_t depth;
-    size_t starts[2 * TXN_DEPTH_MAX + 8]; /* offsets of the messages that are open */
+    size_t starts[2 * TXN_DEPTH_MAX + 8]; /* offsets of the open messages */
     enum txn_op_kind kinds[TXN_DEPTH_MAX + 4];
 };
 void txn_writer_init(struct txn_writer *writer, struct buf *into, bool bare);

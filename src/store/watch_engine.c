@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the positions, turns and event cache of watches. Runs on the loop's thread. A position is
- * kept twice: as the number of a change, for speed, and as a revision with an index in that
- * revision. Only the second form stays valid when a restored snapshot renumbers the changes. */
+/* Keeps the positions, turns and event cache of watches. Loop's thread.
+ *
+ * A position is kept twice: as the number of a change, for speed, and as a revision with an index
+ * in that revision. Only the second form stays valid when a restored snapshot renumbers the
+ * changes. */
 #include "store/watch_engine.h"
 
 #include <stdlib.h>
 
 enum {
-    MESSAGE_BYTES = 256 << 10, /* bytes after which a message ends, at the next revision */
-    MESSAGE_REVISIONS = 1000,  /* C4, rule 7 */
-    MESSAGE_KEPT = 4 << 20,    /* maximal capacity in bytes that the scratch buffer keeps */
-    HEAD_ROOM = 128,           /* bytes of a message for the fields other than events */
-    LARGE_BYTES = 1 << 20,     /* a revision with more bytes is collected over several turns */
-    LARGE_STEP = 4096,         /* changes read per turn of a large revision */
+    MESSAGE_BYTES = 256 << 10,         /* bytes after which a message ends, at the next revision */
+    MESSAGE_REVISIONS = 1000,          /* C4, rule 7 */
+    MESSAGE_KEPT = 4 << 20,            /* capacity that the scratch buffer keeps */
+    HEAD_ROOM = 128,                   /* of a message, for the fields other than events */
+    LARGE_BYTES = 1 << 20,             /* larger revisions are collected over several turns */
+    LARGE_STEP = 4096,                 /* changes read per turn of a large revision */
     LARGE_MAX = (1 << 30) - (1 << 20), /* bytes of the largest revision that fits into a message */
     WALK_MAX = 4096,                   /* changes read for one message */
     TURN_BYTES = 1 << 20,
@@ -22,7 +24,7 @@ enum {
 };
 
 enum walk_end {
-    WALK_DONE,    /* the walk reached the end of the history */
+    WALK_DONE,    /* end of the history */
     WALK_BETWEEN, /* the message ends after a whole revision */
     WALK_WITHIN,  /* the revision has more changes than a turn reads */
     WALK_SPLIT,   /* the revision continues in the next message */
@@ -79,7 +81,7 @@ static void set_sent_all(struct watch *watch)
     watch->waiting_bytes = 0;
 }
 
-/* Finds the number of the first unsent change by its revision and its index in the revision. */
+/* Finds the first unsent change. */
 static void find_position(struct watch *watch, uint64_t revision, uint32_t sub)
 {
     const struct keys *keys = engine_keys(watch->stream->engine);
@@ -112,7 +114,7 @@ void watch_follow(struct watch *watch, uint64_t from_revision)
     find_position(watch, from_revision, 0);
 }
 
-/* Returns true if history still contains the first change that the watch was not sent. */
+/* True: history still contains the first unsent change. */
 static bool is_in_history(const struct watch *watch)
 {
     const struct keys *keys = engine_keys(watch->stream->engine);
@@ -123,7 +125,7 @@ static bool is_in_history(const struct watch *watch)
 
 /* -- walking through history -- */
 
-/* Returns true if the watch wants changes of this revision and kind. Does not check the key. */
+/* Does not check the key. */
 static bool watch_wants(const struct watch *watch, const struct key_value *change)
 {
     if (change->mod < watch->from_revision) return false;
@@ -139,7 +141,7 @@ bool watch_has_key(const struct watch *watch, struct str key)
     return interest_bucket(key, &bucket) && str_equal(bucket, watch->bucket);
 }
 
-/* Returns the change as an event of the watch's API. Watches of one form share the bytes. */
+/* Watches of one form share the bytes of an event. */
 static struct str event_bytes(struct watch_engine *engine, const struct watch *watch,
                               const struct watch_change *change, enum err *ret_err)
 {
@@ -160,7 +162,7 @@ static struct str event_bytes(struct watch_engine *engine, const struct watch *w
     return buf_peek(&engine->event);
 }
 
-/* Appends the events of unsent changes to `into`; with `walk_max` 0, of one revision at most. */
+/* Appends the events of unsent changes to `into`. `walk_max` 0: of one revision at most. */
 static enum walk_end history_walk(struct watch_engine *engine, const struct watch *watch,
                                   struct buf *into, size_t walk_max, struct watch_walk *w)
 {
@@ -224,7 +226,7 @@ enum err watch_send(struct watch_stream *stream, const struct pack *message)
     return err;
 }
 
-/* Returns the last revision that a message contains completely if its walk ended with `end`. */
+/* last revision whose events the message contains completely */
 static uint64_t complete_up_to(enum walk_end end, const struct watch_walk *w)
 {
     return end == WALK_BETWEEN ? w->revision - 1 : w->revision;
@@ -251,7 +253,7 @@ static void events_sent(struct watch *watch, enum err err, enum walk_end end,
                         const struct watch_walk *w)
 {
     if (err == ERR_FULL) {
-        watch_wake(watch); /* the watch then waits until its stream has room */
+        watch_wake(watch);
         return;
     }
     if (err) {
@@ -363,8 +365,8 @@ static void watch_send_events(struct watch *watch)
     events_sent(watch, err, end, &w);
 }
 
-/* Sends one message for each watch with unsent changes, within the budget of the turn. Further
- * messages follow in later turns, so that watches do not block the event loop. */
+/* Sends each watch with unsent changes one message, within the budget of the turn. Further messages
+ * follow in later turns. */
 static void on_pump(struct task *task)
 {
     struct watch_engine *engine = CONTAINER_OF(task, struct watch_engine, pump);
@@ -386,7 +388,7 @@ static void on_pump(struct task *task)
         if (watch->ends)
             watch->stream->api->ends(watch);
         else if (watch->stream->blocked)
-            watch_wake(watch); /* the watch then waits until its stream has room */
+            watch_wake(watch);
         else if (watch_is_behind(watch))
             watch_send_events(watch);
         else
@@ -412,7 +414,7 @@ static void on_next_turn(struct timer *timer)
 
 /* -- applied changes -- */
 
-/* Counts a change that the watch was not sent yet. Returns false if a limit is exceeded. */
+/* False: a limit of unsent events is exceeded. */
 static bool count_waiting(struct watch *watch, const struct key_value *change)
 {
     const struct watch_engine_options *options = &watch->stream->engine->options;
@@ -426,8 +428,8 @@ static bool count_waiting(struct watch *watch, const struct key_value *change)
     return true;
 }
 
-/* Wakes a watch without testing single changes, because they are too many or have new numbers. The
- * watch then finds its changes from its position on, in its own turns. */
+/* Wakes a watch without testing single changes, because there are too many or they have new
+ * numbers. The watch then reads history from its position on. */
 static void seen_many(struct watch *watch)
 {
     const struct watch_engine *engine = watch->stream->engine;
@@ -488,7 +490,7 @@ void watch_engine_restored(struct watch_engine *engine)
     interest_changed_all(&engine->interest);
     engine->renumbered = false;
     engine->revision = keys_revision(engine_keys(engine));
-    pump_soon(engine); /* watches may also have been woken during the pump */
+    pump_soon(engine); /* watches may have been woken during the pump */
 }
 
 uint64_t watch_engine_visible(const struct watch_engine *engine)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the settings of worker membership and checks the rules between them. Invariant: all
- * problems are reported together, before anything is opened. Runs at start and at a reload. */
+/* Reads the settings of worker membership and checks the rules between them, at start and at a
+ * reload. All problems are reported together, before anything is opened. */
 #include "member/config/config.h"
 
 #include <stdarg.h>
@@ -12,7 +12,6 @@
 
 enum { VIRTUAL_NODES_MAX = 4096 };
 
-/* Collects all problems. `err` is set if a problem could not be stored. */
 struct report {
     struct buf *problems, *warnings;
     size_t count;
@@ -45,7 +44,7 @@ static bool is_numeric(const char *address)
            address_ip(parts.host, bytes) > 0;
 }
 
-/* Parses https://HOST:PORT, with or without a trailing '/'. Returns ERR_INVALID with a note. */
+/* https://HOST:PORT, with or without a trailing '/' */
 static enum err address_of_url(struct str url, char address[CONFIG_ADDRESS_CAP], struct note *note)
 {
     struct str rest = url;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings of worker membership: rollout's keys under rollout's names, and muster's own
- * (workers.md § 16). A conf has loaded the settings from flags, environment and file.
+ * (workers.md § 16). options.h has the tables; this file interprets the values.
  *
- * options.h has the rows of the tables; this file interprets the values. Cross-field rules are all
- * checked before anything is opened. Each refusal names the keys, both numbers and the rule. A
- * coordinator serves workers only if its file has a [transport] section or a transport flag is
+ * A coordinator serves workers only if its file has a [transport] section or a transport flag is
  * given. Otherwise none of these settings is read, and run_id is not required. */
 #ifndef MEMBER_CONFIG_CONFIG_H
 #define MEMBER_CONFIG_CONFIG_H
@@ -14,7 +12,7 @@
 
 enum { CONFIG_ADDRESS_CAP = 264 };
 
-/* The transport table, which a coordinator and a worker share. Texts are borrowed from the conf. */
+/* Shared by coordinator and worker. The conf owns the texts. */
 struct member_transport {
     const char *listen_addr, *tls_dir;
     uint64_t heartbeat_interval_ms, worker_self_fence_timeout_ms, coordinator_failure_timeout_ms;
@@ -27,8 +25,8 @@ enum config_sink { CONFIG_SINK_STDOUT, CONFIG_SINK_FILE, CONFIG_SINK_NONE };
 
 /* Settings of resources that are opened besides the service; member/settings.h has the others. */
 struct member_config {
-    bool enabled;       /* there is a [transport] section; if false, nothing below is set */
-    struct ulid run_id; /* canonical; print the id with ulid_text() */
+    bool enabled; /* there is a [transport] section; if false, nothing below is set */
+    struct ulid run_id;
     uint64_t start_timeout_ms, loser_exit;
     struct {
         const char *path;
@@ -39,7 +37,7 @@ struct member_config {
         int heartbeat; /* enum member_events_heartbeat */
         uint64_t heartbeat_event_limit, queue;
         bool ids, rollout_only;
-        enum config_sink sink; /* sink of workers' events; events.sink is for fleet events */
+        enum config_sink sink; /* of workers' events; events.sink is for fleet events */
         const char *file;
     } events;
 };
@@ -48,13 +46,13 @@ enum { MEMBER_COORDINATORS_MAX = 16 };
 enum worker_fence_action { WORKER_FENCE_STOP, WORKER_FENCE_EXIT };
 struct worker_config {
     struct ulid run_id;
-    bool has_worker_id; /* --worker-id is given; without it the worker creates an id */
+    bool has_worker_id; /* false: the worker creates an id */
     struct ulid worker_id;
     char coordinators[MEMBER_COORDINATORS_MAX][CONFIG_ADDRESS_CAP]; /* host:port of each URL */
     size_t coordinator_count;
-    const char *coordinator_domain; /* the name that the coordinator's certificate must have */
+    const char *coordinator_domain; /* name that the coordinator's certificate must have */
     const char *storage_path;
-    struct member_transport transport; /* the field listen_addr is not used */
+    struct member_transport transport; /* listen_addr is not used */
     enum worker_fence_action fence_action;
     uint64_t drain_deadline_ms;
     const char *checkpoint_store; /* file:///dir or s3://bucket/prefix; NULL: none */
@@ -62,9 +60,9 @@ struct worker_config {
     bool hot_reload;
 };
 
-/* Reads a finished `conf` into *ret_config, whose texts `conf` owns. Appends every problem to
- * `problems`, one line each, in the format of conf_problems(), and returns ERR_INVALID. Also
- * ERR_NOMEM, ERR_FULL. `warnings` (may be NULL) gets settings that are allowed but unwise. */
+/* `conf` owns the texts of *ret_config. ERR_INVALID: `problems` has one line per problem, as in
+ * conf_problems(). Also ERR_NOMEM, ERR_FULL. `warnings` (may be NULL): settings that are allowed
+ * but unwise. */
 enum err member_config_read(const struct conf *conf, struct member_config *ret_config,
                             struct buf *problems, struct buf *warnings);
 enum err worker_config_read(const struct conf *conf, struct worker_config *ret_config,

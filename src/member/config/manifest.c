@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and checks the manifest of a plugin. Every text that the facts point to belongs to the
- * manifest and ends with NUL. Loads nothing. */
+/* Reads and checks the manifest of a plugin. The manifest owns every text of the facts, and each
+ * text ends with NUL. Loads nothing. */
 #include "member/config/manifest.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ static enum err one_of(const char *path, struct str text, const char *const *cho
                      (int)min_size(text.len, 40), text.at, list);
 }
 
-/* Reads a required list of strings; *ret_list ends with NULL. */
+/* *ret_list ends with NULL */
 static enum err need_list(struct manifest *m, const char *path, size_t max,
                           const char *const **ret_list, size_t *ret_count, struct note *note)
 {

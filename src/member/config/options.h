@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the option tables about workers, for `coordinator run`, `worker run` and tests. config.h
- * interprets their values.
+/* Rows of the option tables about workers, for `coordinator run`, `worker run` and tests. Names and
+ * defaults are those of workers.md § 16.
  *
- * Names and defaults are those of workers.md § 16. Settings that the coordinator already had keep
- * their own name and also accept rollout's name: id (cluster.id), join-addr (cluster.peers),
- * http.listen (http.addr), election (cluster.election_timeout). cluster.leader_lease does not
- * exist, because heartbeats are acknowledged after a leadership round and not by a clock. */
+ * Settings that the coordinator already had also accept rollout's name: id (cluster.id), join-addr
+ * (cluster.peers), http.listen (http.addr), election (cluster.election_timeout).
+ * cluster.leader_lease does not exist: heartbeats are acknowledged after a leadership round, not by
+ * a clock. */
 #ifndef MEMBER_CONFIG_OPTIONS_H
 #define MEMBER_CONFIG_OPTIONS_H
 #include "conf/option.h"
 
-/* Lists choices in the order of their enum (in core/, events/ or config.h). File scope only. */
+/* Choices in the order of their enum (in core/, events/ or config.h). File scope only. */
 #define MEMBER_CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* Options of a coordinator: keys without a section. */
+/* coordinator: keys without a section */
 #define MEMBER_OPTIONS_TOP                                                                         \
     OPTION("run_id", STRING, .placeholder = "ULID", .example = "01JFEAVS7C5DE5XEAEAB91EBT5",       \
            .help = "the run that workers serve, a ULID; needed with a [transport] section"),       \
@@ -23,7 +23,7 @@
         OPTION("loser_exit", U64, .fallback = "3", .max = 255,                                     \
                .help = "the exit code of giving up")
 
-/* Options of a coordinator: its additional keys of [events]. */
+/* coordinator: additional keys of [events] */
 #define MEMBER_OPTIONS_EVENTS                                                                      \
     OPTION("events.heartbeat", ENUM, .also = "--heartbeat-events", .flags = OPTION_RELOAD,         \
            .choices = MEMBER_CHOICES("all", "sampled", "none"), .fallback = "all",                 \
@@ -58,7 +58,7 @@
                .help = "the file of events.worker_sink = \"file\"; a path that does not begin "    \
                        "with / is below data-dir. It rotates as events.file does")
 
-/* Coordinator and worker options. `gate` is OPTION_GATED if the section's presence has meaning. */
+/* Shared by coordinator and worker. `gate`: OPTION_GATED if the section's presence has meaning. */
 #define OPTIONS_TRANSPORT_TIMES(gate)                                                              \
     OPTION("transport.tls_dir", STRING, .flags = (gate), .fallback = "./data/tls",                 \
            .placeholder = "DIR",                                                                   \
@@ -88,7 +88,7 @@
         OPTION("transport.strict_permissions", BOOL, .flags = (gate), .fallback = "false",         \
                .help = "refuse a CA key that others may read, rather than warn")
 
-/* Options of a coordinator: sections that only a coordinator has. */
+/* coordinator: sections that a worker does not have */
 #define MEMBER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/rollout.db", .file = OPTION_FILE_OTHER,     \
            .placeholder = "FILE",                                                                  \
@@ -203,7 +203,7 @@
         OPTION("work.max_steal", U64, .fallback = "32", .min = 1, .max = 10000,                    \
                .help = "items one steal takes at most")
 
-/* Options of a worker: keys without a section. */
+/* worker: keys without a section */
 #define WORKER_OPTIONS_TOP                                                                         \
     OPTION("run_id", STRING, .flags = OPTION_REQUIRED, .placeholder = "ULID",                      \
            .example = "01JFEAVS7C5DE5XEAEAB91EBT5", .help = "the run it serves, a ULID"),          \
@@ -221,7 +221,7 @@
         OPTION("hot-reload", BOOL, .flags = OPTION_FLAG_ONLY, .fallback = "false",                 \
                .help = "watch the plugins and load them anew when they change")
 
-/* Options of a worker: keys in sections. */
+/* worker: keys in sections */
 #define WORKER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/worker.db", .file = OPTION_FILE_OTHER,      \
            .placeholder = "FILE",                                                                  \

@@ -2,8 +2,8 @@
 /* Encodes and decodes commands (docs/formats/member.md).
  *
  * A command is u8 version and i64 wall time in ms, then operations of u8 kind, u32 length and
- * content. Each operation contains only the fields of its kind (the table below), in the order of
- * the bits. Bytes after the known fields of a known kind are refused. */
+ * content. Each operation has only the fields of its kind, in the order of the bits. Bytes after
+ * the known fields are refused. */
 #include "member/core/fields.h"
 #include "member/core/internal.h"
 
@@ -120,7 +120,7 @@ void member_rules_write(struct encoder *out, const struct member_rules *rules)
     FIELDS_WRITE(out, rules_fields, rules);
 }
 
-/* True for times up to 400 days. Longer times could overflow when added to the clock T. */
+/* Times above 400 days could overflow when added to the clock T. */
 static bool is_time(uint64_t ms)
 {
     return ms <= 400ull * 86400 * 1000;
@@ -167,7 +167,6 @@ static void write_op(struct encoder *out, const struct member_op *op)
     if (op->kind == MEMBER_OP_CONFIGURE) member_rules_write(out, op->rules);
 }
 
-/* Reads an operation. Writes the rules of CONFIGURE to `rules`. */
 static bool read_op(struct decoder *in, struct member_op *op, struct member_rules *rules)
 {
     op->worker = op->labels = op->text = op->bytes = STR_EMPTY;
@@ -235,7 +234,7 @@ enum err member_batch_add(struct buf *into, const struct member_op *op)
     return ERR_OK;
 }
 
-/* Takes the next operation off `left`. Returns false at the end or if the bytes are truncated. */
+/* false: `left` is empty or truncated */
 static bool next_op(struct str *left, unsigned *ret_kind, struct str *ret_content)
 {
     size_t len;

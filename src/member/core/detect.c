@@ -18,8 +18,7 @@ struct detect {
     double phi_sigmas; /* distance of the threshold from the mean, in standard deviations */
     uint64_t scanned_ns;
     uint64_t granted_ns;
-    struct heap dues; /* all watched workers, ordered by the time of their next check */
-    /* the mass-failure brake */
+    struct heap dues;            /* all watched workers by the time of their next check */
     uint64_t window_ns, hold_ns; /* start of the window; end of the hold of failures, or 0 */
     size_t window_count, window_failed;
     bool hold_reported;
@@ -41,7 +40,7 @@ void detect_defaults(struct detect_options *ret_options)
     };
 }
 
-/* Returns how many standard deviations a normal variable exceeds with probability 10^-phi. */
+/* how many standard deviations a normal variable exceeds with probability 10^-phi */
 static double sigmas_of(double phi)
 {
     double low = -1, high = 40;
@@ -97,7 +96,7 @@ void detect_close(struct detect *d)
 
 /* -- thresholds -- */
 
-/* Returns the worker's due time, moved by the delays of late scans since then. */
+/* The due time moves by the delays of late scans. */
 static uint64_t due_of(const struct detect *d, const struct watched *w)
 {
     return w->due_ns + d->granted_ns;
@@ -108,7 +107,7 @@ static uint64_t soft_of(const struct detect *d, const struct watched *w)
     if (d->options.phi && d->options.kind == DETECT_DEADLINE && w->gaps >= DETECT_PHI_LEAST) {
         double least = (double)d->options.phi_min_std_ns, deviation = sqrt(w->gap_variance);
         if (deviation < least) deviation = least;
-        /* The history says that a silence of this length is improbable. */
+        /* Phi accrual: compared with the mean gap, a longer silence is improbable. */
         return w->last_ns + d->granted_ns + (uint64_t)(w->gap_mean + d->phi_sigmas * deviation);
     }
     if (d->options.kind == DETECT_DEADLINE) return due_of(d, w) + d->options.clock_skew_budget_ns;
@@ -132,13 +131,12 @@ static uint64_t next_of(const struct detect *d, const struct watched *w)
 
 /* -- the heap of checks -- */
 
-/* Schedules a check. Thresholds are strict, so the check is one nanosecond after `at_ns`. */
+/* Thresholds are strict, so the check is one nanosecond after `at_ns`. */
 static void detect_file(struct detect *d, struct watched *w, uint64_t at_ns)
 {
     if (heap_put(&d->dues, &w->look, at_ns + 1)) (void)member_must(NULL);
 }
 
-/* Moves every worker to the front of the heap, so that the next scan checks all of them. */
 static void look_at_all(struct detect *d)
 {
     struct heap again;
@@ -174,7 +172,7 @@ void detect_lease(struct detect *, struct watched *w, uint64_t lease_ns)
     w->lease_ns = lease_ns;
 }
 
-/* Keeps the worker's position in the heap, because an early check inserts the worker again. */
+/* The worker keeps its position in the heap, because an early check inserts it again. */
 void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
 {
     if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;
@@ -194,7 +192,7 @@ enum err detect_reload(struct detect *d, const struct detect_options *options)
 
 /* -- heartbeats -- */
 
-/* Returns the lateness after the due time or, with DETECT_SILENCE, the length of the silence. */
+/* The time after the due time; with DETECT_SILENCE, the length of the silence. */
 static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_t now_ns)
 {
     uint64_t since = d->options.kind == DETECT_DEADLINE ? due_of(d, w) : w->last_ns + d->granted_ns;
@@ -202,7 +200,7 @@ static uint64_t late_of(const struct detect *d, const struct watched *w, uint64_
     return now_ns > since ? now_ns - since : 0;
 }
 
-/* Returns the due time on the leader's clock; uses the worker's own due time only if plausible. */
+/* Uses the worker's own due time only if it is plausible. */
 static uint64_t due_by(const struct detect *d, const struct watched *w, const struct beat *beat,
                        uint64_t now_ns, int64_t now_wall_ms, int64_t *ret_skew_ms)
 {
@@ -224,7 +222,7 @@ static uint64_t due_by(const struct detect *d, const struct watched *w, const st
     return now_ns > lead_ns ? now_ns - lead_ns : 0;
 }
 
-/* Updates mean and variance of the gaps as a moving average over phi_samples, storing no gaps. */
+/* Keeps moving averages over phi_samples, not the gaps. */
 static void take_gap(const struct detect *d, struct watched *w, uint64_t now_ns)
 {
     double gap = (double)(int64_t)(now_ns - (w->last_ns + d->granted_ns)), off, share;
@@ -261,10 +259,10 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
 
 /* -- the mass-failure brake -- */
 
-/* True if one more failure may be declared now. */
+/* True if one more worker may fail now. */
 static bool brake_lets(struct detect *d, struct watched *w, uint64_t now_ns)
 {
-    if (w->held && now_ns >= d->hold_ns) return true; /* the failure was held long enough */
+    if (w->held && now_ns >= d->hold_ns) return true;
     if (now_ns < d->hold_ns) return false;
     if (!d->window_count || now_ns - d->window_ns >= DETECT_MASS_WINDOW_NS) {
         d->window_ns = now_ns;
@@ -295,7 +293,7 @@ void detect_release(struct detect *d)
 
 /* -- scans -- */
 
-/* Checks one worker. Writes up to two verdicts. Unless it failed, the worker rejoins the heap. */
+/* Writes up to two verdicts. A worker that has not failed rejoins the heap. */
 static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
                            struct failure_verdict *out)
 {

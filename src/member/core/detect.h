@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The failure detector: decides which workers have been silent for too long. Pure; only the leader
- * uses it.
+/* The failure detector: decides which workers have been silent for too long. Pure; leader only.
  *
- * A worker states with each heartbeat when the next heartbeat is due. A worker that is late by more
- * than the clock skew budget is suspected, but its partitions stay. A worker that is late by more
- * than the budget plus the failure timeout has failed. With DETECT_SILENCE a worker is suspected
- * after a part of the heartbeat timeout without heartbeat, and fails after the whole timeout. All
- * comparisons are strict. The registry decides whether a failed worker is dead or, because it was
- * draining, has left.
+ * A worker states with each heartbeat when the next heartbeat is due. Late by more than the clock
+ * skew budget, a worker is suspected, and keeps its partitions. Late by more than the budget plus
+ * the failure timeout, a worker fails. With DETECT_SILENCE a worker is suspected
+ * after a part of the heartbeat timeout, and fails after the whole timeout.
  *
- * Three rules keep workers from failing because of the leader's own faults. A due time that cannot
- * come from a correct clock is replaced by arrival plus lease. A late scan moves every deadline by
- * its delay. When too many workers would fail at once, further failures are held for a while.
- *
- * A scan costs as much as the workers that crossed a threshold. Workers are in a heap, ordered by
- * their next threshold. A heartbeat does not move its worker in the heap; a worker that reaches the
- * top and has sent a heartbeat since is inserted again. */
+ * Three rules keep workers from failing because of the leader's own faults:
+ * - A due time that no correct clock can produce is replaced by arrival plus lease.
+ * - A late scan moves every deadline by its delay.
+ * - When too many workers would fail at once, further failures are held for a while. */
 #ifndef MEMBER_CORE_DETECT_H
 #define MEMBER_CORE_DETECT_H
 #include "base/err.h"
@@ -31,17 +25,17 @@ struct detect_options { /* detect_defaults() sets all fields; times are in nanos
     enum detect_kind kind;
     enum detect_source source;
     uint64_t heartbeat_interval_ns, clock_skew_budget_ns, failure_timeout_ns;
-    uint64_t heartbeat_timeout_ns; /* DETECT_SILENCE: silence after which a worker fails */
+    uint64_t heartbeat_timeout_ns; /* DETECT_SILENCE: a worker fails after this silence */
     double suspect_ratio;          /* DETECT_SILENCE: share of the timeout until suspicion; 0..1 */
     uint32_t confirm_scans;        /* DETECT_SILENCE: additional scans before a worker fails */
     /* A mass failure: this share of the workers (0..1) fails within DETECT_MASS_WINDOW_NS. */
     double max_fail_fraction;
     uint64_t mass_failure_hold_ns;
-    /* With DETECT_DEADLINE: suspects a worker by the phi accrual of arrival times, not by a fixed
-     * threshold. Phi is -log10 of the probability of the silence. Failures are not affected. */
+    /* With DETECT_DEADLINE: suspects by the phi accrual of arrival times, not by a fixed threshold.
+     * Phi is -log10 of the probability of the silence. Failures are not affected. */
     bool phi;
     double phi_threshold; /* above 0, at most DETECT_PHI_MAX */
-    uint32_t phi_samples; /* number of samples of the mean; at least 2 */
+    uint32_t phi_samples; /* samples of the mean; at least 2 */
     uint64_t phi_min_std_ns;
 };
 #define DETECT_MS             1000000ull
@@ -49,34 +43,35 @@ struct detect_options { /* detect_defaults() sets all fields; times are in nanos
 #define DETECT_SKEW_AGAIN_NS  (3600000 * DETECT_MS)
 enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* gaps, for phi */ };
 
-/* The detector's state of one worker. Only detect.c uses the fields, except `owner`. */
+/* Only detect.c uses the fields, except `owner`. */
 struct watched {
     struct heap_node look; /* keyed by a time at or before the worker's next threshold */
     void *owner;
-    uint64_t lease_ns, due_ns, last_ns; /* due_ns, last_ns exclude the lateness granted by then */
+    uint64_t lease_ns, due_ns, last_ns; /* due_ns, last_ns: minus granted_ns at that time */
     uint64_t skew_reported_ns;
-    double gap_mean, gap_variance; /* mean and variance of the times between heartbeats */
+    double gap_mean, gap_variance; /* of the times between heartbeats */
     uint32_t confirmed, gaps;
     bool watching, suspected, held, skew_reported;
 };
 
 struct detect;
 void detect_defaults(struct detect_options *ret_options);
-/* Opens a detector. ERR_INVALID: an interval is 0 or a fraction is out of bounds. ERR_NOMEM. */
+/* ERR_INVALID: an interval is 0 or a fraction is out of bounds. ERR_NOMEM. */
 enum err detect_open(const struct detect_options *options, uint64_t now_ns,
                      struct detect **ret_detect);
-/* Replaces the options; kind and interval must stay the same. ERR_INVALID: nothing changed. */
+/* Kind and interval must stay the same. ERR_INVALID: nothing changed. */
 enum err detect_reload(struct detect *detect, const struct detect_options *options);
-void detect_close(struct detect *detect); /* NULL is allowed; all workers are forgotten */
+void detect_close(struct detect *detect); /* NULL is allowed; forgets all workers */
 
 /* Watches the worker as if it had just sent a heartbeat, and forgets its past. For a new worker or
- * incarnation, and for every worker at a takeover. `lease_ns` 0: two heartbeat intervals. */
+ * incarnation, and for every worker when a leader takes over. `lease_ns` 0: two heartbeat
+ * intervals. */
 void detect_watch(struct detect *detect, struct watched *w, uint64_t lease_ns, uint64_t now_ns);
-/* Stops watching the worker. Allowed for a worker that is not watched. */
+/* Allowed for a worker that is not watched. */
 void detect_forget(struct detect *detect, struct watched *w);
-/* Sets the worker's lease: the time between its heartbeats. */
+/* `lease_ns`: the time between the worker's heartbeats */
 void detect_lease(struct detect *detect, struct watched *w, uint64_t lease_ns);
-/* Extends the due time, because the worker was promised that it does not fail before `due_ns`. */
+/* Call when the worker was promised that it does not fail before `due_ns`. */
 void detect_extend(struct detect *detect, struct watched *w, uint64_t due_ns);
 
 struct beat {
@@ -87,9 +82,9 @@ struct beat_heard {
     bool recovered; /* the worker was suspected */
     bool skewed;    /* the worker's clock deviates; reported once an hour */
     int64_t skew_ms;
-    uint64_t late_ns; /* lateness of the worker at this heartbeat, as in a verdict */
+    uint64_t late_ns; /* how late the worker was at this heartbeat */
 };
-/* Processes a heartbeat. `now_wall_ms`: leader's wall clock, only compared with the worker's. */
+/* `now_wall_ms`: leader's wall clock, only compared with the worker's */
 struct beat_heard detect_beat(struct detect *detect, struct watched *w, const struct beat *beat,
                               uint64_t now_ns, int64_t now_wall_ms);
 
@@ -99,15 +94,14 @@ struct failure_verdict {
     struct watched *worker; /* NULL for VERDICT_MASS_HOLD: more failures are held */
     uint64_t late_ns;       /* lateness after the due time, or length of the silence */
 };
-/* Returns the time between scans: half a heartbeat interval. */
+/* time between scans: half a heartbeat interval */
 uint64_t detect_cadence_ns(const struct detect *detect);
 /* Returns every worker that crossed a threshold since the last scan, once. A failed worker is no
- * longer watched. Returns the number of verdicts; `room` is at least 2. If *ret_more, `room` was
- * too small: call again with the same time. */
+ * longer watched. `room` is at least 2. *ret_more: `room` was too small; call again with the same
+ * time. */
 size_t detect_scan(struct detect *detect, uint64_t now_ns, struct failure_verdict *ret_verdicts,
                    size_t room, bool *ret_more);
-/* True if the mass-failure brake holds failures at this time. */
 bool detect_holds(const struct detect *detect, uint64_t now_ns);
-/* Lets the next scan declare the held failures, on an operator's request. */
+/* On an operator's request, the next scan declares the held failures. */
 void detect_release(struct detect *detect);
 #endif

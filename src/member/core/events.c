@@ -5,13 +5,12 @@
 
 #include "member/core/internal.h"
 
-/* Returns the index of the event in `events`. */
 static size_t event_at(const struct membership *m, uint64_t number)
 {
     return m->events_first + (size_t)(number - m->head.emitted - 1);
 }
 
-/* Makes room for every event number up to the newest. */
+/* makes room for every event number up to the newest */
 static void events_reserve(struct membership *m)
 {
     size_t want = (size_t)(m->head.event_number - m->head.emitted);

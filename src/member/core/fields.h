@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes and decodes rows, rules and operations with one table of their fields, used for both
- * directions. Inside member/core only.
+/* Encodes and decodes rows, rules and operations with one table of their fields. Inside member/core
+ * only.
  *
  * Numbers are little-endian and as wide as their fields; an enum and a bool are one byte; a text is
  * its length (u32) and its bytes. */
@@ -13,7 +13,7 @@ enum field_kind { FIELD_ENUM, FIELD_BOOL, FIELD_U8, FIELD_U32, FIELD_U64, FIELD_
 struct member_field {
     uint8_t kind;
     uint16_t at;
-    uint32_t size; /* BYTES: exact size; TEXT: maximum size (a struct str, borrowed when read) */
+    uint32_t size; /* BYTES: exact size; TEXT: maximum (a struct str, borrowed when read) */
 };
 #define FIELD_KIND(type, member)                                                                   \
     _Generic(((struct type *)0)->member, bool                                                      \

@@ -7,9 +7,9 @@
  *   rows.c       writes and hashes rows      command.c   commands as bytes
  *   read.c       queries                     local.c, rounds.c  the leader's own state
  *
- * Every change of a row begins with row_edit(), which removes the row from the state's hash. An
- * open view that has not written the row yet copies the row's old content. When the command ends,
- * all edited rows are added to the hash again, so no code path can forget to add them. */
+ * Every change of a row begins with row_edit(), which removes the row from the state's hash and
+ * saves its old content for an open view. When the command ends, all edited rows are added to the
+ * hash again. */
 #ifndef MEMBER_CORE_INTERNAL_H
 #define MEMBER_CORE_INTERNAL_H
 #include "base/heap.h"
@@ -25,7 +25,7 @@
 enum { MEMBER_ADVISE_MAX_MS = 3600000, MEMBER_FORMAT = 1 };
 
 enum row_kind { ROW_WORKER, ROW_PARTITION, ROW_ITEM, ROW_EVENT, ROW_KINDS };
-/* Records of a snapshot, by their first byte; rows.c defines their order. */
+/* the first byte of each record of a snapshot; rows.c defines the order */
 enum member_record {
     RECORD_HEAD = 'H',
     RECORD_WORKER = 'W',
@@ -35,7 +35,7 @@ enum member_record {
     RECORD_HASH = 'Z', /* hash of the whole state */
 };
 struct member_row {
-    struct section_row section; /* place in a snapshot; section.kind is an enum row_kind */
+    struct section_row section; /* section.kind is an enum row_kind */
     struct list edited;         /* in membership.edited while a command is applied */
     bool is_edited;
 };
@@ -56,7 +56,7 @@ struct worker {
     uint64_t flips_ns;
     char *labels; /* NULL: none */
     uint32_t labels_len;
-    /* The fields below are derived from other rows. */
+    /* derived from other rows */
     struct heap_node due;   /* when the retention of a dead worker or tombstone ends */
     struct list partitions; /* OWNED and REVOKING partitions of this incarnation */
     uint32_t partition_count, fencing_count; /* fencing_count: partitions of earlier incarnations */
@@ -82,7 +82,7 @@ struct partition {
     uint32_t checkpoint_len;
     uint64_t checkpoint_epoch;
     int64_t checkpoint_ms;
-    /* The fields below are derived from other rows. */
+    /* derived from other rows */
     struct worker *target;
     struct heap_node due;
     struct list held;
@@ -105,7 +105,7 @@ struct item {
 
 struct event_row {
     struct member_row row;
-    struct member_event event; /* the event's texts are in `text` */
+    struct member_event event; /* its texts are in `text` */
     char text[];
 };
 
@@ -127,7 +127,7 @@ struct member_head {
     char leader[MEMBER_ID_MAX];
 };
 
-/* Applies an operation. `worker`: ACTIVE worker of an operation on one incarnation, else NULL. */
+/* `worker`: ACTIVE worker of an operation on one incarnation, else NULL */
 typedef struct member_result member_op_fn(struct membership *m, const struct member_op *op,
                                           struct worker *worker);
 
@@ -146,10 +146,10 @@ struct membership {
     struct assigned *assigned;
     size_t assigned_count, assigned_cap;
 
-    struct order workers, items, pending; /* ordered by id, by id, and by place */
-    struct map by_id; /* the same workers in a hash map, to find a heartbeat's worker */
+    struct order workers, items, pending; /* by id, by id, and by place */
+    struct map by_id;                     /* the same workers, to find a heartbeat's worker */
     struct order_kind worker_kind, item_kind, pending_kind;
-    uint64_t order_bytes; /* bytes of trees, which depend on the past; the quota excludes them */
+    uint64_t order_bytes;         /* bytes of trees; not in the quota */
     struct partition *partitions; /* total_partitions elements, once configured */
     struct heap dues, ends;    /* partitions by deadline; workers by the end of their retention */
     struct event_row **events; /* events `emitted` + 1 to event_number, without a gap */
@@ -167,30 +167,30 @@ struct membership {
 
 /* -- allocations: apply ends the process if one fails -- */
 void *member_must(void *memory);
-/* Replaces a text that a row owns, or NULL, with a copy of `text`, and counts the bytes. */
+/* Replaces *held (a row's own text, or NULL) with a copy of `text`, and counts the bytes. */
 void member_text(struct membership *m, char **held, uint32_t *held_len, struct str text);
 /* Removes the due nodes from the heap and sorts them with `compare`, which gets pointers to nodes.
- * The order then depends on the rows, not the heap's history. The caller frees *ret_due. */
+ * The order then does not depend on the heap's history. The caller frees *ret_due. */
 size_t member_take_due(struct membership *m, struct heap *heap,
                        int (*compare)(const void *a, const void *b), struct heap_node ***ret_due);
 
 /* -- command.c -- */
 bool member_is_id(struct str id);
 void member_rules_write(struct encoder *out, const struct member_rules *rules);
-/* Reads the rules. Returns false if a rule is out of bounds. */
+/* false: a rule is out of bounds */
 bool member_rules_read(struct decoder *in, struct member_rules *ret_rules);
 
 /* -- rows.c -- */
 void row_born(struct membership *m, struct member_row *row, enum row_kind kind);
 void row_edit(struct membership *m, struct member_row *row);
 void row_gone(struct membership *m, struct member_row *row);
-void rows_settle(struct membership *m); /* called at the end of a command */
+void rows_settle(struct membership *m); /* at the end of a command */
 /* Writes a snapshot record. */
 void row_record(const struct section_row *section, struct encoder *out);
 /* record types in snapshot order; record type of each row kind */
 extern const char member_records[], member_kinds[];
 bool member_head_read(struct decoder *in, struct member_head *ret_head);
-/* Reads the worker's fields after its id. Returns the labels. */
+/* The fields after the worker's id. Returns the labels. */
 struct str worker_read(struct decoder *in, struct worker *worker);
 void partition_read(struct decoder *in, struct partition *partition, struct str *ret_owner,
                     struct str *ret_reference);
@@ -226,7 +226,7 @@ static inline bool instance_same(const struct member_instance *a, const struct m
 }
 
 /* -- events.c -- */
-/* Stores the event by its number. Returns false if the number is out of range. */
+/* False: the number is out of range. */
 bool member_event_put(struct membership *m, const struct member_event *event);
 void member_events_drop(struct membership *m, uint64_t through);
 
@@ -234,7 +234,7 @@ void member_events_drop(struct membership *m, uint64_t through);
 enum { WORKER_COST = 512, PARTITION_COST = 192, ITEM_COST = 256, EVENT_COST = 256 };
 struct worker *worker_find(const struct membership *m, struct str id);
 struct worker *worker_new(struct membership *m, struct str id);
-/* True if the worker may own partitions and therefore belongs on the ring. */
+/* True if the worker may own partitions, and so belongs on the ring. */
 bool worker_eligible(const struct membership *m, const struct worker *worker);
 void worker_end_set(struct membership *m, struct worker *worker);
 void workers_expire(struct membership *m);
@@ -252,7 +252,7 @@ enum ring_cause {
     RING_CONFIG,
     RING_SEVERAL
 };
-struct eligibility { /* state before an operation, compared with the state after it */
+struct eligibility {
     bool was;
     uint64_t incarnation;
     uint32_t weight;
@@ -263,13 +263,13 @@ void eligibility_changed(struct membership *m, struct worker *worker, struct eli
 member_op_fn partitions_configure, partition_ack, partition_checkpoint;
 enum err partitions_make(struct membership *m, uint32_t total);
 void partitions_free(struct membership *m);
-/* Takes all partitions from the incarnation; they are free after `fence_ns`, or at once if 0. */
+/* The worker's partitions become free after `fence_ns`; 0: at once. */
 void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns);
 void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* rebuilds the ring from the eligible workers */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
-void partitions_settle(struct membership *m); /* moves every partition that may move */
-/* Returns when the rebalance window closes, or UINT64_MAX if no window is open. */
+void partitions_settle(struct membership *m);
+/* end of the rebalance window; UINT64_MAX: no window is open */
 uint64_t partitions_window_ns(const struct membership *m);
 void partition_hold(struct partition *partition); /* adds the partition to its owner's list */
 void partition_due(struct membership *m, struct partition *partition);
@@ -277,14 +277,13 @@ void partition_due(struct membership *m, struct partition *partition);
 /* -- work.c -- */
 struct item *item_find(const struct membership *m, const struct member_digest *id);
 struct item *item_new(struct membership *m, const struct member_digest *id);
-/* Adds the item to the list of its state. */
 void item_file(struct membership *m, struct item *item);
-/* work_item: WORK_START, SUBMIT and RELEASE. */
+/* work_item: WORK_START, SUBMIT and RELEASE */
 member_op_fn work_enqueue, work_pull, work_item, work_steal;
-/* Returns the worker's running items to the queue, because its incarnation is over. */
+/* The worker's incarnation is over: its running items return to the queue. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);
 
 /* -- local.c -- */
-/* Call this before the worker's row is freed. NULL is allowed. */
+/* Call before the worker's row is freed. NULL is allowed. */
 void local_forget(struct local_worker *local);
 #endif

@@ -8,13 +8,13 @@
 
 #include "member/core/local_internal.h"
 
-/* Delay until a proposal that was not applied is repeated. */
+/* time until a proposal that was not applied is repeated */
 #define AGAIN_NS (1000 * MEMBER_NS_PER_MS)
 enum {
     BATCH_OPS = 4096,    /* operations per scan */
     SUSPECTS_MAX = 2048, /* suspects named in a batch; if there are more, no partition moves */
-    VERDICTS = 256,      /* verdicts taken from the detector in one call */
-    LOAD_SECONDS = 60,   /* period in which the mean load is computed */
+    VERDICTS = 256,
+    LOAD_SECONDS = 60,   /* the mean load covers this time */
     EVENTS_MAX = 100000, /* unread leader-only events; above this the oldest are dropped */
 };
 
@@ -85,7 +85,7 @@ bool member_local_next_event(struct member_local *local, struct member_event *re
 }
 
 /* -- intervals, leases and fences -- */
-/* Returns the longest interval a worker may use: the last or the previous advised interval. */
+/* The longest interval a worker may use: the last or the previous advised interval. */
 static uint64_t advised_ns(const struct member_local *local)
 {
     const struct member_head *head = &local->m->head;
@@ -96,15 +96,14 @@ static uint64_t advised_ns(const struct member_local *local)
     return max_u64(ms * MEMBER_NS_PER_MS, local->options.detect.heartbeat_interval_ns);
 }
 
-/* Returns the lease of a worker, but at least two intervals. A shorter lease would let workers fail
- * before they fence themselves. */
+/* At least two intervals: with a shorter lease, workers would fail before they fence themselves. */
 static uint64_t local_lease_of(const struct member_local *local, const struct worker *worker)
 {
     return max_u64(worker->lease_ms * MEMBER_NS_PER_MS,
                    2 * local->options.detect.heartbeat_interval_ns);
 }
 
-/* Returns how long the worker may still run after its last heartbeat; 0: it has fenced itself. */
+/* How long the worker may still run after its last heartbeat; 0: it has fenced itself. */
 static uint64_t fence_left(const struct member_local *local, const struct local_worker *l,
                            uint64_t now_ns)
 {
@@ -136,7 +135,6 @@ void local_forget(struct local_worker *l)
     free(l);
 }
 
-/* Creates new state for the worker, because that of an earlier incarnation does not apply. */
 static struct local_worker *watch(struct member_local *local, struct worker *worker,
                                   uint64_t now_ns)
 {
@@ -172,15 +170,15 @@ static bool owes(const struct worker *worker)
     return false;
 }
 
-/* True if the leader was slow or just began, so missing heartbeats may be the leader's fault. */
+/* True if missing heartbeats may be the leader's fault: it was slow, or has just begun. */
 static bool is_slow(const struct member_local *local, uint64_t now_ns)
 {
     return now_ns - local->scanned_ns >
            detect_cadence_ns(local->detect) + local->options.detect.failure_timeout_ns / 2;
 }
 
-/* True if the leader has been fast for the whole revoke timeout, so that a missing release is the
- * worker's fault. */
+/* True if a missing release is the worker's fault: the leader was fast for the whole revoke
+ * timeout. */
 static bool had_its_time(const struct member_local *local, uint64_t now_ns)
 {
     return !is_slow(local, now_ns) &&
@@ -335,8 +333,8 @@ static void take_load(struct member_local *local, struct local_worker *l,
     l->has_load = true;
 }
 
-/* Records a heartbeat. A worker that was sent a longer interval may not have received it yet. The
- * worker's due time shows which interval it uses. */
+/* A worker may not have received the longer interval that it was sent. The worker's due time shows
+ * which interval it uses. */
 static void hear(struct member_local *local, struct local_worker *l, const struct member_beat *beat,
                  uint64_t now_ns, int64_t wall_ms, struct member_heard *heard)
 {
@@ -401,7 +399,7 @@ static enum member_beat_verdict of_stranger(const struct member_local *local,
 
 enum process { THIS_PROCESS, NEW_PROCESS, OLD_PROCESS };
 
-/* Compares instances if the heartbeat and the worker have one. Otherwise INIT shows a restart. */
+/* Compares instances if both sides have one. Otherwise the phase INIT shows a restart. */
 static enum process process_of(const struct local_worker *l, const struct member_beat *beat)
 {
     const struct worker *worker = l->worker;
@@ -418,8 +416,8 @@ static enum process process_of(const struct local_worker *l, const struct member
 }
 
 /* True if the process that has this id may be alive. A second process must not take over the id,
- * because the two processes would evict each other as long as both run. A worker whose restart is
- * already proposed was silent, so its id is free. */
+ * because the two would evict each other. If the worker's restart is proposed, the worker was
+ * silent, and its id is free. */
 static bool in_use(struct member_local *local, const struct local_worker *l, uint64_t now_ns,
                    struct member_in_use *ret_in_use)
 {
@@ -463,7 +461,7 @@ static enum member_beat_verdict of_member(struct member_local *local, struct loc
     if (l->sentence) return MEMBER_BEAT_WAIT;
     hear(local, l, beat, now_ns, wall_ms, heard);
     if (instance_known(&beat->instance) && !instance_known(&worker->instance)) {
-        *ret_op = admission(beat, worker); /* from now on the instance identifies the process */
+        *ret_op = admission(beat, worker);
         return MEMBER_BEAT_PROPOSE;
     }
     if ((drains && !worker->drain_said) || (works && worker->drain_said)) {
@@ -601,8 +599,8 @@ static struct member_op sentence_op(const struct member_local *local, const stru
     op = of_worker(MEMBER_OP_DEAD, l->worker);
     op.cause = MEMBER_FAILED;
     op.due_ms = l->sentence_due_ms;
-    /* The remaining fence time is 0 if the deadline is after the fence. With DETECT_WORKER or a
-     * short silence, some time remains. */
+    /* 0 if the deadline is after the fence. With DETECT_WORKER or a short silence, some fence time
+     * remains. */
     op.fence_ns = fence_left(local, l, now_ns);
     return op;
 }
@@ -636,7 +634,8 @@ static void local_judge(struct member_local *local, const struct failure_verdict
         local_report(local, MEMBER_EV_SUSPECTED, l->worker, wall_ms, &event);
         return;
     }
-    /* A restart that could not be applied becomes a death: the old process has fenced by now. */
+    /* A restart that could not be applied becomes a death, because the old process has fenced by
+     * now. */
     if (l->sentence && l->sentence != SENTENCE_RESTART) return;
     l->sentence_due_ms = l->heard && local->options.detect.kind == DETECT_DEADLINE
                              ? l->due_ms
@@ -673,8 +672,8 @@ static void propose_ready(struct member_local *local, struct batch *batch)
     }
 }
 
-/* Advises an interval that keeps the heartbeats per second within the budget. The interval is
- * lowered only when a much shorter interval suffices. */
+/* The advised interval keeps the heartbeats per second within the budget. It is lowered only when a
+ * much shorter interval suffices. */
 static void propose_advice(const struct member_local *local, struct batch *batch)
 {
     uint64_t most = local->options.detect.heartbeat_interval_ns / MEMBER_NS_PER_MS;
@@ -688,7 +687,7 @@ static void propose_advice(const struct member_local *local, struct batch *batch
     (void)batch_put(batch, &op);
 }
 
-/* True if something is due at this time, or if moves that waited for a suspect may continue. */
+/* True if something is due, or if moves that waited for a suspect may continue. */
 static bool is_due(const struct member_local *local, uint64_t clock_ns)
 {
     return member_next_due(local->m) <= clock_ns || (local->lifted && local->m->unsettled);

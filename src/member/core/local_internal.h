@@ -11,7 +11,7 @@ struct local_worker {
     struct watched watched;
     struct member_local *local;
     struct worker *worker;
-    uint64_t incarnation; /* the worker's incarnation that this struct describes */
+    uint64_t incarnation; /* incarnation that this struct describes */
     uint64_t version;     /* index of the log entry that last changed the worker's grants */
     enum member_phase phase;
     bool has_load, heard;
@@ -19,17 +19,17 @@ struct local_worker {
     double load, load_mean;
     uint64_t load_ns, heard_ns; /* heard_ns: time of the last heartbeat that may be acknowledged */
     int64_t received_ms, due_ms;
-    struct list suspected, changed, ready; /* ready: the worker has an operation to propose */
-    /* The end of the incarnation is proposed but not applied yet. Until it is applied, no heartbeat
-     * of the worker is acknowledged. */
+    struct list suspected, changed, ready; /* ready: with an operation to propose */
+    /* While the end of the incarnation is proposed but not applied, no heartbeat is
+     * acknowledged. */
     struct list sentenced;
     enum sentence sentence;
     uint64_t sentence_ns;
     int64_t sentence_due_ms;
     struct member_instance next_instance; /* the new instance, with SENTENCE_RESTART */
     /* checkpoints: */
-    struct list ask;          /* link in the list of checkpoint requests to send */
-    uint64_t asked, answered; /* number of the newest round that was asked, and that was answered */
+    struct list ask;
+    uint64_t asked, answered; /* newest round that was asked, and that was answered */
     uint64_t asked_ns, answered_ns;
     uint32_t misses;
     bool timeout_reported;
@@ -56,19 +56,19 @@ struct member_local {
     struct member_local_options options;
     struct detect *detect;
     uint64_t scanned_ns, proposed_ns;
-    uint64_t fair_ns; /* time since which the leader's own scans were not late */
+    uint64_t fair_ns; /* since this time no scan of the leader was late */
     struct list suspected, changed, ready, sentenced, asks;
     struct list fresh;
     struct fresh **fresh_of; /* index: partition number */
     uint32_t fresh_total;
-    uint64_t round_ns, flushed_ns, timed_ns; /* times of the last round, flush and timeout check */
+    uint64_t round_ns, flushed_ns, timed_ns; /* of the last round, flush and timeout check */
     bool round_now, lifted;                  /* lifted: a suspicion ended after the last proposal */
-    struct list events;                      /* events not read yet */
+    struct list events;                      /* not read yet */
     struct local_event *taken;               /* the event that was read last */
     struct member_local_counts counts;
 };
 
-/* Collects operations. With ERR_FULL the batch must be proposed first. */
+/* With ERR_FULL the batch must be proposed first. */
 struct batch {
     struct buf *into;
     size_t count;

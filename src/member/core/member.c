@@ -230,8 +230,8 @@ static struct member_result advise(struct membership *m, const struct member_op 
     struct member_head *head = &m->head;
 
     if (op->number == head->advised_ms) return answer(MEMBER_S_SAME, NULL);
-    /* A worker that was sent the longer interval keeps that interval until its next heartbeat.
-     * Without the longer limit, the worker would fail. */
+    /* Until the next heartbeat a worker uses the longer interval that it was sent. A shorter limit
+     * would make the worker fail. */
     if (op->number < head->advised_ms) {
         head->advised_before_ms =
             max_u64(head->advised_ms,
@@ -295,7 +295,6 @@ static const struct {
     [MEMBER_OP_STEAL] = {work_steal, true},
 };
 
-/* Checks the worker and incarnation that an operation names. */
 static enum member_status worker_current(const struct worker *worker, uint64_t incarnation)
 {
     if (!worker) return MEMBER_S_UNKNOWN;

@@ -2,33 +2,27 @@
 /* The replicated part of worker membership: workers and their incarnations, partition owners, the
  * work queue. The leader's unreplicated state is in local.h.
  *
- * Every change is an entry of the log. An entry is a command of one or more operations, which are
- * applied in order and atomically. Decisions are replicated, observations are not: only the leader
- * knows that a worker is silent, but an operation declares the worker dead. The time is the log's
- * clock T. T moves only while there is a leader, and never faster than the leader's clock. Each
- * command carries a wall time, which is displayed and never compared.
+ * Every change is an entry of the log: a command of one or more operations, applied atomically and
+ * in order. Only the leader knows that a worker is silent, but a replicated operation declares the
+ * worker dead. Time is the log's clock T. Wall times are displayed and never compared.
  *
- * Before the operations, everything that is due at T happens in a fixed order: fences end, windows
- * close, revocations time out, dead workers become tombstones. member_next_due() returns when the
- * leader must propose a tick. After the operations, partitions move as far as allowed, so that a
- * death and its consequences are in one entry.
+ * Before the operations, everything that is due at T happens. member_next_due() returns when the
+ * leader must propose a tick. After the operations, partitions move as far as allowed.
  *
  * Safety: a partition gets a new owner only after the former owner released the partition, left, or
- * must have fenced itself. Each grant has a fencing token that grows. In no state may two workers
- * process one partition.
+ * must have fenced itself. Each grant has a fencing token that grows.
  *
  * Invariants, asserted before and after every command (member.c):
- *   I1 Every partition is in one state, and every REVOKING or FENCING partition has a deadline.
- *   I2 A partition has an owner unless it is FREE, and its token is at most the assignment epoch.
- *   I3 Every worker has one standing and is found by id and in order.
- *   I4 Every item is in one state, and the PENDING items are the queue.
- *   I5 Events are numbered without a gap, and emitted events are removed.
- *   I6 Between commands no row is outside the state's hash.
+ * I1 Every partition is in one state, and every REVOKING or FENCING partition has a deadline.
+ * I2 A partition has an owner unless it is FREE, and its token is at most the assignment epoch.
+ * I3 Every worker has one standing and is found by id and in order.
+ * I4 Every item is in one state, and the PENDING items are the queue.
+ * I5 Events are numbered without a gap, and emitted events are removed.
+ * I6 Between commands no row is outside the state's hash.
  *
- * A refused operation has a result and changes nothing; it is not an error. An operation may arrive
- * twice, after a retry or from two leaders. Each operation names its incarnation and does nothing
- * if that incarnation is over. A membership is used on one thread. Texts in operations are copied;
- * texts in results are borrowed until the next call that changes anything. */
+ * A refused operation has a result and changes nothing. An operation may arrive twice, so each
+ * names its incarnation and does nothing if that incarnation is over. One thread. Texts in
+ * operations are copied; texts in results are borrowed until the next change. */
 #ifndef MEMBER_CORE_MEMBER_H
 #define MEMBER_CORE_MEMBER_H
 #include "base/arena.h"
@@ -36,7 +30,7 @@
 #include "base/note.h"
 
 enum {
-    MEMBER_ID_MAX = 128, /* an id has bytes 0x21 to 0x7E; ULIDs are in upper case */
+    MEMBER_ID_MAX = 128, /* bytes 0x21 to 0x7E; ULIDs are in upper case */
     MEMBER_LABELS_MAX = 4096,
     MEMBER_REFERENCE_MAX = 512, /* bytes of the opaque reference to a checkpoint */
     MEMBER_REASON_MAX = 256,
@@ -44,8 +38,8 @@ enum {
     MEMBER_WORK_RESULT_MAX = 64 << 10,
     MEMBER_OPS_MAX = 8192,      /* operations per command */
     MEMBER_EVENTS_MAX = 100000, /* events not emitted yet; at this number no worker is admitted */
-    MEMBER_FLIPS_MAX = 3, /* more restarts in MEMBER_FLIPS_NS show that two processes share an id */
-    MEMBER_PULL_MAX = 1024, /* items per PULL or STEAL */
+    MEMBER_FLIPS_MAX = 3,       /* more restarts in MEMBER_FLIPS_NS: two processes share an id */
+    MEMBER_PULL_MAX = 1024,     /* items per PULL or STEAL */
     MEMBER_WEIGHT_MAX = 1000000,
 };
 #define MEMBER_FLIPS_NS (10ull * 1000 * 1000 * 1000)
@@ -69,10 +63,10 @@ struct member_rules { /* member_rules_defaults() sets all fields */
     uint32_t epsilon_ppm;    /* RING_BOUNDED: allowed excess over the mean load, in millionths */
     uint32_t move_limit_ppm; /* limit of partitions in revocation, in millionths; at least 1 */
     bool ring_on_register;   /* a worker joins the ring at registration; false: at READY */
-    /* also grants to workers that never registered; such workers may not fence themselves */
+    /* also grants to workers that never registered, which may not fence themselves */
     bool grant_to_legacy;
     bool evict_on_revoke_timeout;
-    bool failure_per_worker; /* report one failure per worker; false: one per incarnation */
+    bool failure_per_worker; /* one failure event per worker; false: one per incarnation */
     uint64_t rebalance_window_ms, revoke_timeout_ms, dead_retention_ms, tombstone_retention_ms;
     uint32_t work_max_attempts, work_max_steal;
     bool work_requeue_failed, work_steal_started;
@@ -83,47 +77,48 @@ void member_rules_defaults(struct member_rules *ret_rules);
 /* The numbers are part of the log's format. */
 enum member_kind {
     MEMBER_OP_TICK = 1, /* applies only changes that are due at clock T */
-    /* The first operation of a new leader: `worker` is the leader's id, `number` its term. The
-     * coordinator epoch rises by one, once for each term. */
+    /* The first operation of a new leader: `worker` is its id, `number` its term. The coordinator
+     * epoch rises by one per term. */
     MEMBER_OP_LEAD,
-    /* Replaces the rules. MEMBER_S_IN_USE if the new rules would invalidate existing grants. */
+    /* Replaces the rules. MEMBER_S_IN_USE: the new rules would invalidate existing grants. */
     MEMBER_OP_CONFIGURE,
-    /* Until the end of this command `worker` counts as suspected: the worker receives no partition
-     * and loses none. With `all` every worker counts as suspected, so no partition moves. */
+    /* Until the end of this command `worker` is suspected: it receives no partition and loses none.
+     * `all`: every worker is suspected. */
     MEMBER_OP_SUSPECT,
-    /* Registers a worker, by a register call or by a heartbeat (`by_beat`). `instance` may be zero.
-     * `expect` is the incarnation for which `fence_ns` was computed (0: none); only that
-     * incarnation is replaced. `restart`: a heartbeat without instance shows a restart. `fence_ns`:
-     * how long the old incarnation may still believe that it owns its partitions. Only a register
-     * call sets lease, labels, weight and capable. */
+    /* A register call or a heartbeat (`by_beat`) registers a worker:
+     * `instance`: may be zero
+     * `expect`: the only incarnation that may be replaced, to which `fence_ns` belongs; 0: none
+     * `fence_ns`: how long the old incarnation may still believe that it owns its partitions
+     * `restart`: a heartbeat without instance shows a restart
+     * lease, labels, weight, capable: only from a register call */
     MEMBER_OP_REGISTER,
-    MEMBER_OP_READY, /* the worker reported READY and may own partitions */
-    MEMBER_OP_DRAIN, /* starts to drain the worker, or stops (`flag`) */
-    /* Declares a worker dead: `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns`. `fence_ns`
-     * is 0 if the deadline proves that the worker has fenced itself. */
+    MEMBER_OP_READY, /* the worker may own partitions */
+    MEMBER_OP_DRAIN, /* starts to drain the worker; `flag` false: stops */
+    /* Declares a worker dead: `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns` (0: the
+     * deadline proves that the worker has fenced itself). */
     MEMBER_OP_DEAD,
-    MEMBER_OP_LEAVE, /* the worker stopped; with `flag`: only if the worker holds no partition */
+    MEMBER_OP_LEAVE, /* the worker stopped; `flag`: only if the worker holds no partition */
     /* The worker released `partition`. `epoch` is of its grant, `text` a checkpoint reference. */
     MEMBER_OP_ACK_REVOKE,
     /* The worker wrote a checkpoint and keeps the partition. Fields of ACK_REVOKE and `wall_ms`. */
     MEMBER_OP_CHECKPOINT,
     MEMBER_OP_ROUND,   /* starts checkpoint round `number` */
     MEMBER_OP_EMITTED, /* events up to `number` have been written */
-    /* Sets the heartbeat interval that workers are sent to `number` ms. The previous interval stays
-     * in force until no worker can still use it. */
+    /* Advises workers to use a heartbeat interval of `number` ms. The previous interval stays valid
+     * until no worker can still use it. */
     MEMBER_OP_ADVISE,
     MEMBER_OP_ENQUEUE, /* `item`, `bytes` */
     /* Assigns `number` items of at most `limit` bytes (0: no limit) to `worker`, `incarnation`. */
     MEMBER_OP_PULL,
     MEMBER_OP_WORK_START, /* the owner of `item` started it, so it cannot be stolen */
-    /* Ends `item` with the result `bytes`. With `flag` the item failed for the reason `text`. */
+    /* Ends `item` with the result `bytes`. `flag`: the item failed for the reason `text`. */
     MEMBER_OP_SUBMIT,
     MEMBER_OP_RELEASE, /* returns `item` to the queue */
     MEMBER_OP_STEAL,   /* `worker` is idle and takes items of another worker */
     MEMBER_OP_LAST = MEMBER_OP_STEAL
 };
 enum member_cause { MEMBER_FAILED, MEMBER_EVICTED, MEMBER_CONFLICT };
-struct member_op { /* each kind above lists the fields that it uses; texts are borrowed */
+struct member_op { /* each kind above lists its fields; texts are borrowed */
     enum member_kind kind;
     struct str worker;
     uint64_t incarnation;
@@ -172,10 +167,10 @@ const char *member_status_text(enum member_status status);
 enum err member_status_err(enum member_status status);
 struct member_result {
     enum member_status status;
-    /* The worker's incarnation after the operation; 0: unknown. `admitted`: REGISTER created it. */
+    /* After the operation; 0: unknown. `admitted`: REGISTER created the incarnation. */
     uint64_t incarnation;
     bool admitted;
-    uint32_t items; /* number of items of PULL and STEAL; member_assigned() returns them */
+    uint32_t items; /* assigned by PULL and STEAL; member_assigned() returns them */
 };
 
 /* -- commands -- */
@@ -184,35 +179,33 @@ struct member_command {
     const struct member_op *ops;
     size_t op_count;
 };
-/* Encodes a command: begin a batch, add operations; the buffer is then the command. After ERR_FULL
- * (limit of the buffer, or MEMBER_OPS_MAX) or ERR_NOMEM nothing was added. */
+/* The buffer is a command after begin and any number of adds. After ERR_FULL (limit of the buffer,
+ * or MEMBER_OPS_MAX) or ERR_NOMEM nothing was added. */
 enum err member_batch_begin(struct buf *into, int64_t wall_ms);
 enum err member_batch_add(struct buf *into, const struct member_op *op);
 size_t member_batch_ops(struct str batch);
-/* Decodes a command, whose texts are valid as long as `bytes` and `arena`. Returns ERR_PARSE,
- * ERR_NOMEM, or ERR_INVALID for a limit, with a note. ERR_VERSION means an unknown kind. */
+/* The command's texts are valid as long as `bytes` and `arena`. ERR_PARSE, ERR_NOMEM, ERR_INVALID
+ * (a limit) have a note. ERR_VERSION: an unknown kind. */
 enum err member_command_read(struct str bytes, struct arena *arena,
                              struct member_command *ret_command, struct note *note);
 
 /* -- open, apply, close -- */
 struct membership *member_open(const struct member_options *options); /* NULL: out of memory */
 void member_close(struct membership *membership);                     /* NULL is allowed */
-/* Applies a command. `clock_ns` never decreases, `index` grows. `results` has op_count elements. */
+/* `clock_ns` must not decrease, `index` must grow. `results` has op_count elements. */
 void member_apply(struct membership *membership, uint64_t index, uint64_t clock_ns,
                   const struct member_command *command, struct member_result *results);
-/* Finds item `number` of the items that PULL and STEAL operations of the last command assigned, in
- * operation order. Returns false if there are fewer items. */
+/* Item `number` of those that PULL and STEAL of the last command assigned, in operation order.
+ * False: there are fewer. */
 struct member_item;
 bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
                      struct member_item *ret_item);
-/* Prepares the state after history was lost, by a restore from an old copy or by force-config:
- * workers and grants may exist that this state does not know. Epochs, incarnations and rounds
- * continue at recovery_above(), so every later grant has a higher token. Active workers get
- * `instance`, which no process has. So each worker must be admitted again, and its partitions move
- * only after its fence is over. */
+/* After a restore from an old copy, or force-config: unknown workers and grants may exist. Epochs
+ * continue at recovery_above(), so later grants have higher tokens. Active workers get `instance`,
+ * which no process has: each must be admitted again, and its partitions move after its fence. */
 void member_recover(struct membership *membership, uint64_t index, uint64_t clock_ns,
                     uint64_t floor, const struct member_instance *instance);
-/* Returns the clock T at which something is due next, or UINT64_MAX if nothing is due. */
+/* clock T at which something is due; UINT64_MAX: never */
 uint64_t member_next_due(const struct membership *membership);
 uint64_t member_clock_ns(const struct membership *membership);
 uint64_t member_hash(const struct membership *membership);
@@ -235,7 +228,7 @@ enum member_topic {
     MEMBER_EV_WORK_COMPLETED,
     MEMBER_EV_WORK_FAILED,
     MEMBER_EV_WORK_STOLEN,
-    /* The topics below exist only on the leader (local.h) and are never replicated. */
+    /* Only on the leader (local.h), never replicated: */
     MEMBER_EV_SUSPECTED,
     MEMBER_EV_RECOVERED,
     MEMBER_EV_CLOCK_SKEW,
@@ -246,27 +239,34 @@ enum member_topic {
 };
 struct member_event {
     enum member_topic topic;
-    uint64_t number; /* numbers are consecutive; 0: the event exists only on the leader */
-    uint64_t index;  /* index of the log entry; the event's id is "<index>.<n>" */
+    uint64_t number; /* consecutive; 0: the event exists only on the leader */
+    uint64_t index;  /* of the log entry; the event's id is "<index>.<n>" */
     uint32_t n;
-    int64_t wall_ms;   /* time of the command that caused the event */
+    int64_t wall_ms;   /* of the command that caused the event */
     struct str worker; /* id of the worker or leader; empty: none */
     uint64_t incarnation;
-    /* By topic. REGISTERED: "dead" when a dead worker is admitted again. FAILED: "evicted",
-     * "identity_conflict" or "". ASSIGNMENT_CHANGED: cause. WORK_FAILED: reason. */
+    /* By topic:
+     * REGISTERED: "dead" when a dead worker is admitted again
+     * FAILED: "evicted", "identity_conflict" or ""
+     * ASSIGNMENT_CHANGED: cause
+     * WORK_FAILED: reason */
     struct str text;
-    int64_t due_ms; /* due time of FAILED; lateness of SUSPECTED, RECOVERED; skew of CLOCK_SKEW */
-    uint64_t epoch; /* epoch of the assignment, the grant or the coordinator */
+    int64_t due_ms; /* FAILED: due time; SUSPECTED, RECOVERED: lateness; CLOCK_SKEW: skew */
+    uint64_t epoch; /* of the assignment, the grant or the coordinator */
     uint32_t partition;
-    /* By topic. ASSIGNMENT_CHANGED: moved partitions. CHECKPOINT_*: round. MASS_FAILURE_HOLD:
-     * workers that would fail. */
+    /* By topic:
+     * ASSIGNMENT_CHANGED: moved partitions
+     * CHECKPOINT_*: round
+     * MASS_FAILURE_HOLD: workers that would fail */
     uint64_t count;
-    /* By topic. REVOKE_TIMEOUT, CHECKPOINT_TIMEOUT: ms waited. CHECKPOINT_TRIGGERED: workers asked.
-     * MASS_FAILURE_HOLD: active workers. */
+    /* By topic:
+     * REVOKE_TIMEOUT, CHECKPOINT_TIMEOUT: ms waited
+     * CHECKPOINT_TRIGGERED: workers asked
+     * MASS_FAILURE_HOLD: active workers */
     uint64_t extra;
     struct member_digest item;
 };
-/* Finds the first event with a number above *number, and sets *number. Returns false if none. */
+/* The first event with a number above *number, which is updated. False: none. */
 bool member_next_event(const struct membership *membership, uint64_t *number,
                        struct member_event *ret_event);
 uint64_t member_emitted(const struct membership *membership);
@@ -293,8 +293,7 @@ struct member_worker {
 };
 bool member_find_worker(const struct membership *membership, struct str id,
                         struct member_worker *ret_worker);
-/* Returns the first worker after `after` in the order of ids, including tombstones. An empty
- * `after` returns the first worker of all. */
+/* The first worker after `after` by id, tombstones included. `after` empty: the first of all. */
 bool member_next_worker(const struct membership *membership, struct str after,
                         struct member_worker *ret_worker);
 
@@ -304,8 +303,8 @@ struct member_partition {
     enum member_partition_state state;
     struct str owner; /* empty if FREE; the former owner if FENCING */
     uint64_t owner_incarnation;
-    uint64_t grant_epoch; /* the fencing token of the last grant */
-    struct str target;    /* the next owner; empty: none */
+    uint64_t grant_epoch; /* fencing token of the last grant */
+    struct str target;    /* next owner; empty: none */
     uint64_t deadline_ns; /* clock T: deadline of REVOKING and FENCING, or start of FREE */
     struct str checkpoint;
     uint64_t checkpoint_epoch; /* epoch of the grant under which the checkpoint was written */
@@ -331,41 +330,41 @@ struct member_item {
     struct str worker;
     uint64_t incarnation;
     bool started;
-    uint32_t attempts; /* number of workers that died while they held the item */
+    uint32_t attempts; /* workers that died while they held the item */
     int64_t enqueued_ms, changed_ms;
     struct str payload; /* kept until the item is DONE or FAILED */
     struct str result;  /* DONE: the submitted result; FAILED: the reason */
 };
 bool member_find_item(const struct membership *membership, const struct member_digest *id,
                       struct member_item *ret_item);
-/* Returns the first item after `after` in the order of ids. `after` NULL: the first of all. */
+/* The first item after `after` by id. `after` NULL: the first of all. */
 bool member_next_item(const struct membership *membership, const struct member_digest *after,
                       struct member_item *ret_item);
 
 struct member_status_counts {
     uint64_t coord_epoch, assignment_epoch, checkpoint_round, term;
-    struct str leader;   /* holder of the lease row */
+    struct str leader;
     uint64_t advised_ms; /* heartbeat interval sent to workers; 0: none */
     uint32_t active, draining, dead, tombstones;
-    uint32_t total_partitions, of_state[4]; /* of_state: indexed by enum member_partition_state */
+    uint32_t total_partitions, of_state[4]; /* of_state: by enum member_partition_state */
     uint64_t oldest_free_ns; /* T when the oldest free partition became free; UINT64_MAX: none */
-    uint64_t pending, running, done, failed; /* numbers of items */
+    uint64_t pending, running, done, failed;
     uint64_t bytes, quota, events;
     bool configured;
 };
 struct member_status_counts member_counts(const struct membership *membership);
 const struct member_rules *member_rules(const struct membership *membership);
-/* Returns a hash of the rules. A configuration whose hash differs from the cluster's is refused. */
+/* A configuration whose hash differs from the cluster's is refused. */
 uint64_t member_rules_fingerprint(const struct member_rules *rules);
 
 /* -- snapshots: a view of one moment (section/section.h), and restoring it -- */
-/* Returns a struct section_view, for section_view_next() and section_view_close(). Fails with
- * ERR_FULL if a view is already open, or with ERR_NOMEM. */
+/* Returns a struct section_view for section_view_next() and section_view_close(). ERR_FULL: another
+ * view is open. ERR_NOMEM. */
 enum err member_view_open(struct membership *membership, void **ret_view);
 struct member_restore;
 struct member_restore *member_restore_open(const struct member_options *options);
-/* Restores from bytes in portions of any size; no bytes at all give an empty membership.
- * ERR_CORRUPT and ERR_VERSION have a note with the offset of the wrong byte. */
+/* Restores from bytes in portions of any size; no bytes at all give an empty membership. Notes of
+ * ERR_CORRUPT and ERR_VERSION have the offset of the wrong byte. */
 enum err member_restore_feed(struct member_restore *restore, struct str bytes, struct note *note);
 enum err member_restore_done(struct member_restore *restore, struct membership **ret_membership,
                              struct note *note);

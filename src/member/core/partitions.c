@@ -6,9 +6,8 @@
  *    |--left, dead by deadline--|
  *    |--fence over-- FENCING <--evicted, restarted--'
  *
- * Only a FREE partition is granted. A partition becomes FREE only if its owner released it, its
- * owner left, its owner is dead by a deadline after which it must have fenced itself, or the
- * owner's fence is over. */
+ * Only a FREE partition is granted. A partition becomes FREE only if its owner released it, left,
+ * or has fenced itself: by the deadline of its death, or because the fence time is over. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,8 +68,8 @@ static void table_drop(struct membership *m)
     m->ring = NULL;
 }
 
-/* Recomputes the target of every partition (`places`) or the eligibility of every worker (`who`),
- * and the retention ends, whose periods may have changed. */
+/* `places`: recomputes the target of every partition. `who`: recomputes the eligibility of every
+ * worker. Also recomputes the end of every retention. */
 static void look_again(struct membership *m, bool places, bool who)
 {
     struct order_place place = order_begin(&m->workers);
@@ -125,7 +124,6 @@ struct member_result partitions_configure(struct membership *m, const struct mem
     }
     look_again(m, ring, who);
     if ((ring || who) && anybody) mark_dirty(m, RING_CONFIG);
-    /* Places partitions at once, because no replicated state keeps the old ring's targets. */
     if (ring) m->place_now = true;
     return answer(MEMBER_S_DONE, NULL);
 }
@@ -229,7 +227,6 @@ void partition_due(struct membership *m, struct partition *p)
         (void)member_must(NULL);
 }
 
-/* Removes the partition from its owner's list. */
 static void take_away(struct membership *m, struct partition *p)
 {
     if (p->state == MEMBER_FENCING) {
@@ -284,7 +281,7 @@ static void partitions_notify(struct membership *m, const struct partition *p,
     member_event_add(m, &event);
 }
 
-/* Grants a partition. Every grant increases the token, even a grant to the same owner. */
+/* Every grant increases the token, even a grant to the same owner. */
 static void grant(struct membership *m, struct partition *p, struct worker *worker)
 {
     row_edit(m, &p->row);
@@ -331,7 +328,7 @@ static bool may_receive(const struct membership *m, const struct worker *worker)
     return worker_eligible(m, worker) && !is_suspected(m, worker);
 }
 
-/* Moves a partition by one step. Returns true if the move is complete or waits for a worker. */
+/* Moves a partition by one step. True: the move is complete or waits for a worker. */
 static bool partitions_step(struct membership *m, struct partition *p)
 {
     const struct member_rules *rules = &m->head.rules;
@@ -411,7 +408,7 @@ static void keep_reference(struct membership *m, struct partition *p, const stru
     p->checkpoint_ms = op->wall_ms;
 }
 
-/* Finds the partition, if the operation names its current grant. */
+/* OK only if the operation names the partition's current grant. */
 static enum member_status held_by(const struct membership *m, const struct member_op *op,
                                   const struct worker *worker, struct partition **ret_partition)
 {

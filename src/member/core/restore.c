@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rebuilds a membership from the bytes of a view (rows.c), in portions of any size. Every number is
- * checked against the rows that it refers to. So foreign bytes cannot build a state that no command
- * could have built. */
+ * checked: a snapshot must not build a state that no commands could build. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@ struct member_restore {
     struct membership *m;
     struct section_reader reader;
     uint32_t partitions;
-    bool *seen; /* indexed by partition: true if it was read */
+    bool *seen; /* by partition: already read */
 };
 
 static enum err header(struct member_restore *restore, struct decoder *in)
@@ -204,7 +203,6 @@ enum err member_restore_feed(struct member_restore *restore, struct str bytes, s
     return section_read(&restore->reader, bytes, note);
 }
 
-/* Computes the state that is derived from rows. */
 static enum err restore_follow(struct membership *m)
 {
     struct order_place place = order_begin(&m->workers);

@@ -28,9 +28,9 @@ struct ring {
     struct seat **seats; /* sorted bytewise by id; a worker's number is its index */
     size_t count, room;
     struct seat *gone;  /* removed workers; the next build() drops their points */
-    struct spot *spots; /* points, sorted at the last build() */
+    struct spot *spots; /* sorted at the last build() */
     size_t spot_count;
-    uint64_t *partitions; /* indexed by partition: the partition's hash */
+    uint64_t *partitions; /* by partition: its hash */
     uint32_t partition_count;
     bool stale;
 };
@@ -87,7 +87,7 @@ void ring_close(struct ring *ring)
 
 /* -- workers -- */
 
-/* Returns the index of the worker, or the index where it would be inserted. */
+/* The index of the worker, or the index where it would be inserted. */
 static size_t find(const struct ring *ring, struct str worker, bool *ret_there)
 {
     size_t low = 0, high = ring->count;
@@ -168,7 +168,7 @@ struct str ring_worker(const struct ring *ring, uint32_t number)
 
 /* -- points -- */
 
-/* Orders points by hash; equal hashes are ordered by id. */
+/* equal hashes are ordered by id */
 static int by_hash(const void *left, const void *right)
 {
     const struct spot *a = left, *b = right;
@@ -177,7 +177,7 @@ static int by_hash(const void *left, const void *right)
     return strcmp(a->seat->id, b->seat->id);
 }
 
-/* Returns the points of added workers, sorted. */
+/* sorted points of added workers */
 static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
 {
     size_t each = ring->options.virtual_nodes, count = 0;
@@ -200,7 +200,6 @@ static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
     return spots;
 }
 
-/* Updates the points in one pass: drops points of removed workers, merges points of added ones. */
 static enum err build(struct ring *ring)
 {
     size_t fresh_count, at = 0, fresh = 0, count = 0;
@@ -256,7 +255,7 @@ static enum err hash_partitions(struct ring *ring, uint32_t count)
     return ERR_OK;
 }
 
-/* Returns the first point at or after the hash, or the first point of all if none follows. */
+/* The first point at or after the hash; after the last point, the first of all. */
 static size_t first_at(const struct ring *ring, uint64_t hash)
 {
     size_t low = 0, high = ring->spot_count;
@@ -271,12 +270,12 @@ static size_t first_at(const struct ring *ring, uint64_t hash)
     return low == ring->spot_count ? 0 : low;
 }
 
-/* Assigns partitions in ascending number, each to the first worker that is not full. Such a worker
- * always exists, because all workers together have room for every partition. */
+/* Each partition goes to the first worker that is not full. All workers together have room for
+ * every partition. */
 static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     uint32_t *room = calloc(ring->count, sizeof *room);
-    double weights = 0; /* sum of weights; each weight is at least 1 */
+    double weights = 0; /* each weight is at least 1 */
 
     if (!room) return ERR_NOMEM;
     assert(ring->count > 0 && ring->spot_count > 0);
@@ -297,7 +296,7 @@ static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint
     return ERR_OK;
 }
 
-/* Gives a partition to the worker with the greatest hash of the pair; ties go to the first id. */
+/* The worker with the greatest hash of the pair gets the partition; ties go to the first id. */
 static void place_rendezvous(const struct ring *ring, uint32_t partitions, uint32_t *ret_owners)
 {
     for (uint32_t p = 0; p < partitions; p++) {

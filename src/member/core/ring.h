@@ -2,14 +2,10 @@
 /* Assigns partitions to workers by a consistent hash ring. Pure.
  *
  * Each worker is on the ring at `virtual_nodes` points; a partition belongs to the first point
- * clockwise from its own hash. The owner table is a function of the SET of workers, independent of
- * the order in which they were added. So all replicas compute the same table.
+ * clockwise from its own hash. The owner table depends only on the set of workers.
  *
- * When a worker leaves, only its partitions move; when a worker joins, partitions move only to it.
- * With `bounded` no worker has more than its share plus epsilon: the search continues past full
- * workers, and a few more partitions may move than necessary. With `rendezvous` there is no ring: a
- * partition belongs to the worker with the greatest hash of the pair. Rendezvous balances best and
- * costs one hash per pair. */
+ * With `bounded` no worker has more than its share plus epsilon: the search skips full workers.
+ * With `rendezvous` a partition belongs to the worker with the greatest hash of the pair. */
 #ifndef MEMBER_CORE_RING_H
 #define MEMBER_CORE_RING_H
 #include "base/err.h"
@@ -24,7 +20,7 @@ enum {
 };
 #define RING_NOBODY UINT32_MAX
 
-/* Computes 64-bit FNV-1a and a final mix. Without the mix, similar keys would go to one worker. */
+/* 64-bit FNV-1a and a final mix. Without the mix, similar keys would go to one worker. */
 uint64_t ring_hash(struct str key);
 
 struct ring;
@@ -33,22 +29,22 @@ struct ring_options {
     bool bounded, rendezvous;
     double epsilon; /* if `bounded`: excess over the mean that a worker may have; 0 or more */
 };
-/* Opens an empty ring. ERR_INVALID: options out of bounds. ERR_NOMEM. */
+/* ERR_INVALID: options out of bounds. ERR_NOMEM. */
 enum err ring_open(const struct ring_options *options, struct ring **ret_ring);
 void ring_close(struct ring *ring); /* NULL is allowed */
 
-/* Adds a worker and copies its id. ERR_EXISTS: already on the ring. ERR_INVALID: the id is empty,
- * longer than 128 bytes or has bytes outside 0x21..0x7E. ERR_FULL, ERR_NOMEM. */
+/* Copies the worker's id. ERR_EXISTS. ERR_INVALID: the id is empty, longer than 128 bytes or has
+ * bytes outside 0x21..0x7E. ERR_FULL, ERR_NOMEM. */
 enum err ring_add(struct ring *ring, struct str worker);
 bool ring_remove(struct ring *ring, struct str worker); /* false: the worker was not on the ring */
-/* Sets the worker's weight, initially 1; 0 counts as 1. With `bounded`, a worker's share is
- * proportional to its weight. Returns false if the worker is not on the ring. */
+/* The weight is initially 1; 0 counts as 1. With `bounded`, a worker's share is proportional to its
+ * weight. False: the worker is not on the ring. */
 bool ring_weigh(struct ring *ring, struct str worker, uint32_t weight);
 size_t ring_workers(const struct ring *ring);
 
-/* Writes the owner of every partition as a number for ring_worker(); RING_NOBODY if the ring is
- * empty. Numbers are valid until the ring changes. Costs log(points) for each partition, and after
- * changes one pass over the points. ERR_INVALID: no partition, or too many; ERR_NOMEM. */
+/* Writes the owner of every partition as a number for ring_worker(); RING_NOBODY: the ring is
+ * empty. Numbers are valid until the ring changes. ERR_INVALID: no partition, or too many;
+ * ERR_NOMEM. */
 enum err ring_place(struct ring *ring, uint32_t partitions, uint32_t *ret_owners);
 struct str ring_worker(const struct ring *ring, uint32_t number);
 #endif

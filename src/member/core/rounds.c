@@ -26,7 +26,7 @@ void rounds_close(struct member_local *local)
     local->fresh_total = 0;
 }
 
-/* Resizes the table to the number of partitions. Returns false if memory runs out. */
+/* Makes room for one element per partition. False: no memory. */
 static bool fresh_room(struct member_local *local)
 {
     uint32_t total = local->m->head.rules.total_partitions;

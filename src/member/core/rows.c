@@ -69,7 +69,7 @@ static void write_partition(struct encoder *out, const struct partition *p)
     FIELDS_WRITE(out, partition_kept, p);
 }
 
-/* Encodes an item. The hash uses the id, not the payload, because the id identifies the payload. */
+/* The hash uses the id, not the payload, because the id identifies the payload. */
 static void write_item(struct encoder *out, const struct item *item, bool whole)
 {
     FIELDS_WRITE(out, item_state, item);

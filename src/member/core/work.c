@@ -75,7 +75,7 @@ static void work_notify(struct membership *m, const struct item *item, enum memb
     member_event_add(m, &event);
 }
 
-/* Ends an item and frees its payload. */
+/* also frees the item's payload */
 static void finish(struct membership *m, struct item *item, enum member_item_state state,
                    struct worker *by, struct str result)
 {
@@ -89,8 +89,8 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
 }
 
 /* -- operations -- */
-/* Reserves part of the quota for workers and their events. Otherwise items could fill the quota,
- * because done items are kept to prevent their repetition. */
+/* Done items are kept, so they could fill the quota: a part is reserved for workers and their
+ * events. */
 static bool work_has_room(const struct membership *m, uint64_t bytes)
 {
     return member_has_room(m, bytes + m->options.quota_bytes / WORKERS_SHARE);
@@ -156,7 +156,7 @@ struct member_result work_pull(struct membership *m, const struct member_op *op,
     return result;
 }
 
-/* Returns the worker with the most items, except `but`; on a tie, the one with the greatest id. */
+/* the worker with the most items, except `but`; on a tie, the greatest id */
 static struct worker *busiest(const struct membership *m, const struct worker *but)
 {
     struct worker *most = NULL;
@@ -173,7 +173,7 @@ static struct worker *busiest(const struct membership *m, const struct worker *b
     return most;
 }
 
-/* Chooses up to `room` items of the victim, in order of their ids. */
+/* up to `room` items, by id */
 static uint32_t choose(const struct worker *victim, bool started, struct item **ret_items,
                        uint32_t room)
 {
@@ -221,7 +221,6 @@ static struct member_result submit(struct membership *m, const struct member_op 
     return answer(MEMBER_S_DONE, worker);
 }
 
-/* Starts, completes or releases an item that the worker's present incarnation runs. */
 struct member_result work_item(struct membership *m, const struct member_op *op,
                                struct worker *worker)
 {

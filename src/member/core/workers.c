@@ -70,8 +70,8 @@ bool worker_eligible(const struct membership *m, const struct worker *worker)
            (worker->capable || rules->grant_to_legacy);
 }
 
-/* Sets the retention end of a dead worker, and of a tombstone unless a partition still names it.
- * The end depends on rows alone, so a replica restored from a snapshot has the same end. */
+/* Sets when the retention of a dead worker, or of a tombstone that no partition names, ends. The
+ * time depends on rows alone, so that a replica restored from a snapshot computes the same time. */
 void worker_end_set(struct membership *m, struct worker *worker)
 {
     uint64_t keep_ms = worker->standing == MEMBER_DEAD ? m->head.rules.dead_retention_ms
@@ -216,7 +216,7 @@ static struct member_result enter(struct membership *m, struct worker *worker,
     return result;
 }
 
-/* Counts restarts, because two processes that share a name replace each other repeatedly. */
+/* Two processes that share an id replace each other repeatedly, which shows as many restarts. */
 static bool too_many_flips(struct membership *m, struct worker *worker)
 {
     if (!worker->flips || m->clock_ns - worker->flips_ns > MEMBER_FLIPS_NS) {
@@ -251,7 +251,7 @@ static struct member_result restart(struct membership *m, struct worker *worker,
     return result;
 }
 
-/* Handles a repeated registration of the same process: only its own settings change. */
+/* The same process registered again: only its own settings change. */
 static struct member_result again(struct membership *m, struct worker *worker,
                                   const struct member_op *op)
 {
@@ -283,8 +283,7 @@ struct member_result worker_register(struct membership *m, const struct member_o
             !instance_same(&op->instance, &worker->instance);
     if (!other && !(op->by_beat && !known && op->restart && op->expect == worker->incarnation))
         return again(m, worker, op);
-    /* The operation names a different incarnation or none, so its fence was not computed for the
-     * present grants. */
+    /* The fence time was computed for another incarnation, not for the present grants. */
     if (op->expect != worker->incarnation) return answer(MEMBER_S_STALE, worker);
     return restart(m, worker, op);
 }

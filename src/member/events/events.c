@@ -43,17 +43,16 @@ const struct event_topic_info event_topic_infos[TOPIC_COUNT] = {
     [TOPIC_LEADER_CHANGED] = {"leader_changed", "info", false},
 };
 
-/* Decides which heartbeats are written, second by second. */
 struct sampler {
     struct prng prng;
     uint64_t second, seen, written;
-    uint64_t one_in; /* N: one in N heartbeats is written; follows the count of the last second */
+    uint64_t one_in; /* one in N heartbeats is written; follows the count of the last second */
 };
 struct member_events {
     pthread_mutex_t lock; /* protects all fields below that change after open */
     struct events *sink;
     struct clock *clock;
-    struct log_source log; /* for the warning about each failure */
+    struct log_source log;
     enum member_events_heartbeat heartbeat;
     uint64_t limit;
     bool ids, rollout_only;
@@ -81,7 +80,7 @@ static void events_put_text(struct ndjson *line, struct str key, struct str text
         ndjson_null(line, key);
 }
 
-/* Inserts a field in the order of keys; an existing key keeps its value. */
+/* Keeps the order of keys; an existing key keeps its value. */
 static void add_field(struct log_field *fields, size_t *count, struct log_field field)
 {
     size_t at = *count;
@@ -203,7 +202,7 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
 
 /* -- emitting events -- */
 
-/* Counts under the lock; writes without it, because the sink has its own lock. */
+/* Counts under the lock. Writes without the lock, because the sink has its own. */
 static enum err events_notify(struct member_events *events, struct event_line event)
 {
     enum events_class class = event.topic == TOPIC_WORKER_HEARTBEAT ? EVENT_MAY_DROP : EVENT_KEEP;
@@ -237,8 +236,7 @@ static enum err events_notify(struct member_events *events, struct event_line ev
     return err;
 }
 
-/* Logs a warning for each failure, as rollout does beside the event. The warning is logged even
- * when the sink was full, because the log is a different output. */
+/* Logged even when the sink was full, because the log is a different output. */
 static void warn_of_failure(const struct member_events *events, const struct event_line *event)
 {
     uint64_t due_at_ms = 0;
@@ -257,8 +255,8 @@ enum err member_events_emit(struct member_events *events, const struct event_lin
     return events->sink ? events_notify(events, *event) : ERR_OK;
 }
 
-/* Returns how many heartbeats this event represents, or 0 if it is not written. Call under the
- * lock. Events above a second's limit are skipped; the next second is then sampled. */
+/* Returns how many heartbeats this event represents; 0: the event is not written. Call under the
+ * lock. If a second exceeds the limit, the next second is sampled. */
 static uint64_t draw(struct member_events *events, uint64_t second)
 {
     struct sampler *s = &events->sampler;

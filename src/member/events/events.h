@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events about workers, partitions, checkpoints and work items, in the format of rollout's
- * consumers: one JSON object per line, keys in a fixed order, absent values null (workers.md § 9).
- *
- * obs/events.h handles destinations, file rotation and queueing. This module knows the topics,
- * their levels, the format of a line, and which heartbeats are written. It decides nothing about
- * workers. Safe from any thread.
+/* Events about workers, partitions, checkpoints and work items, in rollout's format: one JSON
+ * object per line, keys in a fixed order, absent values null (workers.md § 9). Any thread.
  *
  * A heartbeat event may be sampled, suppressed or dropped, and each case is counted. Every other
- * event is either accepted or refused with ERR_FULL; after a refusal the caller stops admitting
- * workers, so that no event is lost. */
+ * event is accepted or refused with ERR_FULL; after a refusal the caller stops admitting workers,
+ * so that no event is lost. */
 #ifndef MEMBER_EVENTS_EVENTS_H
 #define MEMBER_EVENTS_EVENTS_H
 #include "base/buf.h"
@@ -64,8 +60,8 @@ struct event_line {
     struct str run_id;    /* empty: the service's own run; for a failure the run of the heartbeat */
     struct str worker_id; /* empty: written as null */
     struct str message;   /* empty: written as null */
-    /* The attributes of the topic, in any order, each key once: at most EVENT_FIELDS_MAX, ended by
-     * LOG_END. May be NULL. A line has its attributes in ascending byte order. */
+    /* The topic's attributes in any order, each key once, at most EVENT_FIELDS_MAX, ended by
+     * LOG_END. May be NULL. */
     const struct log_field *fields;
     /* The event's id, written only with `ids`: "<log index>.<n>". 0: the event has no id. */
     uint64_t entry_index;
@@ -75,8 +71,8 @@ struct event_line {
 };
 
 enum member_events_heartbeat {
-    HEARTBEAT_EVENTS_ALL,     /* all heartbeats up to heartbeat_limit per second, then one in N */
-    HEARTBEAT_EVENTS_SAMPLED, /* one in HEARTBEAT_EVENTS_ONE_IN, also limited by heartbeat_limit */
+    HEARTBEAT_EVENTS_ALL,     /* all up to heartbeat_limit per second, then one in N */
+    HEARTBEAT_EVENTS_SAMPLED, /* one in HEARTBEAT_EVENTS_ONE_IN, up to heartbeat_limit */
     HEARTBEAT_EVENTS_NONE
 };
 enum { HEARTBEAT_EVENTS_ONE_IN = 100 };
@@ -90,10 +86,10 @@ struct member_events_options {
     uint64_t heartbeat_limit; /* lines per second; 0: 5,000 */
     bool ids;                 /* write event_id, incarnation and replayed */
     bool rollout_only;        /* write only rollout's topics, with rollout's attributes */
-    uint64_t seed;            /* seed of the random choice of sampled heartbeats */
+    uint64_t seed;
 };
 struct member_events_stats {
-    uint64_t written[TOPIC_COUNT]; /* indexed by topic: events that the sink accepted */
+    uint64_t written[TOPIC_COUNT]; /* by topic: events that the sink accepted */
     uint64_t suppressed;           /* heartbeats not written because of sampling or the setting */
     uint64_t dropped;              /* heartbeats for which the sink had no room */
     uint64_t refused; /* other events for which the sink had no room; the caller keeps them */
@@ -103,18 +99,17 @@ struct member_events;
 enum err member_events_open(const struct member_events_options *options,
                             struct member_events **ret_events); /* ERR_NOMEM, ERR_INVALID */
 void member_events_close(struct member_events *events);         /* NULL is allowed */
-/* Replaces the settings that SIGHUP may change. */
+/* the settings that SIGHUP may change */
 void member_events_set(struct member_events *events, enum member_events_heartbeat heartbeat,
                        uint64_t heartbeat_limit, bool ids, bool rollout_only);
 
-/* Writes an event. With `events` NULL the event is accepted and not written. ERR_FULL, ERR_NOMEM,
- * ERR_TOO_LARGE. */
+/* `events` NULL: accepted and not written. ERR_FULL, ERR_NOMEM, ERR_TOO_LARGE. */
 enum err member_events_emit(struct member_events *events, const struct event_line *event);
-/* Reports an accepted heartbeat. Never fails: a line that cannot be written is counted. */
+/* Never fails: a line that cannot be written is counted. */
 void member_events_heartbeat(struct member_events *events, struct str worker_id);
 struct member_events_stats member_events_stats(struct member_events *events);
 
-/* Appends the line with its newline to `out`: for tests and `test-fence`. ERR_FULL, ERR_NOMEM. */
+/* Appends the line with its newline: for tests and `test-fence`. ERR_FULL, ERR_NOMEM. */
 enum err event_line_write(const struct event_line *event, struct str run_id, bool ids,
                           bool rollout_only, struct buf *out);
 #endif

@@ -17,7 +17,7 @@ enum space { WORKERS, HEARTBEATS };
 
 struct row {          /* made by map_make */
     struct buf value; /* empty: the row was removed */
-    bool changed;     /* the row changed since the content was last built */
+    bool changed;     /* since the content was last built */
 };
 struct member_ledger {
     struct io *io;
@@ -30,7 +30,7 @@ struct member_ledger {
     void *owner;
     uint64_t flush_ms, retry_ms;
     struct member_ledger_stats stats;
-    bool loaded;  /* the rows of the file are in `rows` */
+    bool loaded;
     bool changed; /* rows changed since they were last written */
     bool foreign; /* the file has another format, so there is no ledger in this process */
     bool closing;
@@ -89,7 +89,7 @@ static void row_free(struct row *row)
     free(row);
 }
 
-/* Finds or creates the row of a key. Returns NULL if the ledger is full. */
+/* NULL: the ledger is full */
 static struct row *row_of(struct member_ledger *l, struct str key)
 {
     struct row *row =
@@ -99,7 +99,7 @@ static struct row *row_of(struct member_ledger *l, struct str key)
     return row;
 }
 
-/* Sets the value of a row. Returns true if the row now has that value. */
+/* true: the row now has that value */
 static bool put(struct member_ledger *l, struct str key, struct str value)
 {
     struct row *row = row_of(l, key);
@@ -113,7 +113,6 @@ static bool put(struct member_ledger *l, struct str key, struct str value)
     return true;
 }
 
-/* Stores the row that was encoded in l->row. */
 static void ledger_keep(struct member_ledger *l, enum err made, enum space space, struct str id)
 {
     char room[KEY_CAP];
@@ -136,7 +135,7 @@ void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row
         ledger_keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
 }
 
-/* Empties the worker's rows but keeps them, because an empty row overrides a row in the file. */
+/* An empty row overrides a row in the file, so empty rows are kept. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 {
     char room[KEY_CAP];
@@ -152,7 +151,7 @@ void member_ledger_forget(struct member_ledger *ledger, struct str worker_id)
 
 /* -- rounds of writing the file -- */
 
-/* Adds the file's rows for which memory has no newer row. */
+/* A newer row in memory overrides a row of the file. */
 static void take_old(struct member_ledger *l)
 {
     struct str key, value;
@@ -224,7 +223,6 @@ static void done(struct job *job, enum err err)
     if (!l->foreign && !l->closing) timer_start_in(&l->timer, max_u64(l->flush_ms, pause));
 }
 
-/* Returns true if the file must be written now. */
 static bool to_write(struct member_ledger *l)
 {
     bool slow = l->log_is_slow && l->log_is_slow(l->owner);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heartbeat ledger: the latest row of every worker and of its last heartbeat, in the file at
- * storage.path (file.h), for people to read after a restart. No decision ever depends on it.
+ * storage.path (file.h). For people to read after a restart; no decision depends on the ledger.
  *
- * Rows are kept in memory. A thread replaces the file once a second if a row changed. A round is
- * skipped while the sync of the replicated log is slow, so that the ledger never delays a vote.
+ * A thread replaces the file once a second if a row changed, unless the sync of the replicated log
+ * is slow.
  *
- * No error reaches the caller. A full disk, a damaged file or missing memory is logged once,
- * counted and retried; heartbeats continue without a ledger. A damaged ledger is renamed to
- * <path>.damaged, and a new ledger is begun. A file of another format is never changed, and then
- * there is no ledger. */
+ * No error reaches the caller: errors are logged once, counted and retried. A damaged ledger is
+ * renamed to <path>.damaged, and a new ledger is begun. A file of another format is never
+ * changed. */
 #ifndef MEMBER_LEDGER_LEDGER_H
 #define MEMBER_LEDGER_LEDGER_H
 #include "base/err.h"
@@ -29,7 +28,7 @@ struct member_ledger_options {
     uint64_t flush_ms;            /* 0: MEMBER_LEDGER_FLUSH_MS */
     uint64_t retry_ms;            /* 0: MEMBER_LEDGER_RETRY_MS */
     size_t rows_max;              /* 0: MEMBER_LEDGER_ROWS_MAX */
-    /* True while the log's sync is slow; called before each round. NULL: never slow. */
+    /* The log's sync is slow; called before each round. NULL: never slow. */
     bool (*log_is_slow)(void *owner);
     void *owner;
 };
@@ -37,8 +36,8 @@ struct member_ledger_stats {
     uint64_t rows, batches; /* changed rows that were written, and writes of the file */
     uint64_t skipped;       /* rounds skipped because the log's sync was slow */
     uint64_t failures;      /* rounds that failed; their rows are written in a later round */
-    uint64_t dropped;       /* rows dropped because the ledger was full */
-    bool in_trouble;        /* the last round failed, or the file is not usable */
+    uint64_t dropped;
+    bool in_trouble; /* the last round failed, or the file is not usable */
 };
 
 struct member_ledger;
@@ -48,11 +47,10 @@ enum err member_ledger_open(const struct member_ledger_options *options,
 /* Writes changed rows if the file is usable, and ends the thread. Blocks. NULL is allowed. */
 void member_ledger_close(struct member_ledger *ledger);
 
-/* Replaces a worker's row, or the row of its last heartbeat. Loop's thread only; a NULL ledger
- * ignores all calls. */
+/* The row of a worker, or of its last heartbeat. Loop's thread only; a NULL ledger ignores all
+ * calls. */
 void member_ledger_worker(struct member_ledger *ledger, const struct worker_row *row);
 void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row *row);
-/* Removes both rows of a worker. */
 void member_ledger_forget(struct member_ledger *ledger, struct str worker_id);
 struct member_ledger_stats member_ledger_stats(const struct member_ledger *ledger);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes and decodes the rows of the heartbeat ledger, in rollout's encoding. Invariant: each row
- * has one encoding, and any other bytes are refused. Keeps no state. */
+ * has one encoding, and any other bytes are refused. Stateless. */
 #include "member/ledger/rows.h"
 
 enum { MILLION = 1000000, VARINT_MAX = 10, PHASE_MAX = 4, STANDING_MAX = 3, REASON_MAX = 4 };
@@ -31,7 +31,7 @@ static bool printable(struct str text, size_t max)
     return true;
 }
 
-/* Appends the ids, the numbers and the optional text `last`. After an error nothing is appended. */
+/* After an error nothing is appended. */
 static enum err ledger_row_write(struct buf *into, struct str id, struct str run,
                                  const uint64_t *numbers, size_t count, const struct str *last)
 {

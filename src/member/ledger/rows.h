@@ -7,9 +7,9 @@
  *                [ varint incarnation  varint standing  varint reason  varint draining
  *                  len instance ]
  *
- * A length is a varint. A varint has seven bits per byte, lowest first, in its shortest form. The
- * fields in brackets are absent in a row written by rollout, and then read as 0. Rows in any other
- * form are refused; the reader skips and counts unreadable rows. */
+ * A length is a varint: seven bits per byte, lowest first, in its shortest form. The fields in
+ * brackets are absent in a row written by rollout, and then read as 0. Rows in any other form are
+ * refused. */
 #ifndef MEMBER_LEDGER_ROWS_H
 #define MEMBER_LEDGER_ROWS_H
 #include "base/buf.h"
@@ -29,15 +29,15 @@ struct worker_row {
     struct str worker_id, run_id;
     uint64_t registered_at_ms, incarnation;
     uint32_t standing; /* 0 ACTIVE 1 SUSPECTED 2 DEAD 3 REMOVED */
-    uint32_t reason;   /* reason of a removal: 0 none 1 left 2 dead 3 evicted 4 replaced */
+    uint32_t reason;   /* of a removal: 0 none 1 left 2 dead 3 evicted 4 replaced */
     bool draining;
     struct str instance;
 };
 
-/* Encodes a row. ERR_INVALID: an id, run, phase or load is out of bounds. ERR_FULL, ERR_NOMEM. */
+/* ERR_INVALID: an id, run, phase or load is out of bounds. ERR_FULL, ERR_NOMEM. */
 enum err heartbeat_row_write(const struct heartbeat_row *row, struct buf *into);
 enum err worker_row_write(const struct worker_row *row, struct buf *into);
-/* Decodes a row, whose texts point into `bytes`. Returns ERR_PARSE for other bytes. */
+/* The row's texts point into `bytes`. ERR_PARSE: no row. */
 enum err heartbeat_row_read(struct str bytes, struct heartbeat_row *ret_row);
 enum err worker_row_read(struct str bytes, struct worker_row *ret_row);
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: at most N holders at a time; waiters are served in the order of arrival.
  *
- * Invariants: slots[i].lease is set exactly while the key of slot i exists. live <= slot_count,
- * except while slots above a reduced slot_count are still held. No waiter waits while a slot is
- * free (I8 of store.h). A slot whose holder expired may be in cool-down ("rest"). Its group is then
- * in `rests`, ordered by the end of its first cool-down. */
+ * Invariants:
+ * slots[i].lease is set exactly while the key of slot i exists.
+ * live <= slot_count, unless a resize reduced slot_count below the slots already held.
+ * No waiter waits while a slot is free (I8 of store.h).
+ * A group with slots in cool-down is in `rests`, ordered by the end of its first cool-down. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +119,7 @@ static void slots_grow(struct store *store, struct group *group, uint32_t count)
     group->slot_cap = count;
 }
 
-/* True if a slot above the reduced slot count is still held. The group then counts as full. */
+/* After a resize to fewer slots: a slot above the new count is still held. */
 static bool has_left_over(const struct group *group)
 {
     for (uint32_t i = group->slot_count; i < group->slot_cap; i++)
@@ -141,7 +142,7 @@ static uint32_t free_slot(const struct group *group, uint32_t prefer)
     return STORE_NO_SLOT;
 }
 
-/* Finds the owner's lease on a slot. A lease past its deadline does not count as a holder. */
+/* ignores leases past their deadline */
 static struct lease *holder_named(const struct store *store, const struct group *group,
                                   struct str owner, uint32_t *ret_slot)
 {
@@ -214,12 +215,11 @@ void group_serve(struct store *store, struct group *group)
         struct store_event event = {.kind = STORE_GRANTED, .lease = lease->id};
         uint32_t slot = free_slot(group, waiter->prefer_slot), held;
         if (slot == STORE_NO_SLOT) return;
-        /* An expired waiter gets no slot. Its lease is ended here. */
         if (lease_is_over(store, lease)) {
             lease_end(store, lease, COORD_R_DEADLINE);
             continue;
         }
-        /* An owner may wait twice but hold only one slot, so the owner's second wait ends. */
+        /* An owner may hold only one slot, although it may wait twice. */
         if (holder_named(store, group, str_of(lease->owner, lease->owner_len), &held)) {
             lease_end(store, lease, COORD_R_RELEASED);
             continue;
@@ -231,7 +231,7 @@ void group_serve(struct store *store, struct group *group)
         uint32_t value_len = waiter->value_len;
         memcpy(value, waiter->value, value_len);
         waiter_forget(store, waiter);
-        lease_extend(store, lease); /* who waited holds it for its whole time */
+        lease_extend(store, lease); /* the holder gets its whole TTL, however long it waited */
         event.result = slot_give(store, group, slot, lease, str_of(value, value_len));
         free(value);
         request_update(store, &client, sequence, &event.result);
@@ -300,7 +300,7 @@ struct group *group_make(struct store *store, struct str key, uint32_t slot_coun
     return group;
 }
 
-/* Writes the slot count as text to the group's key ".group", which other programs can read. */
+/* Other programs can read the slot count from the group's key ".group". */
 static uint64_t put_count(struct store *store, struct str group, uint32_t slot_count)
 {
     char key[STORE_KEY_MAX + 1], value[32];
@@ -310,8 +310,8 @@ static uint64_t put_count(struct store *store, struct str group, uint32_t slot_c
     return store_put(store, str_of(key, (size_t)key_len), str_of(value, (size_t)value_len), 0);
 }
 
-/* Ends the leases of slots past their deadline, because the contract treats such slots as free. A
- * slot's lease may have a thousand other keys, so only a few leases are ended at a time. */
+/* Slots past their deadline count as free. The work is bounded, because a slot's lease may have a
+ * thousand other keys. */
 static void end_overdue(struct store *store, struct group *group)
 {
     uint64_t until = store_work(store) + OVERDUE_WORK;

@@ -24,8 +24,8 @@ static inline bool key_range_has(struct key_range range, struct str key)
     return str_compare(key, range.from) >= 0 &&
            (key_range_is_open(range) || str_compare(key, range.end) < 0);
 }
-/* Returns the length of the shortest key above all keys with this prefix, or 0 if no key is above.
- * That key is the prefix cut to this length, with its last byte increased by one. */
+/* A prefix cut to this length, with its last byte increased by one, is the first key after all keys
+ * with the prefix. 0: there is no such key. */
 static inline size_t key_range_end_len(struct str prefix)
 {
     size_t len = prefix.len;
@@ -33,7 +33,7 @@ static inline size_t key_range_end_len(struct str prefix)
     while (len > 0 && (unsigned char)prefix.at[len - 1] == 0xff) len--;
     return len;
 }
-/* Returns the range of all keys with this prefix. `end` needs max(prefix.len, 1) bytes. */
+/* `end` needs max(prefix.len, 1) bytes. */
 static inline struct key_range key_range_of_prefix(struct str prefix, char *end)
 {
     size_t len = key_range_end_len(prefix);
@@ -45,7 +45,6 @@ static inline struct key_range key_range_of_prefix(struct str prefix, char *end)
         end[0] = '\0';
     return (struct key_range){prefix, str_of(end, len ? len : 1)};
 }
-/* True if the range contains exactly the keys that begin with `from`. */
 static inline bool key_range_is_prefix(struct key_range range)
 {
     size_t len = key_range_end_len(range.from);

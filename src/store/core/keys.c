@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The key space.
  *
- * Each key has one row. A row is in the tree `all` from its first write until compaction removes
- * the key. A row is in the tree `live` while its newest version is not a deletion. Ranges of the
- * current revision read only `live`, so deleted keys cost nothing there.
+ * A row is one key. Tree `all` has a row until compaction removes the key. Tree `live` has only
+ * keys that exist now, so deleted keys cost reads of the current revision nothing.
  *
  * Invariants:
  * 1. newest->mod > older->mod > ... ; between two deletions of a key there is a put
  * 2. a row is in `live` exactly when its newest version is not a deletion
- * 3. `changes` contains every version after (pruned, pruned_sub), by mod and then in the order
- * made; pruned is less than compacted, because a watch may begin at the compaction point itself. A
- * step of many changes is pruned in parts
- * 4. `bytes` is the sum of keys_cost over rows and versions that compaction has not subtracted
- * 5. a row is in `leased`, by the lease of its newest version, exactly while that version has a
+ * 3. `changes` contains every version after (pruned, pruned_sub), by mod and then in the order made
+ * 4. pruned < compacted, because a watch may begin at the compaction point itself
+ * 5. `bytes` is the sum of keys_cost over rows and versions that compaction has not subtracted
+ * 6. a row is in `leased`, by the lease of its newest version, exactly while that version has a
  * lease */
 #include "store/core/keys.h"
 
@@ -27,15 +25,15 @@ struct version {
     struct version *older, *newer;
     uint64_t create, mod, version, lease; /* version 0: a deletion */
     uint32_t value_len, sub;
-    uint32_t counted_out; /* `stamp` when the version was compacted but kept for a view; else 0 */
-    bool expired;         /* local to this process, not a part of the state */
+    uint32_t counted_out; /* keys.stamp at the compaction; 0: no view keeps the version */
+    bool expired;         /* not replicated */
     char value[];
 };
 struct key_row {
     struct version *newest;
     uint32_t key_len;
-    bool waits;       /* the row is in `waiting`, until no view is open and the row is pruned */
-    bool counted_out; /* the row was compacted, and is kept only for a view */
+    bool waits;       /* in `waiting` until no view is open and the row is pruned */
+    bool counted_out; /* compacted, and kept only for the open view */
     char key[];
 };
 struct change {
@@ -48,14 +46,14 @@ struct block {
 struct keys_view {
     struct keys *keys;
     struct keys_marks marks;
-    struct key_row *last;       /* last row returned, perhaps not all its versions; NULL at first */
-    const struct version *next; /* next version of `last`; NULL: all its versions were returned */
+    struct key_row *last;
+    const struct version *next; /* next version of `last`; NULL: all were returned */
     uint32_t stamp;
     bool all_read;
 };
 struct keys {
     struct order all, live, leased;
-    /* Changes `first` to `end`; change n is in block n / BLOCK - block_first. */
+    /* Change n, first <= n < end, is in block n / BLOCK - block_first. */
     struct block **blocks;
     size_t block_count, block_cap;
     uint64_t block_first, first, end;
@@ -64,11 +62,11 @@ struct keys {
     uint64_t work;
     uint32_t pruned_sub; /* in the step `pruned`, changes before this index are freed */
     struct order_kind kind, leased_kind;
-    struct keys_view *view;   /* the open view, or NULL */
+    struct keys_view *view;   /* NULL: no view is open */
     struct key_row **waiting; /* rows that compaction could not prune because of a view */
     size_t waiting_count, waiting_cap;
-    uint32_t stamp;      /* one more than the number of views ever opened */
-    uint32_t sub;        /* number of changes in this step so far */
+    uint32_t stamp; /* one more than the number of views ever opened */
+    uint32_t sub;
     uint64_t step_first; /* number of the step's first change */
     bool in_step, paused;
 };
@@ -132,7 +130,7 @@ static struct key_value view_of(const struct key_row *row, const struct version 
                               version->sub,     version->expired};
 }
 
-/* Adds a version to the hash, or removes it. The hash is a sum, so the order does not matter. */
+/* Adding versions commutes, so their order does not matter. */
 static void version_toggle(struct keys *keys, const struct key_row *row,
                            const struct version *version)
 {
@@ -209,7 +207,6 @@ static void change_append(struct keys *keys, struct key_row *row, struct version
     *change_slot(keys, keys->end++) = (struct change){row, version};
 }
 
-/* Frees the blocks before `first` and closes the gap in the array, which is rare and cheap. */
 static void change_drop_blocks(struct keys *keys)
 {
     size_t gone = (size_t)(keys->first / BLOCK - keys->block_first);
@@ -250,7 +247,7 @@ void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *
     assert(number >= keys->first && number < keys->end);
     change = change_slot(keys, number);
     *ret_change = view_of(change->row, change->version);
-    /* A version kept only for a view does not exist on other replicas, so it is not returned. */
+    /* Other replicas do not have a version that only this replica's view keeps. */
     before = change->version->older;
     *ret_before = before && !before->counted_out ? view_of(change->row, before)
                                                  : (struct key_value){.key = row_key(change->row)};
@@ -325,8 +322,7 @@ uint64_t keys_work(const struct keys *keys)
     return keys->work;
 }
 
-/* Updates the sizes after the newest version of a row changed from `before` to `now`. A version
- * number of 0 means that the key does not exist. */
+/* Version number 0: the key does not exist. */
 static void newest_changed(struct keys *keys, const struct key_row *row,
                            const struct version *before, const struct version *now)
 {
@@ -362,7 +358,7 @@ void keys_pause(struct keys *keys, bool paused)
     keys->paused = paused;
 }
 
-/* Adds a copy of `as`, with `value`, as the row's newest version. */
+/* adds a copy of `as`, with another value, as the newest version */
 static void row_add(struct keys *keys, struct key_row *row, const struct version *as,
                     struct str value)
 {
@@ -456,17 +452,16 @@ bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
     return true;
 }
 
-/* Returns true if the key is before the range's end. The key must not be before its start. */
+/* The key must not be before the range's start. */
 static bool in_range(struct key_range range, struct str key)
 {
     return key_range_is_open(range) ||
            (key_range_is_one(range) ? str_equal(key, range.from) : str_compare(key, range.end) < 0);
 }
 
-/* Returns the position before the first row with key >= `from`. */
 static struct order_place place_from(const struct order *order, struct str from)
 {
-    /* If a row has the key `from`, order_behind() returns the place after that row: step back. */
+    /* order_behind() returns the place after a row with the key `from`: step back. */
     struct order_place place = order_behind(order, order_key(from));
 
     if (order_find(order, order_key(from))) place.slot--;
@@ -518,7 +513,7 @@ size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max)
     return count;
 }
 
-/* Returns how many changes of the paused step, which are in key order, have keys before `key`. */
+/* Counts the paused step's changes before `key`; the changes are in key order. */
 static uint64_t step_rank(const struct keys *keys, struct str key)
 {
     uint64_t low = keys->step_first, high = keys->end;
@@ -533,8 +528,8 @@ static uint64_t step_rank(const struct keys *keys, struct str key)
     return low - keys->step_first;
 }
 
-/* Counts the keys that existed at `revision`, starting from the current keys and undoing later
- * changes. A key's first later change shows its earlier state. */
+/* Counts the current keys and undoes later changes: a key's first later change shows its earlier
+ * state. */
 static uint64_t count_back(const struct keys *keys, struct key_range range, uint64_t revision,
                            uint64_t first)
 {
@@ -553,7 +548,7 @@ static uint64_t count_back(const struct keys *keys, struct key_range range, uint
     return count;
 }
 
-/* Returns true if undoing the `since` newest changes is shorter than a walk over the range. */
+/* true if undoing the `since` newest changes is shorter than a walk over the range */
 static bool counts_back(const struct keys *keys, struct key_range range, uint64_t since)
 {
     uint64_t from, end;
@@ -661,8 +656,8 @@ static void row_drop(struct keys *keys, struct key_row *row)
     row_free(row);
 }
 
-/* Frees the versions before this compacted change, and the change's own version if it is a deletion
- * and the key's newest. Any other deletion is freed with the key's next change. */
+/* Frees the versions before a compacted change. Also frees the change's own version if it deletes
+ * the key and no later version exists. */
 static void change_prune(struct keys *keys, const struct change *change)
 {
     struct key_row *row = change->row;
@@ -686,7 +681,6 @@ bool keys_prune_left(const struct keys *keys)
            change_slot(keys, keys->first)->version->mod < keys->compacted;
 }
 
-/* Frees up to *max versions older than `version`. Returns true when none is left. */
 static bool older_free(struct version *version, uint32_t *max)
 {
     for (; *max > 0 && version->older; --*max) {
@@ -697,8 +691,8 @@ static bool older_free(struct version *version, uint32_t *max)
     return !version->older;
 }
 
-/* Prunes a row whose pruning waited for a view. The row's last pruned version is the newest at
- * `pruned`, or the version before if that step is pruned only in part. */
+/* `pruned` is the row's newest pruned version. Compaction may have pruned only a part of the step
+ * keys.pruned, up to pruned_sub. */
 static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max)
 {
     struct version *pruned = row->counted_out ? row->newest : version_at(row, keys->pruned);
@@ -712,7 +706,7 @@ static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max
     return true;
 }
 
-/* Frees memory of this process only: `bytes` was already reduced when the changes were pruned. */
+/* Frees memory only: `bytes` was reduced when the changes were pruned. */
 static void waiting_prune(struct keys *keys, uint32_t max)
 {
     if (keys->view) return;
@@ -747,7 +741,7 @@ void keys_jump(struct keys *keys, uint64_t by)
 {
     assert(!keys->in_step);
     keys->revision += by;
-    /* A watch that began before the copy was made must not resume. */
+    /* A watch from before the copy must not resume. */
     keys->compacted = keys->revision;
 }
 
@@ -777,7 +771,6 @@ struct keys_marks keys_view_marks(const struct keys_view *view)
     return view->marks;
 }
 
-/* Returns the oldest version of the row that the view contains, or NULL. */
 static const struct version *view_first(const struct keys_view *view, const struct key_row *row)
 {
     const struct version *at = version_at(row, view->marks.revision), *first = NULL;
@@ -809,7 +802,7 @@ bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, v
                 view->next = NULL;
                 break;
             }
-            assert(view->last); /* `next` is a version of `last` */
+            assert(view->last);
             value = view_of(view->last, view->next);
             each(context, &value);
             bytes_read += VERSION_COST + value.key.len + value.value.len;

@@ -14,7 +14,6 @@ static struct str number_text(const struct lease *lease)
     return str_of(&lease->number, sizeof lease->number);
 }
 
-/* Adds the replicated fields of the lease to the hash, or removes them. */
 static void lease_toggle(struct store *store, const struct lease *lease)
 {
     STORE_TOGGLE(store, HASHED_LEASE, &lease->id, lease->deadline_ns, lease->ttl_ns,
@@ -179,7 +178,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
 {
-    if (lease->lost_reason) return; /* a holder learns only of the first loss */
+    if (lease->lost_reason) return; /* the holder learns only of the first loss */
     section_row_keep(&store->section, &lease->row);
     lease_toggle(store, lease);
     lease->lost_reason = reason;
@@ -196,7 +195,6 @@ static int claims_by_key(const void *a, const void *b)
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
-/* Frees a lease after its `keys` keys were deleted. Also frees the lease's slots. */
 static void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
@@ -216,7 +214,7 @@ static void lease_end_done(struct store *store, struct lease *lease, int reason,
         claim_toggle(store, lease, claim);
         store->bytes -= CLAIM_COST + claim->key_len;
         free(claim->key);
-        /* May give the slot to the next waiter at once. */
+        /* the next waiter may get the slot at once */
         if (claim->group) group_slot_freed(store, claim->group, claim->slot, expired_ns);
     }
     free(lease->claims);
@@ -229,7 +227,7 @@ void lease_end(struct store *store, struct lease *lease, int reason)
 
     section_row_keep(&store->section, &lease->row);
     if (lease->waiter) group_waiter_drop(store, lease->waiter);
-    if (lease->claim_count > 1) /* the slots become free in key order, too */
+    if (lease->claim_count > 1) /* slots become free in key order */
         qsort(lease->claims, lease->claim_count, sizeof *lease->claims, claims_by_key);
     keys_begin(store->keys);
     keys = keys_delete_of_lease(store->keys, lease->number, reason == COORD_R_DEADLINE, SIZE_MAX);
@@ -276,7 +274,7 @@ bool lease_end_more(struct store *store)
     return false;
 }
 
-/* Returns how many keys of the lease a paused step has deleted. Reads still return these keys. */
+/* Reads still return the keys that a paused step has deleted. */
 static size_t deleted_of(const struct store *store, int64_t number)
 {
     const struct lease *lease = store->ending.lease;
@@ -311,8 +309,8 @@ bool leases_expire(struct store *store, size_t max)
         struct lease *first = order_next(&place);
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
-        /* Ending this lease takes many turns, and reads in between would show unreported changes of
-         * the leases ended just now. So an entry of its own, due at once, ends this lease. */
+        /* A log entry of its own, because reads between the parts must not show the leases ended
+         * just now. */
         if (done > 0 && ends_in_parts(store, first)) return true;
         lease_end_begin(store, first, COORD_R_DEADLINE);
         if (store->ending.lease) return false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks allocations made during apply. A replica whose memory runs out ends, because its state
- * would otherwise differ from the other replicas. */
+/* For allocations during apply. A replica without memory ends the process, because its state would
+ * otherwise differ from the other replicas. */
 #ifndef STORE_CORE_MUST_H
 #define STORE_CORE_MUST_H
 #include "base/base.h"

@@ -58,7 +58,7 @@ static int compare_by(uint32_t target, const struct key_value *a, const struct k
     }
 }
 
-/* Pairs with equal sort values are in ascending key order, also when sorting descends. */
+/* Equal sort values are in ascending key order, also when sorting descends. */
 static int compare_pairs(const void *a, const void *b, void *of)
 {
     const struct query *query = of;
@@ -138,7 +138,7 @@ struct query_best {
     struct query query;
     size_t count;
     bool more;
-    struct key_value at[QUERY_BEST_MAX + 1]; /* sorted pairs, with one element more than are kept */
+    struct key_value at[QUERY_BEST_MAX + 1]; /* sorted pairs, one more than are kept */
 };
 
 struct query_best *query_best_open(const struct query *query)
@@ -220,7 +220,6 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
         end = run_sorted(query, &cursor, each, owner);
     else
         end.more = run_plain(query, &cursor, each, owner, &given);
-    /* If every pair was emitted, the count is known. */
     end.count = sorted || end.more || query_is_filtered(query)
                     ? keys_count_range(keys, query->range, revision)
                     : given;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of recent requests, so that a retry gets the first answer and is not executed again.
+/* Answers of recent requests: a retry gets the first answer and is not executed again.
  *
- * A client numbers its requests. STORE_RESULTS_MAX answers are kept, fewer when the client
- * acknowledges answers. A further answer replaces the answer with the smallest number, and the
- * client's floor rises above that number. A retry of the replaced request is refused, because it
- * must not be executed again. A client that is silent for STORE_CLIENT_SILENT_NS of the replicated
- * clock is forgotten. */
+ * A client numbers its requests with a sequence. The store keeps STORE_RESULTS_MAX answers, or
+ * fewer when the client acknowledges answers. Dropping an answer raises the client's floor, and
+ * requests below the floor are refused. A client that is silent for STORE_CLIENT_SILENT_NS of the
+ * replicated clock is forgotten. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,9 +22,9 @@ static uint32_t request_fingerprint(const struct store_command *command)
     store_le64(fixed + 8, command->expected);
     store_le64(fixed + 16, (uint64_t)command->ttl_ms);
     store_le64(fixed + 24, ((uint64_t)command->slot_count << 32) | command->flags);
-    /* The token is left out: a retry may have a token although the first attempt was made before
-     * the cluster level allowed tokens. The new lease's id is left out, too: a retry may draw
-     * another id. */
+    /* A retry may differ from the first attempt in two fields:
+     * the token: the first attempt may come from before the cluster level allowed tokens
+     * the new lease's id: each attempt may draw another id */
     store_le64(fixed + 32, 0);
     memcpy(fixed + 40, command->held.b, 16);
     memset(fixed + 56, 0, 16);
@@ -129,8 +128,8 @@ static struct answer *answer_of(const struct store_client *client, uint64_t sequ
     return NULL;
 }
 
-/* Drops the answers that the client has acknowledged and raises the client's floor. A delayed retry
- * of an acknowledged request must not be executed after its answer is gone. */
+/* Raises the client's floor: a delayed retry of an acknowledged request must not be executed
+ * again. */
 static void drop_acked(struct store *store, struct store_client *client, uint64_t acked)
 {
     uint32_t count = 0;
@@ -139,7 +138,7 @@ static void drop_acked(struct store *store, struct store_client *client, uint64_
     while (count < client->count && client->answers[count].sequence < acked) count++;
     answers_drop(store, client, 0, count);
     if (store->level < STORE_TOKENS_LEVEL) return;
-    for (uint32_t i = 0; i < client->count;) /* drops answers that were decided out of order */
+    for (uint32_t i = 0; i < client->count;) /* answers may be out of order */
         if (client->answers[i].sequence < acked)
             answers_drop(store, client, i, 1);
         else
@@ -165,9 +164,8 @@ const struct store_result *request_known(struct store *store, const struct store
     return &answer->result;
 }
 
-/* Returns true if the answer `a` is dropped before `b`. The smaller sequence is dropped first,
- * because threads' requests arrive in any order and later requests below the floor are refused.
- * Answers of waiters are dropped last, because a retry must find its place in the queue. */
+/* The smaller sequence is dropped first, because requests below a dropped sequence are refused.
+ * Waiters are dropped last, because their retry must find its place in the queue. */
 static bool goes_before(const struct answer *a, const struct answer *b)
 {
     if (a->result.waiting != b->result.waiting) return b->result.waiting;
@@ -192,7 +190,7 @@ void request_answer_add(struct store *store, struct store_client *client, uint64
         answers_drop(store, client, 0, 1);
     else if (client->count == STORE_RESULTS_MAX)
         make_room(store, client);
-    /* The array grows by doubling, because most clients have few answers. */
+    /* doubles, because most clients have few answers */
     if ((client->count & (client->count - 1)) == 0)
         client->answers = store_must(realloc(
             client->answers, (client->count ? client->count * 2u : 1u) * sizeof *client->answers));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds a store from the bytes of a view (view.c), in portions of any size. Every number is
- * checked, so that a snapshot cannot produce a state that no sequence of commands could produce. */
+ * checked: a snapshot must not produce a state that no commands could produce. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,6 @@ static enum err read_version(struct store_restore *restore, struct decoder *in)
     return decode_done(in) ? keys_restore(restore->store->keys, &value) : ERR_CORRUPT;
 }
 
-/* Returns true if the claim's key exists and names this lease. */
 static bool claim_fits(const struct store *store, const struct lease *lease, struct str key,
                        uint64_t token)
 {
@@ -198,7 +197,7 @@ static enum err read_client(struct store_restore *restore, struct decoder *in)
     return decode_done(in) ? ERR_OK : ERR_CORRUPT;
 }
 
-/* Completes the restore of keys. All keys must exist before a lease is checked against them. */
+/* All keys must exist before a lease is checked against them. */
 static enum err finish_keys(struct store_restore *restore)
 {
     if (restore->keys_done) return ERR_OK;
@@ -257,7 +256,7 @@ static int by_use(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Sorts the restored clients, which arrive in any order: the least recently used is first. */
+/* A snapshot has clients in any order; the store needs the least recently used first. */
 static void sort_clients(struct store *store)
 {
     size_t count = map_count(&store->clients), cursor = 0, at = 0;
@@ -281,7 +280,7 @@ static int by_place(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Sorts the waiters of every queue by place. Two waiters must not have the same place. */
+/* Two waiters of a queue must not have the same place. */
 static enum err sort_waiters(struct store *store)
 {
     struct slot_waiter **all = store_must(malloc((store->waiters + 1) * sizeof(void *)));

@@ -8,7 +8,7 @@
 #include "store/core/internal.h"
 
 static const uint64_t quota_by_default = 2ull << 30;
-/* Room for deletions when the quota is reached, because a deletion adds a version, too. */
+/* Deletions may exceed the quota by this much, because each deletion adds a version. */
 enum { DELETION_ROOM = 64 * 1024 };
 
 struct store_result store_answer(int code, int reason)
@@ -46,7 +46,7 @@ bool store_event_next(struct store *store, struct store_event *ret_event)
     return true;
 }
 
-/* The hash is a sum over records, so the order of the records does not matter. */
+/* The hash is the exclusive or of the records, so their order does not matter. */
 void store_toggle(struct store *store, enum store_hashed kind, const struct store_id *id,
                   const uint64_t *numbers, size_t count)
 {
@@ -142,7 +142,7 @@ void store_close(struct store *store)
 }
 
 /* -- entries -- */
-/* Finds an existing entry. If the entry's lease has expired, ends the lease and returns false. */
+/* If the entry's lease has expired, ends the lease and returns false. */
 static bool live_entry(struct store *store, struct str key, struct key_value *ret_value,
                        struct lease **ret_lease)
 {
@@ -178,7 +178,7 @@ uint64_t store_put(struct store *store, struct str key, struct str value, uint64
     return keys_commit(store->keys);
 }
 
-/* Writes the command's key. With `lease`, the key becomes a claim of that lease. */
+/* With `lease`, the key becomes a claim of that lease. */
 static struct store_result put_claim(struct store *store, const struct store_command *command,
                                      struct lease *lease, int reason)
 {
@@ -200,7 +200,7 @@ static bool has_room_for(const struct store *store, const struct store_command *
                                      command->owner.len);
 }
 
-/* Returns the lease `id` if it is usable. Otherwise sets in *result how the lease ended. */
+/* returns NULL and sets *result if the lease has ended */
 static struct lease *held_lease(struct store *store, const struct store_id *id,
                                 struct store_result *result)
 {
@@ -257,7 +257,7 @@ static struct store_result entry_conflict(const struct store *store, int reason,
     return result;
 }
 
-/* Ends a lease without keys or waiter. No event follows, because the holder released it. */
+/* No event follows, because the holder itself released the lease. */
 static void end_if_empty(struct store *store, struct lease *lease)
 {
     if (keys_of_lease_count(store->keys, lease->number) == 0 && !lease->waiter)
@@ -320,8 +320,8 @@ static struct store_result apply_cas(struct store *store, const struct store_com
     return entry_update(store, command, &now, lease);
 }
 
-/* Deletes the key and the lease's claim on it, if any. With `own`, the holder deletes the key, and
- * a lease without further keys ends. Otherwise the lease is marked lost. Returns the revision. */
+/* Deletes the key and its claim. `own`: the holder deletes, and a lease without keys ends.
+ * Otherwise the lease is marked lost. Returns the revision. */
 static uint64_t entry_delete(struct store *store, struct str key, struct lease *lease,
                              struct claim *claim, bool own)
 {
@@ -387,8 +387,8 @@ static struct store_result apply_release(struct store *store, const struct store
     return result;
 }
 
-/* Removes a waiter whose client is gone, or frees the slot that was granted to the waiter
- * meanwhile. Also forgets the answer, so that a retry does not find the ended grant. */
+/* A slot granted to the waiter is freed. The answer is forgotten, so that a retry does not find the
+ * ended grant. */
 static struct store_result apply_cancel_wait(struct store *store,
                                              const struct store_command *command)
 {
@@ -431,10 +431,10 @@ static struct store_result apply_lease_grant(struct store *store,
     const struct lease *there = lease_by_number(store, store_lease_number(&command->lease));
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-    /* An expired lease counts as ended, even if the limit per entry kept the lease until now. */
+    /* Each log entry ends a limited number of leases, so an expired lease may still exist. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
         lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
-        /* a placeholder; the result is decided after the lease has ended */
+        /* not the final answer: the lease ends first */
         if (store->ending.lease) return result;
     }
     result.revision = keys_revision(store->keys);
@@ -481,7 +481,7 @@ static struct key_range swept(const struct store_command *command)
                                       : (struct key_range){command->key, command->range_end};
 }
 
-/* Deletes the next keys of a range without claims. Returns false when no key of it is left. */
+/* false: no key of the range is left */
 static bool sweep_part(struct store *store, const struct store_command *command)
 {
     struct key_range range = swept(command);
@@ -597,8 +597,8 @@ static bool is_remembered(enum store_kind kind)
            kind != STORE_CANCEL_WAIT && kind != STORE_TXN;
 }
 
-/* Returns true if the answer is remembered. A retry after UNAVAILABLE is decided again. A full
- * store remembers no refusals, because many refused clients could exceed the quota. */
+/* True if the answer is stored. A retry after UNAVAILABLE is decided again. A full store stores no
+ * refusals, because refused clients could exceed the quota. */
 static bool is_worth(const struct store *store, const struct store_result *result)
 {
     if (result->code == COORD_OK || result->waiting) return true;
@@ -612,7 +612,7 @@ static void result_remember(struct store *store, const struct store_command *com
         request_remember(store, command, result);
 }
 
-/* Bounded upkeep that is due before a command, after leases have ended. */
+/* bounded upkeep before a command, after leases have ended */
 static void store_tidy(struct store *store)
 {
     groups_end_rests(store, STORE_EXPIRE_MAX);
@@ -621,7 +621,6 @@ static void store_tidy(struct store *store)
     store->part.expired = true;
 }
 
-/* Executes the command, or returns the earlier answer to a retry. */
 static void command_decide(struct store *store, const struct store_command *command,
                            struct store_result *ret_result)
 {
@@ -643,7 +642,6 @@ static void command_decide(struct store *store, const struct store_command *comm
     }
 }
 
-/* Continues a command after a lease was ended in parts. */
 static void command_decide_after_end(struct store *store, const struct store_command *command,
                                      struct store_result *ret_result)
 {
@@ -653,7 +651,7 @@ static void command_decide_after_end(struct store *store, const struct store_com
     result_remember(store, command, ret_result);
 }
 
-/* Runs the next part of a command that takes many turns. Returns true if more parts follow. */
+/* true: the command needs more parts */
 static bool go_on(struct store *store, const struct store_command *command,
                   struct store_result *ret_result)
 {

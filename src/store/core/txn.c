@@ -117,7 +117,7 @@ static enum txn_refusal check_ops(const struct store *store, const struct txn *t
     return refusal;
 }
 
-/* Refused writes are reported before refused reads, as in etcd. */
+/* as in etcd: refused writes before refused reads */
 static enum txn_refusal check_path(const struct store *store, const struct txn *txn,
                                    uint64_t *bytes)
 {
@@ -161,7 +161,7 @@ static uint64_t ops_cost(const struct keys *keys, const struct txn *txn)
     return cost;
 }
 
-/* Returns how many past versions all branches together read, counted up to `max`. */
+/* past versions that all branches together read, counted up to `max` */
 static uint64_t past_cost(const struct keys *keys, const struct txn *txn, uint64_t max)
 {
     uint64_t cost = 0;
@@ -183,7 +183,7 @@ enum txn_refusal txn_past_check(const struct keys *keys, const struct txn *txn)
     return past_cost(keys, txn, TXN_KEYS_MAX + 1) > TXN_KEYS_MAX ? TXN_TOO_LARGE : TXN_TAKEN;
 }
 
-/* Evaluates the compares and checks the branches taken. Returns TXN_TAKEN if all may run. */
+/* TXN_TAKEN: all branches taken may run */
 static enum txn_refusal txn_prepare(const struct store *store, struct txn *txn, uint64_t *bytes)
 {
     if (compares_cost(store->keys, txn) > TXN_KEYS_MAX) return TXN_TOO_LARGE;

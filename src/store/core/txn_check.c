@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks that need only the request of a transaction: its size, its keys, and whether any path
- * through it writes a key twice. */
+ * through the transaction writes a key twice. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,9 +77,8 @@ static enum txn_refusal check_txn(const struct txn *txn, size_t left, size_t dep
 }
 
 /* -- keys written twice --
- * Collects for every branch the keys that it may put and the ranges that it may delete. Two
- * operations of one branch must not overlap in a key that one of them puts. The two branches of a
- * transaction may overlap, because only one of them runs. */
+ * Two operations of one branch must not overlap in a key that one of them puts. The two branches of
+ * a transaction may overlap, because only one of them runs. */
 struct write {
     struct key_range range; /* for a put, only `from` is set */
     size_t owner;           /* index of the operation in its branch */
@@ -137,7 +136,6 @@ static void puts_sort(struct writes *puts)
             i + 1 < puts->count && at[i + 1].owner == at[i].owner ? at[i + 1].next_owner : i + 1;
 }
 
-/* Returns the index of the first put with key >= `key`. */
 static size_t puts_seek(const struct writes *puts, struct str key)
 {
     size_t low = 0, high = puts->count;
@@ -157,8 +155,8 @@ static bool deletes_at(const struct write *del, const struct writes *puts, size_
     return place < puts->count && key_range_has(del->range, puts->at[place].range.from);
 }
 
-/* Returns true if a put overlaps a deleted range of another operation. For each range it is enough
- * to check its first put, and the first put that belongs to another operation. */
+/* True if a put overlaps a deleted range of another operation. For each range two puts suffice: the
+ * first put in the range, and the first put of another operation. */
 static bool footprint_meets(const struct footprint *all)
 {
     const struct writes *puts = &all->puts;
@@ -179,8 +177,7 @@ static bool footprint_meets(const struct footprint *all)
     return false;
 }
 
-/* Collects the writes of a branch. Returns TXN_DUPLICATE if a key would be written twice, or
- * TXN_NO_MEMORY. The caller owns *ret_all (the writes, as one operation) in every case. */
+/* TXN_DUPLICATE: a key would be written twice. The caller owns *ret_all in every case. */
 static enum txn_refusal footprint_walk(const struct txn_op *ops, size_t count,
                                        struct footprint *ret_all)
 {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the store's section of a snapshot (section/section.h); restore.c reads the section. Keys
- * have their own views (keys.h), in key order.
- *
- * The records are listed in enum store_record, their fields in docs/formats/store.md. */
+/* Writes the store's section of a snapshot (section/section.h); restore.c reads it. The fields of
+ * the records are in docs/formats/store.md. */
 #include "store/core/internal.h"
 
 const char store_records[] = {RECORD_HEAD,   RECORD_VERSION, RECORD_LEASE, RECORD_GROUP,

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcdserverpb.Cluster: the replicas as etcd's members.
+/* etcdserverpb.Cluster: the replicas as etcd's members. For administrators only, except MemberList.
  *
- * MemberAdd and MemberUpdate check their arguments as etcd does and change nothing; the error names
- * what to do instead. MemberAdd cannot work because a replica joins by itself with its own identity
- * (fleet/join.h), which MemberAdd has no field for. MemberUpdate cannot work because a replica asks
- * to join until the member list has its own address. MemberRemove and MemberPromote change the
- * log's configuration. All four are for administrators only. */
+ * MemberAdd and MemberUpdate check their arguments as etcd does, but change nothing. A replica
+ * joins by itself (fleet/join.h), and asks to join until the member list has its own address.
+ * MemberRemove and MemberPromote change the log's configuration. */
 #include <stdio.h>
 
 #include "store/etcd/internal.h"
@@ -21,8 +19,8 @@ static void pack_url(struct pack *row, uint32_t field, const char *scheme, const
         pack_text(row, field, str_of(url, (size_t)len));
 }
 
-/* Lists client URLs only if they are known for every member, because clients that ask for the list
- * use no other URL afterwards. */
+/* Lists client URLs only if they are known for every member: a client that asks for the list then
+ * uses no other URL. */
 static void pack_members(struct etcd_api *api, struct pack *pack)
 {
     struct etcd_member members[REPLICA_MEMBERS_MAX];
@@ -113,8 +111,7 @@ static void member_promote(struct etcd_request *request)
 
 enum { PEER_URLS_MAX = 16 };
 
-/* Checks a URL such as "http://h:2380" (or https) and returns its address, the part after the
- * scheme. Like etcd, requires a host and a port, and nothing after them. */
+/* Requires "http(s)://host:port", as etcd does. *ret_address: the part after the scheme. */
 static bool url_cut(const char *text, struct str *ret_address)
 {
     struct str url = str_from(text), scheme, port;
@@ -130,7 +127,7 @@ static bool url_cut(const char *text, struct str *ret_address)
     return host > 1 && !str_to_u64(port, &number) && number > 0 && number <= UINT16_MAX;
 }
 
-/* Checks the addresses for the member `id` (0: new). Sets *ret_own if it has them already. */
+/* `id` 0: a new member. *ret_own: the member has these addresses already. */
 static enum etcd_error peers_check(char *const *urls, size_t count, uint64_t id,
                                    const struct etcd_member *members, size_t member_count,
                                    bool *ret_own)
@@ -155,7 +152,7 @@ static enum etcd_error peers_check(char *const *urls, size_t count, uint64_t id,
     return ETCD_OK;
 }
 
-/* Refuses the request. The error text names the join addresses of the members. */
+/* The error text names the members' join addresses. */
 static void refuse_to_join(struct etcd_request *request, const struct etcd_member *members,
                            size_t count, const char *what)
 {

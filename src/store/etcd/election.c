@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The methods of v3lockpb.Lock and v3electionpb.Election that do not wait. Unlock, Proclaim and
- * Resign become transactions; Leader reads the first entry. */
+ * Resign become transactions; Leader reads the first entry of the queue. */
 #include "store/etcd/queue.h"
 #include "store/etcd/txn.h"
 #include "store/keyvalue.h"
@@ -64,7 +64,7 @@ static void proclaimed(struct etcd_request *request, struct str reply)
 
 /* -- Leader -- */
 
-/* Sets *ret_range to the keys of the election. Returns false if memory runs out. */
+/* false: no memory */
 static bool leader_range(const struct etcd_request *request, struct key_range *ret_range)
 {
     const V3electionpb__LeaderRequest *m = etcd_message(request);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which replica serves a call, and runs unary methods. Runs on the event loop's thread. */
+/* Decides which replica serves a call, and runs unary methods. Loop's thread. */
 #include "store/etcd/etcd.h"
 
 #include <stdlib.h>
@@ -47,7 +47,8 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
     enum { KEPT_MAX = 1 << 20 };
     struct etcd_api *api = api_of(request);
 
-    /* A read without a response is refused. A write was applied, so its outcome is unknown. */
+    /* A read without a response is refused. A write was applied already, so its outcome is
+     * unknown. */
     if (pack->err && request->base.step == REQUEST_WRITES)
         request_refuse_as(&request->base, LEADER_UNKNOWN);
     else if (pack->err)
@@ -67,8 +68,8 @@ void etcd_reply_header(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* etcd implements Lock and Election through a client of its own, so their errors get the code
- * UNKNOWN. Only the codes for "try again", "too many" and "denied" are kept. */
+/* etcd calls its own Lock and Election through a client, so their errors get the code UNKNOWN. Only
+ * the codes for "try again", "too many" and "denied" are kept. */
 enum grpc_status etcd_inner_status(enum grpc_status status)
 {
     switch (status) {
@@ -188,16 +189,14 @@ static bool binding_stays(void *service, struct rpc_call *call)
     return api_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
-/* A follower may apply a commit up to a heartbeat after the leader has answered the client. */
+/* True if this replica lacks a revision that the leader has already returned to a client. */
 static bool lacks_forwarded(const struct etcd_api *api)
 {
     return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
 }
 
-/* Read-your-writes: a client that wrote through this follower must see its write here, as with
- * etcd. Until this replica has applied the write, serializable reads are forwarded to the leader.
- * Without a leader, this replica answers serializable reads. `newest` marks methods that read keys;
- * other methods report on this replica. */
+/* Read-your-writes: a client that wrote through this follower must see its write here. Until this
+ * replica has applied the write, serializable reads go to the leader, if there is one. */
 static bool binding_keeps(void *service, const ProtobufCMessage *message)
 {
     const struct leader_binding *binding = service;
@@ -210,7 +209,7 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
     return method->newest(message) <= (int64_t)keys_revision(api_keys(api));
 }
 
-/* Reads the revision from an encoded response: field 3 of the header, which is field 1. */
+/* Field 1 is the header; its field 3 is the revision. */
 uint64_t etcd_answer_revision(struct str answer)
 {
     struct fields fields = fields_of(answer);
@@ -269,8 +268,8 @@ static void etcd_read_now(struct leader_request *request)
         etcd_method_of(request)->read(mine);
 }
 
-/* Returns true if this leader may not have applied every revision that earlier leaders returned to
- * clients. A forwarded serializable read is then treated as linearizable. */
+/* True if this leader may not have applied every revision that earlier leaders returned to clients.
+ * A forwarded serializable read is then handled as linearizable. */
 static bool may_lack_forwarded(const struct leader_request *request)
 {
     const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);
@@ -357,7 +356,7 @@ static void etcd_gone(struct leader_request *request)
     if (!etcd_request_of(request)->acts) request_free(request);
 }
 
-/* Refuses kept requests on drain, because the replica stops before they could be answered. */
+/* Kept requests are refused, because the replica stops before they could be answered. */
 static void etcd_drain(struct leader_request *request)
 {
     if (etcd_request_of(request)->acts) return;
@@ -443,7 +442,7 @@ static void etcd_on_restored(void *owner)
     EACH_PART(restored, owner);
 }
 
-/* Updates the metric that counts watches of both APIs and observers of elections. */
+/* counts watches of both APIs, and observers of elections */
 static void etcd_on_second(void *owner)
 {
     const struct etcd_api *api = owner;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcd's v3 API over the store (spec/coordination.md Part C). It serves the same keys, leases and
+/* etcd's v3 API over the store (spec/coordination.md Part C), with the same keys, leases and
  * revisions as muster.v1.Coordination.
  *
- * Every replica accepts requests. A request that only the leader can answer is forwarded to the
- * leader (rpc/forward.h); a serializable read is answered from the state that this replica has
- * applied. Claims ("muster/...") can be read and watched, but not written.
+ * Every replica accepts requests. A request that only the leader can answer is forwarded
+ * (rpc/forward.h). A serializable read is answered from this replica's applied state. Claims
+ * ("muster/...") can be read and watched, but not written.
  *
  * Order of calls, all on the loop's thread:
  *     store_service_open, replica_open, store_service_attach -> etcd_open
@@ -15,7 +15,7 @@
 #include "store/etcd/access/access.h"
 #include "store/service.h"
 
-/* The etcd release that this API imitates. Clients check the version before they use a feature. */
+/* The etcd release that clients see. Clients check the version before they use a feature. */
 #define ETCD_VERSION "3.6.5"
 
 struct etcd_api;
@@ -34,28 +34,27 @@ struct etcd_options {
     const char *(*leader_address)(void *owner);
     void *owner;
     struct tls_context *tls;       /* for connections to the leader; NULL: plaintext */
-    const struct etcd_rule *rules; /* permissions under TLS; must be valid as long as the API */
+    const struct etcd_rule *rules; /* permissions under TLS; must outlive the API */
     size_t rule_count;
     /* A watch with progress_notify is sent the revision after this idle time; 0: 600,000 ms. */
     uint64_t progress_ms;
-    uint32_t election_ms; /* election timeout of the replica in milliseconds; 0: 250 */
-    /* Fills in the members with their client addresses. If NULL, member lists are empty. */
+    uint32_t election_ms; /* ms; 0: 250 */
+    /* NULL: member lists are empty */
     size_t (*members)(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX]);
     const char *version; /* static text: version of etcd that clients see; NULL: ETCD_VERSION */
 };
 /* ERR_NOMEM, ERR_FULL (timers). */
 enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api);
-/* Returns the error of rpc_server_add, if any. The same methods may be added to several servers. */
+/* The same methods may be added to several servers. */
 enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct note *note);
 /* Call after store_service_on_change. */
 void etcd_on_change(struct etcd_api *api, const struct replica_status *status);
-/* Call after the servers are closed; closes the connection to the leader. done() is called once,
- * after etcd_stop has returned. */
+/* Call after the servers are closed; closes the connection to the leader. Calls done() once, after
+ * etcd_stop has returned. */
 void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner);
 void etcd_close(struct etcd_api *api); /* NULL is fine */
-/* Serves the pages /health and /version for rpc_server_pages(). `api` is a struct etcd_api. */
+/* The pages /health and /version, for rpc_server_pages(). `api`: a struct etcd_api. */
 bool etcd_page(void *api, struct str path, struct rpc_page *page);
-/* Limits of a server for etcd's clients. Clients may ping as often as they like (C1). Streams are
- * limited as on every server, because etcd's clients put their watches on few streams. */
+/* Clients may ping as often as they like (C1). */
 struct rpc_server_limits etcd_server_limits(void);
 #endif

@@ -10,7 +10,7 @@
 enum {
     FRAGMENT_MAX = (3 << 19) + (512 << 10),
     PROGRESS_MS = 600000,
-    FREE_COST = 16, /* freeing a watch counts as reading this number of changes */
+    FREE_COST = 16, /* freeing a watch costs as much as reading this many changes */
     FEW = 8,        /* a stream with at most this many watches is freed at once */
 };
 
@@ -23,7 +23,7 @@ static const char duplicate_id[] = "mvcc: duplicate watch ID provided on the Wat
 
 struct etcd_watch {
     struct watch base;
-    struct list notified; /* link in feed.notified, if progress_notify is set */
+    struct list notified; /* in feed.notified, if progress_notify is set */
     int64_t id;
     uint64_t start_revision; /* as requested; 0: the current revision */
     uint64_t quiet_at;       /* sent_revision at the last run of the progress timer */
@@ -110,7 +110,6 @@ static enum err answer_send(struct feed_stream *stream, const struct answer *ans
     return watch_send(&stream->base, &message);
 }
 
-/* Responds to a request, before any other response of the watch. */
 static void answer_request(struct feed_stream *stream, const struct answer *answer)
 {
     struct pack message = answer_pack(stream, answer);
@@ -133,7 +132,6 @@ static size_t pair_size(const struct key_value *pair)
     return 1 + keyvalue_varint(size) + size;
 }
 
-/* Appends an event as field 11 of a response. */
 static void feed_event(const struct watch *watch, const struct watch_change *change,
                        struct pack *into)
 {
@@ -155,7 +153,7 @@ static bool has_begun(const struct feed *feed, uint64_t start_revision)
     return max_u64(start_revision, watch_engine_visible(feed->options.engine)) <= now_of(feed);
 }
 
-/* Searches all watches, so call only if the watch with the largest start revision is gone. */
+/* Searches all watches: call only if the watch with the largest start revision is gone. */
 static void find_last_start(struct feed_stream *stream)
 {
     struct map_entry *entry;
@@ -182,7 +180,7 @@ static void watch_free(struct etcd_watch *watch)
     free(watch);
 }
 
-/* Cancels a watch from the server's side. The client is sent the reason when there is room. */
+/* The client gets the reason when its stream has room. */
 static void watch_cancel(struct watch *base, uint64_t compact_revision, const char *reason)
 {
     struct etcd_watch *watch = watch_of(base);
@@ -227,7 +225,7 @@ static void watch_idle(struct watch *base)
 
     if (watch->progress_due && has_begun(stream->feed, watch->start_revision))
         err = feed_progress_send(stream, watch->id);
-    watch->progress_due = false; /* a stream without room is not idle: the message may wait */
+    watch->progress_due = false; /* no room: the stream is not idle */
     if (err && err != ERR_FULL) stream_break(&stream->base, err);
 }
 
@@ -247,7 +245,7 @@ static void stream_caught_up(struct watch_stream *base)
 
 /* -- the end of a stream -- */
 
-/* Frees at most `max` watches; the others are freed in later turns. */
+/* frees at most `max` watches */
 static void close_some(struct feed_stream *stream, size_t max)
 {
     struct map_entry *entry;
@@ -299,7 +297,7 @@ static void progress_later(struct feed *feed)
 {
     uint64_t ms = feed->options.progress_ms;
 
-    /* Adds up to 10 % at random, so that replicas do not all send at once. */
+    /* Up to 10 % at random, so that replicas do not all send at once. */
     timer_start_in(&feed->progress, ms + entropy_u64(feed->options.io->entropy) % (ms / 10 + 1));
 }
 
@@ -328,7 +326,7 @@ static struct etcd_watch *watch_find(const struct feed_stream *stream, int64_t i
     return map_get(&stream->watches, str_of(&id, sizeof id));
 }
 
-/* Returns why the watch is refused, or NULL. */
+/* returns why the watch is refused, or NULL */
 static const char *create_refusal(struct feed_stream *stream, struct key_range range,
                                   const Etcdserverpb__WatchCreateRequest *m)
 {

@@ -2,10 +2,10 @@
 /* Watches of etcd's API on the watch engine: decodes requests of streams and encodes responses.
  *
  * A stream has any number of watches, each with an id. A watch whose position is compacted is
- * cancelled with the compacted revision (C4, rules 4 and 14). A progress response is sent only when
- * no event waits for any watch of the stream, so no event at or below its revision can follow.
+ * cancelled with the compacted revision (C4, rules 4 and 14). Progress is sent only when no event
+ * waits for any watch of the stream, so no later event is at or below its revision.
  *
- * Uses no connections: responses are sent through `send`. Everything runs on the loop's thread. */
+ * Uses no connections: responses are sent through `send`. Loop's thread. */
 #ifndef STORE_ETCD_FEED_H
 #define STORE_ETCD_FEED_H
 #include "store/watch_engine.h"
@@ -16,10 +16,10 @@ struct feed_stream;
 struct feed_options {
     struct io *io;
     struct watch_engine *engine;
-    uint32_t watches_max; /* maximal watches of all streams; further watches are refused */
+    uint32_t watches_max; /* for all streams together; further watches are refused */
     uint64_t progress_ms; /* idle time before progress_notify sends the revision; 0: 600,000 */
-    /* Sends a message. After ERR_FULL, call watch_stream_writable() when there is room. ERR_FULL is
-     * not allowed with `must`. After any other error `broken` is called. */
+    /* After ERR_FULL, call watch_stream_writable() when there is room. With `must`, ERR_FULL is not
+     * allowed. After any other error `broken` is called. */
     enum err (*send)(struct feed_stream *stream, struct str message, bool must);
     /* closes the stream, at once or in a later turn */
     void (*broken)(struct feed_stream *stream, enum err err);
@@ -28,13 +28,13 @@ struct feed_options {
     void *owner;
 };
 enum err feed_open(const struct feed_options *options, struct feed **ret_feed);
-void feed_close(struct feed *feed);         /* call after all streams are closed; NULL is fine */
+void feed_close(struct feed *feed);         /* after all streams are closed; NULL is fine */
 size_t feed_count(const struct feed *feed); /* number of watches */
 
 struct feed_stream { /* the caller provides the memory */
     struct watch_stream base;
     struct feed *feed;
-    struct map watches; /* finds the stream's watches by id */
+    struct map watches; /* by id */
     uint64_t starts_at; /* the largest start revision that a watch of the stream has asked for */
     bool starts_stale;  /* the watch with `starts_at` is gone */
     int64_t next_id;
@@ -45,14 +45,14 @@ struct feed_stream { /* the caller provides the memory */
 void feed_stream_init(struct feed *feed, struct feed_stream *stream);
 void feed_stream_deinit(struct feed_stream *stream); /* frees all watches in one turn */
 /* Frees FEED_FREES_PER_TURN watches per turn, and sends no more responses. Calls freed(stream)
- * once, when no watch is left; with few watches, before this function returns. */
+ * once, when no watch is left. With few watches, the call comes before this function returns. */
 enum { FEED_FREES_PER_TURN = 256 };
 void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream));
 
-/* Returns a static text that says why the range must not be watched, or NULL if it may be. */
+/* NULL: the range may be watched; otherwise a static text says why not */
 typedef const char *feed_refusal_fn(void *owner, struct key_range range);
-/* Handles one message of the client. Responses to requests are sent in order and must be accepted
- * by `send`. While the stream has no room, the caller must not pass the next request. */
+/* Handles one message of the client. `send` must accept the responses to requests. While the stream
+ * has no room, the caller must not pass the next request. */
 void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *m,
                   feed_refusal_fn *refusal, void *owner);
 #endif

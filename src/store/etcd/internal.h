@@ -22,17 +22,17 @@ enum {
     ETCD_REQUEST_MAX = 1536 * 1024,                   /* bytes of a proposal */
     ETCD_MESSAGE_MAX = ETCD_REQUEST_MAX + 512 * 1024, /* bytes of a request message */
     ETCD_ANSWER_MAX = INT32_MAX,
-    /* How long after its own timeout the leader may need to report the timeout. */
+    /* time for the leader to report its own timeout */
     ETCD_FORWARD_MS = 2000,
 };
 
 struct etcd_api;
 struct etcd_request {
     struct leader_request base;
-    enum store_kind kind;         /* kind of the proposed command */
-    struct txn *txn;              /* the decoded transaction of a Txn, in the call's arena */
-    struct etcd_listing *listing; /* a Range of very many keys in progress; or NULL */
-    bool acts; /* `change` or `transfer` is in use, and stays so if the client disconnects */
+    enum store_kind kind; /* kind of the proposed command */
+    struct txn *txn;
+    struct etcd_listing *listing; /* NULL unless a Range of very many keys is in progress */
+    bool acts; /* `change` or `transfer` is in use, even after the client disconnected */
     union {
         struct member_change change;
         struct transfer transfer;
@@ -40,25 +40,25 @@ struct etcd_request {
 };
 struct etcd_method { /* a unary method */
     struct leader_method base;
-    /* Checks what does not depend on the store's state. Returns the error. May be NULL. */
+    /* Checks what does not depend on the store's state. May be NULL. */
     enum etcd_error (*check)(struct etcd_request *request);
-    /* Whether the caller is permitted to make the checked request: etcd_may or etcd_may_manage. */
+    /* True if the caller may make the checked request, for example etcd_may_manage. */
     bool (*allows)(const struct etcd_request *request);
-    /* Returns true if any replica may answer from its applied state. Decided on the message alone,
-     * before `check`. If the callback is NULL, only the leader answers. */
+    /* True if any replica may answer from its applied state. Called before `check`. NULL: only the
+     * leader answers. */
     bool (*serializable)(const ProtobufCMessage *message);
-    /* Returns the newest revision that a serializable request names. A replica that has not applied
-     * this revision forwards the request instead of refusing a future revision. May be NULL. */
+    /* The newest revision that a serializable request names. A replica that has not applied the
+     * revision forwards the request. May be NULL. */
     int64_t (*newest)(const ProtobufCMessage *message);
-    /* For Lock and Election. etcd serves both as its own client, so errors lose their codes. */
+    /* Lock and Election: errors lose their codes, because etcd serves both as its own client. */
     bool inner;
-    /* True if the request is a read although the method has a `command`. May be NULL. */
+    /* True for a read of a method that has a `command`. May be NULL. */
     bool (*reads)(const struct etcd_request *request);
     void (*read)(struct etcd_request *request); /* answers from one state of the store */
-    /* Appends the command to `into`. Returns ERR_NOMEM, or ERR_FULL if the command is too large. */
+    /* Appends the command to `into`. ERR_FULL: the command is too large. Or ERR_NOMEM. */
     enum err (*command)(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind);
     void (*act)(struct etcd_request *request); /* for other work on the leader; may be NULL */
-    /* Answers the request with the reply that apply returned. */
+    /* answers with the reply that apply returned */
     void (*written)(struct etcd_request *request, struct str reply);
 };
 
@@ -67,7 +67,7 @@ struct etcd_raw { /* a stream, or a unary method with its own handler */
     bool leader_only; /* other replicas forward the call to the leader */
 };
 
-/* Fills a row of a method table: ETCD_METHOD("Range", etcdserverpb, KV, range, range). The last two
+/* A row of a method table: ETCD_METHOD("Range", etcdserverpb, KV, range, range). The last two
  * arguments are the prefixes of the message names. */
 #define ETCD_METHOD(rpc_, package, service_, request_, response_)                                  \
     LEADER_METHOD(#package "." #service_, rpc_, package##__##request_##_request,                   \
@@ -82,8 +82,8 @@ struct etcd_raw { /* a stream, or a unary method with its own handler */
             .handler = &(handler_)}
 
 struct etcd_part {                     /* all fields may be NULL */
-    const struct etcd_method *methods; /* array; its last element has a NULL path */
-    const struct etcd_raw *raws;       /* array; its last element has a NULL path */
+    const struct etcd_method *methods; /* ends with a NULL path */
+    const struct etcd_raw *raws;       /* ends with a NULL path */
     enum err (*open)(struct etcd_api *api);
     void (*close)(struct etcd_api *api); /* also closes a part that failed to open completely */
     void (*applied)(struct etcd_api *api);
@@ -104,11 +104,11 @@ struct etcd_removal { /* removed.c */
     struct rpc_channel *channel; /* channel of the query in progress, until it is closed */
     bool channel_closing;
     bool was_member, leaderless, stopping;
-    bool removed; /* this replica was removed from the cluster and serves no clients */
+    bool removed;
 };
-struct etcd_leader_calls { /* leader_call.h; each list contains the calls at one step */
+struct etcd_leader_calls { /* leader_call.h; one list per step of a call */
     struct list fresh, pausing, running;
-    struct list behind; /* calls that wait until this replica has applied a revision */
+    struct list behind; /* wait until this replica has applied a revision */
     struct timer again;
     struct task now;
     bool stopped;
@@ -158,64 +158,62 @@ static inline const struct keys *api_keys(const struct etcd_api *api)
 {
     return store_keys(api_store(api));
 }
-/* Returns the request's message, whose type depends on the method. */
 static inline const void *etcd_message(const struct etcd_request *request)
 {
     return request->base.message;
 }
 
-/* The arena of the client's call, or of a call that this replica makes itself. */
+/* the arena of the client's call, or of a call that this replica makes itself */
 static inline struct arena *etcd_arena(const struct etcd_request *request)
 {
     return request->base.caller ? request->base.caller->arena : rpc_call_arena(request->base.call);
 }
 
 /* -- etcd.c -- */
-/* Returns the unary method with this path, which must exist. */
+/* The unary method must exist. */
 const struct leader_method *etcd_method_at(const char *path);
-/* Returns the revision in the header of an encoded response, or 0 if there is none. */
+/* the revision in the header of an encoded response; 0: none */
 uint64_t etcd_answer_revision(struct str answer);
-/* Appends a ResponseHeader as field 1. The header names no revision if `revision` is 0. */
+/* `revision` 0: the header names no revision */
 void etcd_header(const struct etcd_api *api, struct pack *pack, uint64_t revision);
-/* Begins a response in the scratch buffer, with a header of the current revision. */
+/* a response in the scratch buffer, with a header of the current revision */
 struct pack etcd_answer(struct etcd_api *api);
 void etcd_reply(struct etcd_request *request, const struct pack *pack);
 /* a response with only the header of the current revision */
 void etcd_reply_header(struct etcd_request *request);
-/* Refuses a request that had no effect. */
 void etcd_refuse(struct etcd_request *request, enum etcd_error error);
 void etcd_finish(struct rpc_call *call, enum etcd_error error);
-/* Keeps the request until `change` or `transfer` is done; its completion answers the request. */
+/* Keeps the request until `change` or `transfer` is done; the completion answers the request. */
 void etcd_act(struct etcd_request *request);
-/* Returns the status that Lock and Election report instead of `status`, as etcd does. */
+/* the status that Lock and Election report instead of `status`, as etcd does */
 enum grpc_status etcd_inner_status(enum grpc_status status);
 /* -- permissions under TLS, checked where a call is answered -- */
 bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
               enum etcd_act act);
 bool etcd_may_any(const struct etcd_api *api,
-                  const struct rpc_call *call); /* true if a rule names the client */
-/* True if the client is an administrator, as required for members and history. */
+                  const struct rpc_call *call); /* a rule names the client */
+/* True for an administrator, as required for members and history. */
 bool etcd_may_manage(const struct etcd_request *request);
 bool etcd_may_look(const struct etcd_request *request); /* true if a rule names the client */
 /* True for a fleet administrator, or without TLS. Required for requests about more than keys. */
 bool etcd_may_administer(const struct etcd_request *request);
 
 bool etcd_leader_known(const struct etcd_api *api);
-/* the client requires a leader (metadata hasleader) */
+/* true if the client requires a leader (metadata hasleader) */
 bool etcd_wants_leader(const struct rpc_call *call);
-/* True if the client requires a leader and none is known. */
+/* true if the client requires a leader and none is known */
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
-/* Returns why this replica does not keep a call open. `full`: too many such calls are open. */
+/* Why this replica does not keep a call open. `full`: too many such calls are open. */
 enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_call *call,
                                   bool full);
-/* Returns the channel for this replica's own calls to the leader, or NULL without a leader. */
+/* the channel for this replica's own calls to the leader; NULL without a leader */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 void etcd_passed(struct etcd_api *api,
                  struct str answer); /* notes the revision of a forwarded response */
 const char *etcd_version(const struct etcd_api *api);
 
 /* -- lease.c: build commands from the request message alone, or return an error -- */
-/* `drawn` is a positive random number, for a lease whose request names no number. */
+/* `drawn`: a positive random number, for a request that names no lease */
 enum etcd_error etcd_grant_command(const Etcdserverpb__LeaseGrantRequest *m, int64_t drawn,
                                    struct store_command *ret_command);
 enum etcd_error etcd_revoke_command(const Etcdserverpb__LeaseRevokeRequest *m,

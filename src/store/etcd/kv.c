@@ -94,7 +94,7 @@ static enum etcd_error single_check(struct etcd_request *request,
     etcdserverpb__txn_request__init(&single->txn);
     etcdserverpb__request_op__init(&single->op);
     single->op.request_case = kind;
-    /* every member of the union is a pointer, so `request_put` fits any request */
+    /* fits any request: every member of the union is a pointer */
     single->op.request_put = (Etcdserverpb__PutRequest *)request->base.message;
     single->op_at[0] = &single->op;
     single->txn.success = single->op_at;
@@ -166,7 +166,7 @@ static void prunings_applied(struct etcd_api *api)
     }
 }
 
-/* Refuses waiting compactions when leadership is lost; the new leader frees the history. */
+/* Refuses waiting compactions, because the new leader frees the history. */
 static void prunings_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (api->leader.led) return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes leader calls: on this replica while it leads, otherwise by RPC to the leader. Runs on the
- * loop's thread.
+/* Makes leader calls: on this replica while it leads, otherwise by RPC to the leader. Loop's
+ * thread.
  *
  * Invariant: a busy call is on the list of its step; any other call is on no list. */
 #include "store/etcd/leader_call.h"
@@ -13,12 +13,12 @@ enum {
     AGAIN_MS = 100,
     CLIENT_MAX = 16 * 1024,
     LEADER_CALL_ARENA_MAX = 16 << 20,
-    RESPONSE_MAX = 64 * 1024, /* bytes of two keys without values, and of the fields around them */
+    RESPONSE_MAX = 64 * 1024, /* two keys without values, and the fields around them */
 };
 
 /* -- ends -- */
 
-/* Ends the call. Its callback `done` may begin the call again, or free it. */
+/* `done` may begin the call again, or free it. */
 static void call_finish(struct leader_call *call, const struct leader_answer *answer)
 {
     list_remove(&call->link);
@@ -39,7 +39,7 @@ static void call_move(struct leader_call *call, struct list *to)
     list_append(to, &call->link);
 }
 
-/* There was no leader or no response; tries again unless the deadline has passed. */
+/* Retries after a pause, unless the deadline has passed. */
 static void call_try_later(struct leader_call *call)
 {
     struct etcd_leader_calls *calls = &call->api->leader_calls;
@@ -54,7 +54,6 @@ static void call_try_later(struct leader_call *call)
     }
 }
 
-/* Ends the call once this replica has applied the call's revision. */
 static void call_wait_applied(struct leader_call *call)
 {
     uint64_t revision = keys_revision(api_keys(call->api));
@@ -71,7 +70,7 @@ static void call_answered(struct leader_call *call, enum grpc_status status, str
                           struct str response)
 {
     uint64_t revision = status ? 0 : etcd_answer_revision(response);
-    /* A call that only catches up is retried if the leader is overloaded, instead of failing. */
+    /* When the leader is overloaded, catching up is retried, and other calls fail. */
     bool crowded = call->catches_up && status == GRPC_RESOURCE_EXHAUSTED;
 
     if (status && (crowded || retry_status_is_doubtful(status))) {
@@ -124,7 +123,7 @@ static void call_on_answer(void *owner, const struct rpc_client_call *,
         call_try_later(call);
 }
 
-/* Sends the call to the leader. Returns false if no connection to the leader can be made. */
+/* false: no connection to the leader can be made */
 static bool call_elsewhere(struct leader_call *call)
 {
     struct etcd_api *api = call->api;
@@ -182,7 +181,7 @@ static void calls_changed(struct etcd_api *api, const struct replica_status *)
     struct etcd_leader_calls *calls = &api->leader_calls;
 
     if (list_empty(&calls->pausing) && list_empty(&calls->running)) return;
-    /* ends the calls at the old leader */
+    /* ends the calls at the former leader */
     if (!leader_here(&api->leader)) (void)etcd_leader_channel(api);
     calls_each(&calls->pausing, call_try);
 }

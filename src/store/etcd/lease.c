@@ -2,8 +2,8 @@
 /* etcdserverpb.Lease: plain leases of the store (store/core/store.h) by number.
  *
  * Leases use the replicated clock, so a change of leaders does not change their remaining time.
- * Keep-alives of all streams are batched into log entries, together with the renewals of muster.v1
- * (service_renew.c). A response is sent when its entry is applied; the TTL begins then. */
+ * Keep-alives of all streams share log entries with the renewals of muster.v1 (service_renew.c).
+ * The TTL begins when the entry is applied; the response is sent then. */
 #include <muster/coord.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 #include "store/keyvalue.h"
 
 enum {
-    PENDING_MAX = 4096, /* pending renewals at which a stream is no longer read */
+    PENDING_MAX = 4096, /* a stream with more pending renewals is not read */
     PENDING_LOW = 1024,
     KEYS_SLICE = 256,     /* keys of a lease read at a time */
     LISTED_MAX = 1 << 16, /* keys of a lease in one response */
@@ -48,7 +48,7 @@ static enum err grant_write(struct etcd_request *request, struct buf *into,
     struct store_command command;
     int64_t drawn = 0;
 
-    while (drawn == 0) /* ends: zero is only one of 2^63 possible numbers */
+    while (drawn == 0) /* ends: zero is one of 2^63 possible numbers */
         drawn = (int64_t)(entropy_u64(api_of(request)->options.io->entropy) & INT64_MAX);
     (void)etcd_grant_command(etcd_message(request), drawn, &command);
     *ret_kind = command.kind;
@@ -74,8 +74,7 @@ static void grant_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseRevoke -- */
 
-/* Returns true if the client may read, or write, every key of the lease. A client with a right to
- * all keys is accepted at once; otherwise all keys of the lease are checked in one turn. */
+/* True if the client may read, or write, every key of the lease. Checks all keys in one turn. */
 static bool lease_keys_allowed(const struct etcd_request *request, int64_t number,
                                enum etcd_act act)
 {
@@ -140,7 +139,7 @@ static void revoke_reply(struct etcd_request *request, struct str reply)
 
 /* -- LeaseTimeToLive, LeaseLeases -- */
 
-/* Adds the time since the last log entry, because the lease clock moves only with entries. */
+/* The lease clock moves only with log entries: add the time since the last entry. */
 static uint64_t clock_now(const struct etcd_api *api)
 {
     uint64_t since_ms = mono_elapsed_ms(api->service->applied_at, loop_now(api->options.io->loop));
@@ -187,7 +186,7 @@ static void ttl_read(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* Leaves out expired leases, which exist until their end is applied but cannot be revoked. */
+/* Expired leases exist until their end is applied, but cannot be revoked: leave them out. */
 static void leases_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
@@ -207,7 +206,7 @@ static void leases_read(struct etcd_request *request)
 
 /* -- LeaseKeepAlive -- */
 
-struct keeper { /* a stream; freed when it is closed and has no pending renewal */
+struct keeper { /* a stream; freed when closed and without pending renewals */
     struct list link;
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: the call is over */
@@ -244,7 +243,7 @@ static enum err beat_send(const struct beat *beat, const struct store_renewal *r
     return pack.err ? pack.err : rpc_send_kept(keeper->call, buf_peek(pack.into));
 }
 
-/* Reads further requests when there is room, or ends the stream. */
+/* reads further requests when there is room, or ends the stream */
 static void keeper_continue(struct keeper *keeper)
 {
     if (!keeper->call) return;
@@ -357,7 +356,7 @@ static const struct rpc_handler keep_alive_handler = {.on_start = keeper_on_star
                                                       .on_drain = keeper_on_drain,
                                                       .on_done = keeper_on_done};
 
-/* Ends the streams when leadership is lost; clients continue at the new leader. */
+/* Ends the streams; clients continue at the new leader. */
 static void keepers_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (leader_here(&api->leader)) return;

@@ -13,15 +13,15 @@
 enum { SLICE_KEYS = 4096, SLICE_BYTES = 256 << 10 };
 struct etcd_listing {
     struct query query;
-    struct query_best *best; /* the first pairs, if the range is sorted; otherwise NULL */
-    bool hashes;             /* true: the request is a HashKV; false: it is a Range */
-    uint64_t hash;           /* hash of the keys read so far; not zero for no keys */
-    bool pinned;             /* the client asked for the current revision, which is now fixed */
+    struct query_best *best; /* the first pairs of a sorted range; otherwise NULL */
+    bool hashes;             /* true: HashKV; false: Range */
+    uint64_t hash;           /* of the keys read so far */
+    bool pinned;             /* the client asked for a fixed revision */
     bool sending;
     struct str next;           /* next key to read, stored in `at` */
     uint64_t left, shown, sum; /* left: pairs within the limit; sum: bytes of the pairs */
     uint64_t count;            /* keys of the range */
-    uint64_t revision;         /* revision at the start, for the header */
+    uint64_t revision;         /* at the start, for the header */
     bool more;
     size_t at_len;
     char at[STORE_KEY_MAX];
@@ -108,7 +108,7 @@ static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
     return seed;
 }
 
-/* Encodes a pair of an unsorted range into `answer`. If `answer` is NULL, adds the pair's size. */
+/* `answer` NULL: only adds the pair's size */
 static void listing_take(struct etcd_listing *l, struct key_value *pair, struct pack *answer)
 {
     size_t size;
@@ -124,7 +124,7 @@ static void listing_take(struct etcd_listing *l, struct key_value *pair, struct 
     l->shown++;
 }
 
-/* Reads the next slice, to measure, sort or hash if `answer` is NULL. Returns false at the end. */
+/* `answer` NULL: measures, sorts or hashes. Returns false at the end. */
 static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struct pack *answer)
 {
     struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
@@ -153,7 +153,6 @@ static bool listing_slice(const struct keys *keys, struct etcd_listing *l, struc
     return cursor.next.len > 0;
 }
 
-/* Appends the fields of the response that follow the pairs. */
 static void listing_pack_end(const struct etcd_listing *l, struct pack *answer)
 {
     pack_u64(answer, 3, l->more);
@@ -190,7 +189,7 @@ static enum err listing_send_hash(struct etcd_request *request, const struct etc
     return answer.err;
 }
 
-/* Sends the response's length and header, after the whole range was measured. */
+/* Call after the whole range was measured. */
 static enum err listing_begin_sending(struct etcd_request *request, struct etcd_listing *l)
 {
     struct etcd_api *api = api_of(request);
@@ -228,7 +227,6 @@ static void listing_end(struct etcd_request *request, enum etcd_error error)
     request_fail(&request->base, etcd_errors[error].status, "%s", etcd_errors[error].text);
 }
 
-/* Handles the compaction of the listing's revision. */
 static void listing_compacted(struct etcd_request *request, struct etcd_listing *l)
 {
     if (!l->pinned)
@@ -268,7 +266,7 @@ static void listing_step(struct etcd_request *request)
         request_free(&request->base);
 }
 
-/* Runs one slice of one listing. All listings take turns. */
+/* all listings take turns */
 static void listing_on_turn(struct timer *timer)
 {
     struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, listing_turn);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Maintenance and the supported part of Auth: status, hashes, transfer of leadership.
  *
- * Defragment does nothing, because the store is in memory and snapshots cut its log; a trailer of
- * the response reports this. An alarm ends when its cause ends. Snapshot is in
- * fleet/service_snapshot.c, because a snapshot contains more than the store. */
+ * Defragment does nothing, because the store is in memory; a trailer of the response reports this.
+ * An alarm ends when its cause ends. Snapshot is in fleet/service_snapshot.c, because a snapshot
+ * contains more than the store. */
 #include <stdio.h>
 
 #include "store/etcd/listing.h"
@@ -18,7 +18,7 @@ static void status_read(struct etcd_request *request)
     struct pack pack = etcd_answer(api);
 
     pack_text(&pack, 2, str_from(etcd_version(api)));
-    pack_u64(&pack, 3, max_u64(sizes.bytes, 1)); /* never zero, because clients omit zero */
+    pack_u64(&pack, 3, max_u64(sizes.bytes, 1)); /* not zero: the encoding would omit zero */
     pack_u64(&pack, 4, replica.leader_id);
     pack_u64(&pack, 5, replica.commit);
     pack_u64(&pack, 6, replica.term);
@@ -42,8 +42,8 @@ static enum etcd_error alarm_check(struct etcd_request *request)
                                                                             : ETCD_OK;
 }
 
-/* All replicas have the same store, so the alarm is reported for the leader. DEACTIVATE does not
- * end an alarm; only free space does. */
+/* All replicas have the same store, so the alarm names the leader. DEACTIVATE does not end an
+ * alarm; only free space does. */
 static void alarm_read(struct etcd_request *request)
 {
     const Etcdserverpb__AlarmRequest *m = etcd_message(request);
@@ -77,7 +77,6 @@ static void hash_read(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-/* Hashes this replica's keys at one revision. */
 static void hash_kv_read(struct etcd_request *request)
 {
     int64_t wanted = ((const Etcdserverpb__HashKVRequest *)request->base.message)->revision;
@@ -101,7 +100,7 @@ static void auth_status(struct etcd_request *request)
     struct etcd_api *api = api_of(request);
     struct pack pack = etcd_answer(api);
 
-    pack_u64(&pack, 3, 1); /* `enabled` is left out, which means false */
+    pack_u64(&pack, 3, 1); /* `enabled` is left out: false */
     etcd_reply(request, &pack);
 }
 

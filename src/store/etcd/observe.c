@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* v3electionpb.Election.Observe: sends every leader of an election and every value of the leader,
- * from any replica. Runs on the loop's thread.
+ * from any replica. Loop's thread.
  *
- * An observer watches the leader's key or, while there is no leader, all keys of the election. The
- * observer begins when this replica has caught up with the Raft leader, and then sends changes as
- * they are applied. If the client did not read in time, only the newest value is sent. */
+ * An observer watches the leader's key or, while there is no leader, all keys of the election. An
+ * observer begins when this replica has caught up with the Raft leader. If the client did not read
+ * in time, only the newest value is sent. */
 #include <stdlib.h>
 
 #include "store/etcd/leader_call.h"
@@ -15,7 +15,7 @@
 struct observer {
     struct leader_call leader;
     struct list link, changed;
-    struct looker looker; /* joins at the start, and leaves while the stream has no room */
+    struct looker looker; /* joins at the start; leaves while the stream has no room */
     struct etcd_api *api;
     struct rpc_call *call;  /* NULL: the call has ended */
     struct key_range range; /* keys of the election */
@@ -40,7 +40,7 @@ static void observer_free(struct observer *observer)
     free(observer);
 }
 
-/* Ends the call; on_done frees the observer. */
+/* on_done frees the observer */
 static void observer_end(struct observer *observer, enum grpc_status status, struct str text)
 {
     observer_unwatch(observer);
@@ -73,7 +73,7 @@ static void observer_send(struct observer *observer, const struct key_value *lea
     api->service->numbers.watch_events++;
 }
 
-/* Returns true if the election's leader still leads. Other entries are newer than its key. */
+/* True if the election's leader still leads: all other entries are newer than the leader's key. */
 static bool observer_leader_stays(const struct observer *observer, struct key_value *ret_leader)
 {
     const struct interest_scope *scope = observer->looker.scope;
@@ -129,8 +129,8 @@ static enum etcd_error observer_begin(struct observer *observer)
     enum err err = leader_call_init(&observer->leader, observer->api, observer->call);
 
     if (err) return ETCD_TOO_MANY_REQUESTS;
-    /* A key of this length cannot exist. The check also bounds the memory of the name, which is
-     * kept for the whole call. */
+    /* A longer key cannot exist. The check also bounds memory: the name is kept for the whole
+     * call. */
     if (observer->range.from.len > STORE_KEY_MAX) return ETCD_TOO_LARGE;
     if (!etcd_may(observer->api, observer->call, observer->range, ETCD_READ)) return ETCD_DENIED;
     err = leader_call_catch_up(&observer->leader, observer->range.from,

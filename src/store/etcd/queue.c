@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the keys and transactions of a lock's or an election's queue, without side effects. */
+/* Builds the keys and transactions of a lock's or an election's queue. Pure. */
 #include "store/etcd/queue.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 struct str queue_key(struct str name, int64_t lease, char *room)
 {
-    /* Formatted as Go formats a signed number: the sign, then the magnitude. */
+    /* Go's format of a signed number: the sign, then the magnitude. */
     uint64_t size = lease < 0 ? -(uint64_t)lease : (uint64_t)lease;
     char *at = room;
     int len;
@@ -122,7 +122,6 @@ static void txn_if_key_created(struct queue_txn *t, struct str key, int64_t crea
                    ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL, create);
 }
 
-/* Sets the key, and makes `op` (a put or a delete) the transaction's only operation. */
 static void txn_does(struct queue_txn *t, Etcdserverpb__RequestOp *op, struct str key)
 {
     t->put.key = t->del.key = bytes_from(key);
@@ -176,7 +175,7 @@ void queue_leave(struct queue_txn *t, struct str key, const struct queue_entry *
         t->txn = t->inner;
         return;
     }
-    /* The compare succeeds if no entry was created before this entry: then this entry is first. */
+    /* Succeeds if no entry was created before this entry: this entry is first. */
     txn_if_created(t, range, ETCDSERVERPB__COMPARE__COMPARE_RESULT__GREATER,
                    (int64_t)as->create - 1);
     t->failure[0] = &t->inner_op;
@@ -207,7 +206,7 @@ void queue_delete(struct queue_txn *t, struct str key)
     txn_does(t, &t->del_op, key);
 }
 
-/* Returns the only key of a range response, or NULL for no key or for another response. */
+/* NULL: another response, or not exactly one key */
 static const Mvccpb__KeyValue *only_key(const Etcdserverpb__ResponseOp *op)
 {
     const Etcdserverpb__RangeResponse *range;

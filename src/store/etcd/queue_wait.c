@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that wait until their queue entry is first: Lock.Lock and Election.Campaign.
+/* Calls that wait until their queue entry is first: Lock.Lock and Election.Campaign. Loop's thread.
  *
  *     grant a lease, if the request names none -> enter the queue -> first? reply
  *     -> else watch the key before this entry until it is deleted -> no key is left before it
  *     -> this replica has caught up with the leader, and the entry's key exists: reply
  *
- * The replica that received the call keeps it and watches the applied state. Only the steps go to
- * the leader (leader_call.h), so a change of leaders does not end a waiting call. Between two steps
- * the wait is idle and watches two keys: its own and the key before.
+ * The replica that got the call keeps it. Only the steps go to the leader (leader_call.h), so a
+ * change of leaders does not end a waiting call. When the client disconnects, its key is deleted,
+ * as with etcd. A call whose key is deleted while it waits is refused, and never holds the lock.
  *
- * When the client disconnects its key is deleted, as with etcd. A replica that stops keeps the key,
- * unless the lease was granted by this call: a client that asks another replica with the same lease
- * has its old place. A call whose key is deleted while it waits, because the lease ended, is
- * refused at once and never holds the lock.
- *
- * Invariant: a wait exists while its client waits or one of its leader calls is running. Runs on
- * the loop's thread. */
+ * Invariant: a wait exists while its client waits or one of its leader calls is running. */
 #include <stdlib.h>
 
 #include "store/etcd/leader_call.h"
@@ -27,7 +21,7 @@
 enum {
     LEASE_S = 60,         /* TTL of a lease granted by the call, as in etcd */
     CHECKS_PER_PASS = 32, /* few, because each check may read the whole queue */
-    LEAVE_WAIT_MS = 5000, /* after this time the key stays until its lease ends */
+    LEAVE_WAIT_MS = 5000, /* limit for deleting the key; later its lease ends the key */
     QUEUE_WAIT_ARENA_MAX = 1 << 20,
 };
 
@@ -35,31 +29,30 @@ struct queue_place {
     struct str key;
     struct str name; /* valid as long as the call */
     int64_t lease;
-    uint64_t create;   /* create revision of the key */
-    uint64_t entered;  /* revision at which the call entered the queue */
+    uint64_t create; /* create revision of the key */
+    uint64_t entered;
     uint64_t revision; /* revision at which the entry was first */
 };
 struct queue_wait_kind {
-    bool sets;            /* an existing key gets the call's value */
-    enum etcd_error lost; /* the error if the key is deleted */
-    /* Encodes the response with its header. */
+    bool sets; /* an existing key gets the call's value */
+    enum etcd_error lost;
     void (*pack)(const struct etcd_api *api, struct pack *pack, const struct queue_place *place);
 };
 struct queue_wait {
     struct leader_call leader;
     struct list link;    /* in queue_waits.all */
-    struct list changed; /* link in queue_waits.changed, after a watched key was deleted */
+    struct list changed; /* in queue_waits.changed, after a watched key was deleted */
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: the client disconnected or was answered */
     const struct queue_wait_kind *kind;
     struct queue_place place;
-    struct queue_entry entry; /* all zero until the call has entered the queue */
+    struct queue_entry entry; /* zero until the call has entered the queue */
     struct str value;
     struct key_range range;    /* keys of the queue */
-    struct looker own, before; /* watch the call's own key and the key before it */
+    struct looker own, before; /* watch the call's key, and the key before */
     bool stays;                /* the key is kept when the wait ends */
     bool named;                /* the client knows the lease and can use another replica */
-    char room[];               /* storage of the key and the range */
+    char room[];
 };
 
 /* -- watched keys -- */
@@ -116,7 +109,6 @@ static void queue_wait_on_left(struct leader_call *call, const struct leader_ans
     wait_free(CONTAINER_OF(call, struct queue_wait, leader));
 }
 
-/* Leaves the queue after the client disconnected. */
 static void queue_wait_leave(struct queue_wait *wait)
 {
     struct queue_txn txn;
@@ -142,7 +134,7 @@ static void wait_refuse(struct queue_wait *wait, enum etcd_error error)
     wait_free(wait);
 }
 
-/* Fails the call and deletes its key, because the key would block every later entry. */
+/* Deletes the call's key, because the key would block every later entry. */
 static void wait_give_up(struct queue_wait *wait, enum etcd_error error)
 {
     wait_finish(wait, etcd_errors[error].status, str_from(etcd_errors[error].text));
@@ -154,7 +146,7 @@ static enum etcd_error wait_refusal(enum err err)
     return err == ERR_CLOSED ? ETCD_STOPPED : ETCD_TOO_MANY_REQUESTS;
 }
 
-/* Returns false if the wait has ended, because the step failed or the client disconnected. */
+/* False: the wait has ended, because the step failed or the client disconnected. */
 static bool wait_continues(struct queue_wait *wait, const struct leader_answer *answer)
 {
     if (!wait->call) {
@@ -175,7 +167,7 @@ static void wait_reply(struct queue_wait *wait, uint64_t revision)
 
     wait->place.revision = revision;
     wait->kind->pack(api, &pack, &wait->place);
-    if (pack.err) { /* the entry is first, but the response cannot be encoded */
+    if (pack.err) { /* the response cannot be encoded */
         wait_give_up(wait, ETCD_TIMEOUT);
         return;
     }
@@ -215,7 +207,7 @@ static void wait_check(struct queue_wait *wait)
     if (!wait_has_key(wait)) {
         wait_refuse(wait, wait->kind->lost);
     } else if (!queue_before(api_keys(wait->api), wait->range, wait->place.create, &before)) {
-        /* In the applied state this entry is first. The leader must confirm that place. */
+        /* In this replica's applied state the entry is first. The leader must confirm this. */
         err = leader_call_catch_up(&wait->leader, key, 0, wait_on_confirmed);
         if (err) wait_give_up(wait, wait_refusal(err));
     } else if (!wait_watch(wait, &wait->own, key) || !wait_watch(wait, &wait->before, before.key)) {
@@ -244,8 +236,8 @@ static bool wait_take_entry(struct queue_wait *wait, const struct leader_answer 
                             &txn, &note) &&
               queue_entered((const Etcdserverpb__TxnResponse *)txn, answer->revision, &wait->entry);
     arena_deinit(&arena);
-    /* A key under a lease granted by this call belongs to this call. The response may say otherwise
-     * when the first response was lost and a second attempt found the key. */
+    /* The lease was granted by this call, so the key belongs to this call, even if a repeated
+     * attempt found the key. */
     if (!wait->named) wait->entry.created = true;
     wait->place.create = wait->entry.create;
     wait->place.entered = answer->revision;
@@ -277,7 +269,6 @@ static void wait_enter(struct queue_wait *wait)
 
     queue_enter(&txn, wait->place.key, wait->place.lease, wait->value, wait->kind->sets,
                 wait->range);
-    /* Only the parts that the client chose can be too large. */
     if (protobuf_c_message_get_packed_size(&txn.txn.base) > ETCD_REQUEST_MAX) {
         wait_refuse(wait, ETCD_TOO_LARGE);
         return;
@@ -323,7 +314,7 @@ static struct queue_wait *wait_new(struct etcd_api *api, struct rpc_call *call,
     wait->call = call;
     wait->kind = kind;
     wait->named = lease != 0;
-    while (lease == 0) /* ends: zero is only one of 2^63 possible numbers */
+    while (lease == 0) /* ends: zero is one of 2^63 possible numbers */
         lease = (int64_t)(entropy_u64(api->options.io->entropy) & INT64_MAX);
     wait->place = (struct queue_place){
         .name = name, .lease = lease, .key = queue_key(name, lease, wait->room)};
@@ -345,7 +336,7 @@ static bool wait_is_allowed(const struct queue_wait *wait)
                     ETCD_WRITE);
 }
 
-/* `name` and `value` must be valid as long as the call. `lease` 0 requests a lease of LEASE_S. */
+/* `name` and `value` must outlive the call. `lease` 0 requests a lease of LEASE_S. */
 static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
                              const struct queue_wait_kind *kind, struct str name, struct str value,
                              int64_t lease)
@@ -375,9 +366,9 @@ static void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
         wait_enter(wait);
 }
 
-/* Ends the call while the replica stops. If the request named the lease, the key stays, because the
- * client can continue at another replica. Otherwise the key is deleted, because it would only block
- * the queue until its lease ends. */
+/* While the replica stops: if the request named the lease, the key stays, because the client can
+ * continue at another replica. Otherwise the key is deleted, because it would only block the
+ * queue. */
 static void wait_send_away(struct queue_wait *wait, enum etcd_error error)
 {
     etcd_finish(wait->call, error);
@@ -480,7 +471,7 @@ static void waits_on_check(struct task *task)
     if (!list_empty(&api->queue_waits.changed)) loop_defer(api->options.io->loop, task);
 }
 
-/* Checks all waits, because the checks during the restore were skipped. */
+/* Checks during the restore were skipped, so all waits are checked. */
 static void waits_restored(struct etcd_api *api)
 {
     if (!list_empty(&api->queue_waits.changed))

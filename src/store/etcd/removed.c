@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Detects that this replica was removed from its cluster.
+/* Detects that this replica was removed from its cluster. Loop's thread.
  *
  * The leader replicates to members only, so a removed replica may never apply its own removal. Its
- * own member list would contain it forever, and its watches and serializable reads would be stale
- * without an error. A replica without a leader therefore asks the members it knew for the member
- * list, until one answers in the leader's name. The replica is removed if that list does not
- * contain it, or if its own log says so.
+ * watches and serializable reads would be stale without an error. A replica without a leader
+ * therefore asks the members it knew for the leader's member list. The replica is removed if that
+ * list, or its own log, says so.
  *
- * At most one query is in progress, on a channel of its own; the timer runs only between queries.
- * Runs on the loop's thread. */
+ * At most one query is in progress, on its own channel; the timer runs only between queries. */
 #include "rpc/client.h"
 #include "store/etcd/internal.h"
 #include "wire/message.h"
 
 enum {
-    ASK_FIRST_MS = 2000, /* milliseconds without a leader; longer than most elections */
+    ASK_FIRST_MS = 2000, /* time without a leader; longer than most elections */
     ASK_AGAIN_MS = 5000,
     ASK_CALL_MS = 5000,
     ANSWER_ARENA_MAX = 1 << 20,
@@ -60,7 +58,7 @@ static void removal_close_channel(struct etcd_api *api)
     api->removal.channel_closing = true;
 }
 
-/* Returns true if the bytes are a member list of this cluster without this replica. */
+/* true: the bytes are a member list of this cluster without this replica */
 static bool is_list_without_us(const struct etcd_api *api, struct str bytes)
 {
     struct replica_status status = replica_status(api->options.replica);

@@ -62,7 +62,7 @@ bool etcd_txn_allows(const struct etcd_request *request)
 
 /* -- read-only transactions -- */
 
-/* Requirements of all ranges of a transaction, including nested transactions. */
+/* over all ranges of a transaction, nested transactions included */
 struct txn_reads {
     size_t ranges;
     bool leader;    /* at least one range must be read on the leader */

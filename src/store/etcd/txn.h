@@ -4,12 +4,11 @@
 #define STORE_ETCD_TXN_H
 #include "store/etcd/internal.h"
 
-/* True if the request exceeds the size limit of a proposal. */
 bool etcd_request_is_large(const struct etcd_request *request);
-/* etcd_txn_take() decodes the transaction and checks it. etcd_txn_check() checks its size, too. */
+/* etcd_txn_take() decodes and checks the transaction. etcd_txn_check() also checks its size. */
 enum etcd_error etcd_txn_take(struct etcd_request *request);
 enum etcd_error etcd_txn_check(struct etcd_request *request);
-/* Replaces the request by `txn`, which must be valid as long as the request's arena; checks it. */
+/* Replaces the request by `txn`, and checks it. `txn` must live as long as the request's arena. */
 enum etcd_error etcd_txn_become(struct etcd_request *request, const Etcdserverpb__TxnRequest *txn);
 bool etcd_txn_allows(const struct etcd_request *request);
 bool etcd_txn_serializable(const ProtobufCMessage *message);
@@ -19,9 +18,9 @@ void etcd_txn_read(struct etcd_request *request);
 enum err etcd_txn_command(struct etcd_request *request, struct buf *into,
                           enum store_kind *ret_kind);
 void etcd_txn_written(struct etcd_request *request, struct str reply);
-/* Like etcd_txn_written(), for a method whose response is the header alone. */
+/* like etcd_txn_written(), but the response is only the header */
 void etcd_txn_header(struct etcd_request *request, struct str reply);
-/* Decodes the reply. Returns false if the transaction was refused and the request answered. */
+/* false: the transaction was refused, and the request answered */
 bool etcd_txn_done(struct etcd_request *request, struct str reply,
                    struct store_txn_reply *ret_reply);
 #endif

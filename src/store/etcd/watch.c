@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* etcdserverpb.Watch: receives the requests of streams, on any replica; feed.h makes the responses.
- * Runs on the loop's thread.
+ * Loop's thread.
  *
- * A stream that the client has half-closed still gets events, as with etcd. A stream that requires
- * a leader (hasleader) ends when no leader is known for three election timeouts. Every stream ends
- * when this replica was removed (removed.c). */
+ * A stream that the client has half-closed still gets events, as with etcd. A stream with hasleader
+ * ends when no leader is known for three election timeouts. Every stream ends when this replica was
+ * removed (removed.c). */
 #include <stdlib.h>
 
 #include "store/etcd/feed.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Permission rules, parsed from options and matched against certificates. Pure: a rule matches by
- * name and prefix alone, and everything that no rule allows is refused. */
+/* Parses permission rules, and matches them with certificates. Pure. What no rule allows is
+ * refused. */
 #include "store/etcd/access/access.h"
 
 #define ADMIN    STR("bigfleet://admin")
@@ -32,8 +32,8 @@ enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct not
                      (int)min_size(word.len, 32), word.at);
 }
 
-/* Returns true for a name that only the fleet's certificate authority issues, as a URI. The same
- * text as a common name proves nothing, because any authority may sign a common name. */
+/* Only the fleet's certificate authority issues such a name as a URI. As a common name it proves
+ * nothing, because any authority may sign a common name. */
 static bool is_fleet_name(struct str name)
 {
     return str_starts(name, STR("bigfleet://")) || str_starts(name, STR("muster://"));
@@ -58,7 +58,7 @@ static bool covers(struct str prefix, struct key_range range)
     if (!str_starts(range.from, prefix)) return false;
     if (key_range_is_one(range)) return true;
     if (key_range_is_open(range)) return false;
-    /* A range that ends before its start contains no key. */
+    /* a range that ends before its start contains no key */
     return str_compare(range.end, range.from) <= 0 || str_starts(range.end, prefix) ||
            key_range_is_prefix((struct key_range){prefix, range.end});
 }
