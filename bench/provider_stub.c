@@ -341,7 +341,7 @@ static void on_configure(void *service, struct rpc_call *call, const ProtobufCMe
     MUST(request->n_shard_metadata <= METADATA_READ_MAX);
     for (size_t i = 0; i < request->n_shard_metadata; i++)
         metadata[i] = (struct label){
-            str_from(request->shard_metadata[i]->key),
+            str_of(request->shard_metadata[i]->key.data, request->shard_metadata[i]->key.len),
             str_of(request->shard_metadata[i]->value.data, request->shard_metadata[i]->value.len)};
     record.machine.cluster = str_from(request->cluster_id);
     record.metadata = metadata;

@@ -30,16 +30,18 @@ def entry_of(field):
 class Copy:
     def __init__(self, wanted):
         self.wanted = wanted
-        self.rows = {}  # full field name: (message, number) as the generated descriptor says it
+        self.rows = {}  # full field name: [(message, number)] as the generated descriptor has them
 
     def field(self, line, found, message):
         space, _, kind, gap, name, equals, number = found.groups()
         full = f"{message}.{name}"
         if full in self.wanted:
             if kind == "string":
-                kind, self.rows[full] = "bytes", (message, number)
-            elif kind == "map<string, string>":
-                kind, self.rows[full] = "map<string, bytes>", (f"{message}.{entry_of(name)}", 2)
+                kind, self.rows[full] = "bytes", ((message, number),)
+            elif kind == "map<string, string>":  # the message that protoc makes of a map: a key of a map cannot be bytes
+                entry = entry_of(name)
+                self.rows[full] = (f"{message}.{entry}", 1), (f"{message}.{entry}", 2)
+                kind = f"message {entry} {{ bytes key = 1; bytes value = 2; }} repeated {entry}"
             else:
                 raise SystemExit(f"private.py: {full} is no text field")
         return space + kind + gap + name + equals + number + line[found.end():]
@@ -74,7 +76,7 @@ class Copy:
         missing = [name for name in self.wanted if name not in self.rows]
         if missing:
             raise SystemExit(f"private.py: no such field: {', '.join(missing)}")
-        rows = "".join(f'    {{"{self.rows[name][0]}", {self.rows[name][1]}}},\n' for name in self.wanted)
+        rows = "".join(f'    {{"{message}", {number}}},\n' for name in self.wanted for message, number in self.rows[name])
         return ("/* Generated from proto/text-as-bytes.txt by proto/private.py. */\n"
                 '#include "wire/message_impl.h"\n\n'
                 "const struct text_field text_as_bytes[] = {\n" + rows + "    {0, 0},\n};\n")

@@ -140,7 +140,7 @@ static enum err instruments_add_metrics(struct instruments *in, struct note *not
 {
     struct metric_options reloads = {
         .name = "muster_config_reloads_total",
-        .help = "Configuration reloads by how they ended.",
+        .help = "Configuration reloads by result.",
         .kind = METRIC_COUNTER,
         .labels = {"result"},
     };
@@ -154,11 +154,12 @@ static enum err instruments_add_metrics(struct instruments *in, struct note *not
     in->reloads[false] = metric_counter(family, &STR("refused"));
     in->reloads[true] = metric_counter(family, &STR("ok"));
     err = metrics_add_gauge(in->metrics, "muster_config_settings_waiting",
-                            "Settings whose new value needs a restart.", &in->waiting, note);
+                            "Changed settings that take effect at the next restart.", &in->waiting,
+                            note);
     return err ? err
                : metrics_add_gauge(
                      in->metrics, "muster_tls_not_after_seconds",
-                     "When our certificate ends, in seconds since 1970; 0 without TLS.",
+                     "Expiry time of the certificate, in seconds since 1970; 0 without TLS.",
                      &in->tls_not_after, note);
 }
 

@@ -357,13 +357,13 @@ static enum err add_metrics(struct coordclient *c, struct metrics *metrics, stru
 
     if (!metrics) return ERR_OK;
     err = metrics_add_counter(metrics, "muster_shard_reports_total",
-                              "reports that a coordinator took", &c->reports, note);
+                              "Reports accepted by a coordinator.", &c->reports, note);
     if (!err)
         err = metrics_add_counter(metrics, "muster_shard_report_failures_total",
-                                  "reports that no coordinator took", &c->failures, note);
+                                  "Reports that no coordinator accepted.", &c->failures, note);
     if (!err)
         err = metrics_add_counter(metrics, "muster_shard_instructions_total",
-                                  "instructions of the coordinator that were carried out",
+                                  "Instructions of the coordinator that the shard executed.",
                                   &c->carried_out, note);
     return err;
 }

@@ -231,7 +231,7 @@ static void export_on_timer(struct timer *timer)
 #define TICKS(outcome)                                                                             \
     {                                                                                              \
         "muster_coordinator_exports_total",                                                        \
-            "Ticks of the export loop on a leader by outcome: done, failed, empty.",               \
+            "Export attempts of the leader by outcome: done, failed, empty.",                      \
             EXPORT_NUMBER(COUNTER, outcome), .label = "outcome", .value = #outcome                 \
     }
 static const struct metric_field export_number_rows[] = {

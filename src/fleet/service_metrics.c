@@ -15,17 +15,19 @@ const char *const service_ack_names[ACK_OUTCOMES] = {
         name, help, SERVICE_METRICS_NUMBER(kind, member), .label = by, .value = is                 \
     }
 #define APPLY(is, n)                                                                               \
-    SERIES("bigfleet_coordinator_apply_total", "Writes proposed here, by how they ended.",         \
-           COUNTER, "outcome", is, apply[n])
+    SERIES("bigfleet_coordinator_apply_total",                                                     \
+           "Fleet commands proposed by this replica, by outcome.", COUNTER, "outcome", is,         \
+           apply[n])
 #define REPORTS(is, n)                                                                             \
-    SERIES("muster_coordinator_reports_total", "Reports of shards, by what became of them.",       \
-           COUNTER, "result", is, reports[n])
+    SERIES("muster_coordinator_reports_total", "Reports of shards by result.", COUNTER, "result",  \
+           is, reports[n])
 #define ACKS(is, n)                                                                                \
     SERIES("muster_coordinator_instruction_acks_total",                                            \
-           "Acks of instructions, by what the shard said.", COUNTER, "outcome", is, acks[n])
+           "Acknowledgements of instructions, by the outcome that the shard reported.", COUNTER,   \
+           "outcome", is, acks[n])
 #define DROPPED(is, n)                                                                             \
     SERIES("muster_coordinator_instructions_dropped_total",                                        \
-           "Instructions that no shard will carry out, by why.", COUNTER, "reason", is,            \
+           "Instructions removed before a shard executed them, by reason.", COUNTER, "reason", is, \
            dropped[n])
 #define ROWS(is, n)                                                                                \
     SERIES("muster_coordinator_rows", "Rows in each replicated table, on every replica.", GAUGE,   \
@@ -34,10 +36,10 @@ const char *const service_ack_names[ACK_OUTCOMES] = {
 static const struct metric_field service_metrics_number_rows[] = {
     {"bigfleet_coordinator_raft_term", "Current term of this replica.",
      SERVICE_METRICS_NUMBER(GAUGE, term)},
-    {"muster_coordinator_is_leader", "1 on the replica that leads and may be asked.",
+    {"muster_coordinator_is_leader", "1 while this replica leads and answers requests.",
      SERVICE_METRICS_NUMBER(GAUGE, is_leader)},
     {"muster_coordinator_shards_silent",
-     "Shards that have not reported for too long, on the leader.",
+     "Shards whose last report is older than shard-silent-after, on the leader.",
      SERVICE_METRICS_NUMBER(GAUGE, shards_silent)},
     {"muster_coordinator_shard_id_conflicts",
      "Shard ids under which two processes report, on the leader.",
@@ -49,9 +51,9 @@ static const struct metric_field service_metrics_number_rows[] = {
      "Domains that one shard owns and another shard acts on, on the leader.",
      SERVICE_METRICS_NUMBER(GAUGE, domain_conflicts)},
     {"muster_coordinator_soft_state_bytes",
-     "Reports and instructions held in memory, on the leader.",
+     "Memory used by reports and instructions, on the leader.",
      SERVICE_METRICS_NUMBER(GAUGE, soft_bytes)},
-    {"muster_coordinator_requests", "Calls of the coordinator under way.",
+    {"muster_coordinator_requests", "Coordinator calls in progress.",
      SERVICE_METRICS_NUMBER(GAUGE, requests)},
     {"muster_coordinator_instructions_queued_total", "Instructions queued for shards.",
      SERVICE_METRICS_NUMBER(COUNTER, queued)},
@@ -114,7 +116,7 @@ enum err service_metrics_open(struct fleet_service *service, struct note *note)
 {
     struct metric_options pending = {
         .name = "bigfleet_coordinator_pending_instructions",
-        .help = "Instructions waiting for a shard's ack, on the leader.",
+        .help = "Instructions that the shard has not acknowledged, on the leader.",
         .kind = METRIC_GAUGE,
         .labels = {"shard"},
         .series_max = METRIC_SERIES_MAX,

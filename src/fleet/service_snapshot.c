@@ -400,7 +400,7 @@ enum err service_streams_open(struct fleet_service *service, struct note *note)
 {
     struct metric_options streams = {
         .name = "muster_coordinator_state_streams_total",
-        .help = "Streams of the whole state by kind (save, backup, etcd) and outcome.",
+        .help = "State streams by kind (save, backup, etcd) and outcome.",
         .kind = METRIC_COUNTER,
         .labels = {"kind", "outcome"},
     };
@@ -413,7 +413,7 @@ enum err service_streams_open(struct fleet_service *service, struct note *note)
     return err ? err
                : metrics_add_counter(
                      service->options.metrics, "muster_coordinator_state_streamed_bytes_total",
-                     "Bytes of state in streams that ended well.", &service->stream_bytes, note);
+                     "Bytes of completed state streams.", &service->stream_bytes, note);
 }
 
 #define STREAM(path_of, name_of, kind_of, label_of, package, word, chunk)                          \

@@ -101,14 +101,16 @@ static enum err add_counters(struct metrics *metrics, struct peers_meter *meter,
         struct counter **counters;
     } families[] = {
         {"muster_log_peer_refused_total",
-         "Connections of the Raft port that were refused or hung up on.", "reason", refusal_names,
-         REFUSED_COUNT, meter->refused},
+         "Connections to the Raft port that were refused or closed, by reason.", "reason",
+         refusal_names, REFUSED_COUNT, meter->refused},
         {"muster_log_peer_frames_dropped_total",
-         "Frames for other replicas that were dropped, not sent.", "reason", drop_names, DROP_COUNT,
-         meter->dropped},
-        {"muster_log_peer_bytes_total", "Bytes between replicas, frame heads included.",
-         "direction", directions, 2, meter->bytes},
-        {"muster_log_peer_dials_total", "Dials of other replicas; connected: the hello came.",
+         "Frames to other replicas that were dropped before sending, by reason.", "reason",
+         drop_names, DROP_COUNT, meter->dropped},
+        {"muster_log_peer_bytes_total",
+         "Bytes sent to and received from other replicas, framing included.", "direction",
+         directions, 2, meter->bytes},
+        {"muster_log_peer_dials_total",
+         "Connection attempts to other replicas by result. connected means that the hello arrived.",
          "result", results, 2, meter->dials},
     };
 
@@ -134,7 +136,7 @@ static enum err add_metrics(struct metrics *metrics, struct peers_meter *meter, 
     err = add_counters(metrics, meter, note);
     if (!err)
         err = metrics_add_gauge(metrics, "muster_log_peers_connected",
-                                "Other replicas we have an open control connection to.",
+                                "Replicas to which this replica has a control connection.",
                                 &meter->connected, note);
     return err;
 }

@@ -10,45 +10,45 @@ enum { UPDATE_MS = 100 };
 /* clang-format off */
 /* Gauges, with the value that replica_metrics_pump sets. */
 #define GAUGES(X)                                                                                 \
-    X("muster_log_term",               "Term this replica is in.",              status.term)      \
+    X("muster_log_term",               "Current Raft term of this replica.",              status.term)      \
     X("muster_log_is_leader",          "1 while this replica leads.",                             \
       status.role == REPLICA_LEADER)                                                              \
     X("muster_log_has_leader",         "1 while a leader is known.",                              \
       status.leader_id != 0)                                                                      \
     X("muster_log_is_voter",           "1 while this replica is a voter.",      status.voter)     \
-    X("muster_log_members",            "Members of the newest configuration.",                    \
+    X("muster_log_members",            "Replicas in the newest configuration.",                    \
       replica->change.newest.count)                                                               \
     X("muster_log_cluster_level",      "Cluster level.",                        status.level)     \
-    X("muster_log_last_index",         "Last entry of the log.",                status.last)      \
-    X("muster_log_durable_index",      "Last entry on this disk.",              status.durable)   \
-    X("muster_log_commit_index",       "Last entry known to be committed.",     status.commit)    \
-    X("muster_log_applied_index",      "Last entry applied.",                   status.applied)   \
-    X("muster_log_apply_lag_entries",  "Committed and not yet applied.",                          \
+    X("muster_log_last_index",         "Index of the last entry of the log.",                status.last)      \
+    X("muster_log_durable_index",      "Index of the last entry synced to this disk.",              status.durable)   \
+    X("muster_log_commit_index",       "Index of the last entry known to be committed.",     status.commit)    \
+    X("muster_log_applied_index",      "Index of the last applied entry.",                   status.applied)   \
+    X("muster_log_apply_lag_entries",  "Committed entries that are not applied yet.",                          \
       status.commit - min_u64(status.applied, status.commit))                                     \
-    X("muster_log_snapshot_index",     "Last entry of the newest snapshot.",    status.snapshot)  \
-    X("muster_log_in_flight_entries",  "Proposed and not yet applied.",                           \
+    X("muster_log_snapshot_index",     "Index of the last entry in the newest snapshot.",    status.snapshot)  \
+    X("muster_log_in_flight_entries",  "Proposals that are not applied yet.",                           \
       replica->propose.used_entries)                                                              \
-    X("muster_log_in_flight_bytes",    "Proposed and not yet applied.",         in_flight)        \
-    X("muster_log_cache_bytes",        "Entries kept in memory.",                                 \
+    X("muster_log_in_flight_bytes",    "Bytes of proposals that are not applied yet.",         in_flight)        \
+    X("muster_log_cache_bytes",        "Bytes of log entries kept in memory.",                                 \
       entries_bytes(replica->entries))                                                            \
-    X("muster_log_disk_bytes",         "Segments on disk, spares included.",    status.log_bytes) \
-    X("muster_log_disk_free_bytes",    "Free space where the log is.",          status.disk_free) \
-    X("muster_log_disk_full",          "1 while proposals are refused for it.", status.disk_full)
+    X("muster_log_disk_bytes",         "Bytes of log segments on disk, spare segments included.",    status.log_bytes) \
+    X("muster_log_disk_free_bytes",    "Free bytes of the file system that has the log.",          status.disk_free) \
+    X("muster_log_disk_full",          "1 while proposals are refused because the disk is full.", status.disk_full)
 #define COUNTERS(X)                                                                               \
-    X(ELECTIONS,           "muster_log_elections_total",   "Candidacies of this replica.")        \
+    X(ELECTIONS,           "muster_log_elections_total",   "Elections that this replica started.")        \
     X(LEADERSHIPS,         "muster_log_leaderships_total", "Elections this replica won.")         \
-    X(READ_ROUNDS,         "muster_log_read_rounds_total", "Leadership rounds for reads.")        \
-    X(READS,               "muster_log_reads_total",       "Reads answered, refusals included.")  \
-    X(SYNCS,               "muster_log_syncs_total",       "Appends with their sync.")            \
+    X(READ_ROUNDS,         "muster_log_read_rounds_total", "Rounds that confirmed leadership for linearizable reads.")        \
+    X(READS,               "muster_log_reads_total",       "Linearizable reads answered, refusals included.")  \
+    X(SYNCS,               "muster_log_syncs_total",       "Appends that were synced to disk.")            \
     X(SNAPSHOTS_TAKEN,     "muster_log_snapshots_taken_total",     "Snapshots taken.")            \
-    X(SNAPSHOTS_SENT,      "muster_log_snapshots_sent_total",      "Snapshots sent whole.")       \
+    X(SNAPSHOTS_SENT,      "muster_log_snapshots_sent_total",      "Snapshots sent completely to another replica.")       \
     X(SNAPSHOTS_INSTALLED, "muster_log_snapshots_installed_total", "Snapshots installed.")        \
     X(SNAPSHOTS_FAILED,    "muster_log_snapshots_failed_total",                                   \
-      "Snapshots given up, of any kind.")                                                         \
+      "Snapshots that failed: taken, sent or installed.")                                                         \
     X(OLD_READS,           "muster_log_old_reads_total",                                          \
-      "Times that entries were read back from segments.")                                         \
+      "Reads of entries from segments, because the entries were no longer in memory.")                                         \
     X(MESSAGES_DROPPED,    "muster_log_messages_dropped_total",                                   \
-      "Messages that found no connection or no room.")
+      "Raft messages dropped because there was no connection or the queue was full.")
 /* clang-format on */
 
 #define X(text, help, value) {text, help},
@@ -91,16 +91,17 @@ static enum err add_all(struct metrics *metrics, struct replica_metrics *m, stru
     if (err) return err;
     err = metrics_add(metrics,
                       &(struct metric_options){.name = "muster_log_proposals_total",
-                                               .help = "Proposals by how they ended.",
+                                               .help = "Proposals by result.",
                                                .kind = METRIC_COUNTER,
                                                .labels = {"result"}},
                       &m->results, note);
     if (!err)
-        err = metrics_add_histogram(metrics, "muster_log_sync_seconds", "One append with its sync.",
-                                    sync_buckets, ARRAY_LEN(sync_buckets), &m->sync_seconds, note);
+        err = metrics_add_histogram(metrics, "muster_log_sync_seconds",
+                                    "Duration of an append with its sync.", sync_buckets,
+                                    ARRAY_LEN(sync_buckets), &m->sync_seconds, note);
     if (!err)
         err =
-            metrics_add_histogram(metrics, "muster_log_batch_entries", "Entries of one append.",
+            metrics_add_histogram(metrics, "muster_log_batch_entries", "Entries per append.",
                                   batch_buckets, ARRAY_LEN(batch_buckets), &m->batch_entries, note);
     return err;
 }

@@ -9,9 +9,9 @@
 #define BY(its_label, its_value) .label = its_label, .value = its_value
 
 static const struct metric_field cluster_rows[] = {
-    {"muster_member_assignment_epoch", "Changes of who may own partitions.",
+    {"muster_member_assignment_epoch", "Epoch of the partition assignment.",
      GAUGE(cluster_numbers, counts.assignment_epoch)},
-    {"muster_member_coord_epoch", "Leaderships so far.",
+    {"muster_member_coord_epoch", "Coordinator epoch: increases with every change of leadership.",
      GAUGE(cluster_numbers, counts.coord_epoch)},
     {"muster_member_streams", "Control streams of workers, on the leader.",
      GAUGE(cluster_numbers, streams)},
@@ -29,59 +29,67 @@ static const struct metric_field cluster_rows[] = {
      BY("state", "revoking")},
     {"muster_member_partitions", "", GAUGE(cluster_numbers, counts.of_state[MEMBER_FENCING]),
      BY("state", "fencing")},
-    {"muster_member_replicated_entries_total", "Entries of the log, on the leader.",
+    {"muster_member_replicated_entries_total",
+     "Entries of the log with worker operations, on the leader.",
      COUNTER(cluster_numbers, entries)},
-    {"muster_member_operations_total", "Operations that they carried.",
+    {"muster_member_operations_total", "Worker operations in replicated entries, on the leader.",
      COUNTER(cluster_numbers, operations)},
 };
 static const struct metric_field beat_rows[] = {
-    {"muster_member_beats_total", "Beats that came to this replica.", COUNTER(beats_stats, came)},
-    {"muster_member_beat_errors_total", "Beats that were refused.", COUNTER(beats_stats, refused)},
-    {"muster_member_beats_overdue_total", "Of them: no answer within beat_reply_max.",
+    {"muster_member_beats_total", "Heartbeats received by this replica.",
+     COUNTER(beats_stats, came)},
+    {"muster_member_beat_errors_total", "Heartbeats that were refused.",
+     COUNTER(beats_stats, refused)},
+    {"muster_member_beats_overdue_total", "Heartbeats without an answer within beat_reply_max.",
      COUNTER(beats_stats, overdue)},
-    {"muster_member_beat_rounds_total", "Leadership rounds beats were acknowledged behind.",
+    {"muster_member_beat_rounds_total", "Leadership rounds that acknowledged heartbeats.",
      COUNTER(beats_stats, rounds)},
-    {"muster_member_beats_passed_total", "Beats passed on to the leader.",
+    {"muster_member_beats_passed_total", "Heartbeats forwarded to the leader.",
      COUNTER(beats_stats, passed)},
-    {"muster_member_beats_waiting", "Beats not yet answered on this replica.",
+    {"muster_member_beats_waiting", "Heartbeats that this replica has not answered yet.",
      GAUGE(beats_stats, waiting)},
 };
 /* Counters that restart with each leadership. The exported counters never decrease. */
 static const struct metric_field local_rows[] = {
     {"muster_member_suspicions_total", "Workers suspected, on the leader.",
      COUNTER(member_local_counts, suspicions)},
-    {"muster_member_recoveries_total", "Of them: that beat again.",
+    {"muster_member_recoveries_total", "Suspected workers that sent a heartbeat again.",
      COUNTER(member_local_counts, recoveries)},
-    {"muster_member_clock_skew_total", "Beats whose clock was off.",
+    {"muster_member_clock_skew_total",
+     "Heartbeats whose timestamp differs too much from the leader's clock.",
      COUNTER(member_local_counts, skews)},
     {"muster_member_ids_in_use_total",
-     "Beats and registrations refused: another process has the worker id.",
+     "Heartbeats and registrations refused because another process uses the worker id.",
      COUNTER(member_local_counts, in_use)},
-    {"muster_member_bad_loads_total", "Loads that were none.",
+    {"muster_member_bad_loads_total", "Heartbeats with an invalid load value.",
      COUNTER(member_local_counts, bad_loads)},
     {"muster_member_checkpoint_rounds_total", "Checkpoint rounds, on the leader.",
      COUNTER(member_local_counts, round)},
-    {"muster_member_checkpoint_stale_total", "Acknowledgements of a grant that was over.",
+    {"muster_member_checkpoint_stale_total",
+     "Checkpoint acknowledgements for a grant that had ended.",
      COUNTER(member_local_counts, stale_acks)},
-    {"muster_member_checkpoint_missed_total", "Rounds a worker was left out of.",
+    {"muster_member_checkpoint_missed_total", "Workers left out of a checkpoint round.",
      COUNTER(member_local_counts, missed_rounds)},
-    {"muster_member_scan_lag_seconds", "How late the last scan came.",
+    {"muster_member_scan_lag_seconds", "Delay of the last scan for silent workers.",
      GAUGE(member_local_counts, scan_late_ns), .per_unit = 1e9},
 };
 static const struct metric_field event_rows[] = {
-    {"muster_member_events_suppressed_total", "Heartbeat lines not written.",
+    {"muster_member_events_suppressed_total", "Heartbeat event lines left out by sampling.",
      COUNTER(member_events_stats, suppressed)},
-    {"muster_member_events_dropped_total", "Heartbeat lines without room.",
+    {"muster_member_events_dropped_total",
+     "Heartbeat event lines dropped because the queue was full.",
      COUNTER(member_events_stats, dropped)},
 };
 static const struct metric_field ledger_rows[] = {
     {"muster_member_ledger_rows_total", "Rows written to the heartbeat ledger.",
      COUNTER(member_ledger_stats, rows)},
-    {"muster_member_ledger_failures_total", "Rounds of the ledger that could not be written.",
+    {"muster_member_ledger_failures_total", "Failed writes of the heartbeat ledger.",
      COUNTER(member_ledger_stats, failures)},
-    {"muster_member_ledger_skipped_total", "Rounds left out while the log's sync was slow.",
+    {"muster_member_ledger_skipped_total",
+     "Writes of the heartbeat ledger skipped while the log's sync was slow.",
      COUNTER(member_ledger_stats, skipped)},
-    {"muster_member_ledger_dropped_total", "Rows that found no room.",
+    {"muster_member_ledger_dropped_total",
+     "Rows of the heartbeat ledger dropped because the queue was full.",
      COUNTER(member_ledger_stats, dropped)},
 };
 
@@ -97,12 +105,13 @@ static enum err add_by_reason(struct member_metrics *m, struct metrics *metrics,
                                &m->failures, note);
 
     return err ? err
-               : metrics_add(metrics,
-                             &(struct metric_options){.name = "muster_member_partition_moves_total",
-                                                      .help = "Partitions that were to move.",
-                                                      .kind = METRIC_COUNTER,
-                                                      .labels = {"cause"}},
-                             &m->moves, note);
+               : metrics_add(
+                     metrics,
+                     &(struct metric_options){.name = "muster_member_partition_moves_total",
+                                              .help = "Partitions assigned to another worker.",
+                                              .kind = METRIC_COUNTER,
+                                              .labels = {"cause"}},
+                     &m->moves, note);
 }
 
 #define ADD(which) metrics_add_fields(metrics, which, ARRAY_LEN(which), &m->which, note)
@@ -120,11 +129,11 @@ enum err member_metrics_open(struct member_metrics *m, struct metrics *metrics, 
     if (!err) err = add_by_reason(m, metrics, note);
     if (!err)
         err = metrics_add_histogram(metrics, "muster_member_beat_reply_seconds",
-                                    "From a beat's coming to its answer.", seconds,
+                                    "Time from the arrival of a heartbeat to its answer.", seconds,
                                     ARRAY_LEN(seconds), &m->reply, note);
     return err ? err
                : metrics_add_histogram(metrics, "muster_member_scan_seconds",
-                                       "What looking for silent workers took.", seconds,
+                                       "Duration of a scan for silent workers.", seconds,
                                        ARRAY_LEN(seconds), &m->scan, note);
 }
 

@@ -149,7 +149,7 @@ static void page_family(struct page *page, struct metric_family *family,
 static void page_overflows(struct page *page, const struct metrics *metrics)
 {
     page_head(page, OVERFLOW_NAME,
-              "Uses of the series \"other\" because a metric had no room for more.",
+              "Updates counted under the label \"other\" because a metric had too many series.",
               METRIC_COUNTER);
     for (size_t i = 0; i < metrics->family_count; i++) {
         uint64_t count = atomic_load(&metrics->families[i]->overflows);

@@ -158,13 +158,14 @@ static enum err file_add_metrics(struct file_source *f, struct note *note)
     enum err err;
 
     if (!metrics) return ERR_OK;
-    err = metrics_add_counter(metrics, "muster_operator_demand_file_errors_total",
-                              "edits of the demand file that could not be used", &f->edit_errors,
-                              note);
+    err =
+        metrics_add_counter(metrics, "muster_operator_demand_file_errors_total",
+                            "Changes of the demand file that were invalid.", &f->edit_errors, note);
     return err ? err
-               : metrics_add_gauge(metrics, "muster_operator_demand_file_bad",
-                                   "1: the demand file cannot be used, an older demand is in force",
-                                   &f->edit_bad, note);
+               : metrics_add_gauge(
+                     metrics, "muster_operator_demand_file_bad",
+                     "1 while the demand file is invalid and the previous demand stays in force.",
+                     &f->edit_bad, note);
 }
 
 static enum err file_start(struct demand_source *source, const struct operator_around *around,

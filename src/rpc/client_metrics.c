@@ -11,7 +11,7 @@ enum err rpc_client_metrics_open(struct metrics *metrics, struct rpc_client_metr
                                      0.25,  0.5,    1,     2.5,  5,     10,   30};
     struct rpc_client_metrics *m = calloc(1, sizeof *m);
     const struct metric_options ended = {.name = "muster_rpc_client_calls_total",
-                                         .help = "Calls that ended, by status.",
+                                         .help = "Ended calls by status.",
                                          .kind = METRIC_COUNTER,
                                          .labels = {"status"}};
     struct metric_family *calls;
@@ -23,17 +23,17 @@ enum err rpc_client_metrics_open(struct metrics *metrics, struct rpc_client_metr
         struct counter **counter;
     } counters[] = {
         {"muster_rpc_client_calls_unknown_total",
-         "Calls of which nobody can say whether they were applied.", &m->unknown},
-        {"muster_rpc_client_retries_total", "Further attempts at calls.", &m->retries},
-        {"muster_rpc_client_dials_total", "Connections begun.", &m->dials},
-        {"muster_rpc_client_dials_failed_total", "Connections that never became ready.",
+         "Ended calls with an unknown outcome: the server may or may not have applied them.",
+         &m->unknown},
+        {"muster_rpc_client_retries_total", "Retries of calls.", &m->retries},
+        {"muster_rpc_client_dials_total", "Connection attempts.", &m->dials},
+        {"muster_rpc_client_dials_failed_total", "Connection attempts that failed.",
          &m->dials_failed},
     };
     err = metrics_add(metrics, &ended, &calls, note);
     if (!err)
-        err = metrics_add_histogram(metrics, "muster_rpc_client_call_seconds",
-                                    "From the start of a call to its end.", seconds,
-                                    ARRAY_LEN(seconds), &m->seconds, note);
+        err = metrics_add_histogram(metrics, "muster_rpc_client_call_seconds", "Duration of calls.",
+                                    seconds, ARRAY_LEN(seconds), &m->seconds, note);
     for (size_t i = 0; !err && i < ARRAY_LEN(counters); i++)
         err = metrics_add_counter(metrics, counters[i].name, counters[i].help, counters[i].counter,
                                   note);

@@ -32,13 +32,13 @@ static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, s
         struct metric_family **family;
     } families[] = {
         {{.name = "muster_rpc_server_calls_total",
-          .help = "Ended calls by method and status.",
+          .help = "Ended calls by method and status code.",
           .kind = METRIC_COUNTER,
           .labels = {"method", "code"},
           .series_max = METRIC_SERIES_MAX},
          &meter->calls},
         {{.name = "muster_rpc_server_seconds",
-          .help = "From the headers of a request to its status.",
+          .help = "Time from the request's headers to its status, by method.",
           .kind = METRIC_HISTOGRAM,
           .labels = {"method"},
           .series_max = RPC_METHODS_MAX,
@@ -46,19 +46,19 @@ static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, s
           .bucket_count = ARRAY_LEN(seconds_buckets)},
          &meter->seconds},
         {{.name = "muster_rpc_server_bytes_total",
-          .help = "Bytes of messages, without framing.",
+          .help = "Bytes of messages without framing, by direction and method.",
           .kind = METRIC_COUNTER,
           .labels = {"method", "direction"},
           .series_max = 2 * RPC_METHODS_MAX},
          &meter->bytes},
         {{.name = "muster_rpc_server_refused_total",
-          .help = "Connections and calls turned away.",
+          .help = "Connections and calls refused, by reason.",
           .kind = METRIC_COUNTER,
           .labels = {"reason"},
           .series_max = REFUSED_COUNT + 1},
          &refused},
     };
-    enum err err = metrics_add_gauge(metrics, "muster_rpc_server_running", "Calls under way.",
+    enum err err = metrics_add_gauge(metrics, "muster_rpc_server_running", "Calls in progress.",
                                      &meter->running, note);
 
     if (!err)
@@ -66,7 +66,7 @@ static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, s
                                 &meter->connections, note);
     if (!err)
         err = metrics_add_counter(metrics, "muster_rpc_server_late_bytes_total",
-                                  "Bytes of data that came for streams that were gone.",
+                                  "Data bytes that arrived for streams that had ended.",
                                   &meter->late, note);
     for (size_t i = 0; !err && i < ARRAY_LEN(families); i++)
         err = metrics_add(metrics, &families[i].options, families[i].family, note);

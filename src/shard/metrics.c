@@ -50,84 +50,92 @@ const char *audit_kind_name(enum action_kind kind)
 #define GAUGE(type, member)   METRIC_GAUGE, METRIC_FIELD(struct type, member)
 
 static const struct metric_field core_rows[] = {
-    {PREFIX "actions_deferred_total", "held back by max-actions-per-cycle",
+    {PREFIX "actions_deferred_total", "Actions left to a later cycle by max-actions-per-cycle.",
      COUNTER(core_counts, deferred)},
-    {PREFIX "actions_dropped_total", "no room in the queue; derived again",
+    {PREFIX "actions_dropped_total",
+     "Actions dropped because the queue was full. A later cycle decides them again.",
      COUNTER(core_counts, dropped)},
     {PREFIX "actions_deduped_total",
-     "the machine had an action already, or was not in the state any more",
+     "Actions dropped because the machine already had an action or had changed its state.",
      COUNTER(core_counts, deduped)},
-    {PREFIX "reclaims_capped_total", "held back by the reclaim cap", COUNTER(core_counts, capped)},
-    {PREFIX "idle_releases_total", "Idle machines given back", COUNTER(core_counts, idle_releases)},
-    {"muster_shard_calls_again_total", "made again because a machine stayed in a passing state",
+    {PREFIX "reclaims_capped_total", "Reclaims left to a later cycle by the reclaim cap.",
+     COUNTER(core_counts, capped)},
+    {PREFIX "idle_releases_total", "Idle machines that the shard deleted.",
+     COUNTER(core_counts, idle_releases)},
+    {"muster_shard_calls_again_total",
+     "Provider calls repeated because a machine stayed in a passing state.",
      COUNTER(core_counts, called_again)},
     {"muster_shard_failed_released_total",
-     "Delete was tried on a machine that the provider calls Failed",
+     "Delete calls for machines that the provider reports as Failed.",
      COUNTER(core_counts, given_back)},
-    {"muster_shard_delete_unsupported_total",
-     "Delete was asked of a provider that does not offer it",
+    {"muster_shard_delete_unsupported_total", "Delete calls that the provider does not support.",
      COUNTER(core_counts, delete_unsupported)},
-    {"muster_shard_lists_held_total", "whole Lists that would have removed too many machines",
+    {"muster_shard_lists_held_total",
+     "List answers held because they would remove too many machines.",
      COUNTER(core_counts, lists_held)},
     {"muster_shard_observed_transitions_total",
-     "changes the provider reported that we did not order", COUNTER(core_counts, observed_edges)},
-    {"muster_shard_foreign_transitions_total", "changes that somebody else must have ordered",
+     "Machine changes that the provider reported and this shard did not order.",
+     COUNTER(core_counts, observed_edges)},
+    {"muster_shard_foreign_transitions_total",
+     "Machine changes that another program must have ordered.",
      COUNTER(core_counts, foreign_edges)},
-    {PREFIX "action_queue_depth", "actions that wait for their turn", GAUGE(core_counts, queued)},
-    {PREFIX "execute_inflight", "actions under way", GAUGE(core_counts, inflight)},
+    {PREFIX "action_queue_depth", "Queued actions.", GAUGE(core_counts, queued)},
+    {PREFIX "execute_inflight", "Actions being executed.", GAUGE(core_counts, inflight)},
     {"muster_shard_drains_waiting",
-     "machines that their operator drains; the provider was not asked to drain them yet",
+     "Machines that an operator drains before the provider is called.",
      GAUGE(core_counts, drains_waiting)},
-    {"muster_shard_blobs_waiting", "actions that wait for an operator's bootstrap blob",
+    {"muster_shard_blobs_waiting", "Actions that wait for an operator's bootstrap blob.",
      GAUGE(core_counts, blobs_waiting)},
     {"muster_shard_machines_in_doubt",
-     "machines whose last call was not answered; the provider is being asked",
+     "Machines whose last call has an unknown outcome. The shard asks the provider by Get.",
      GAUGE(core_counts, in_doubt)},
-    {PREFIX "shortfalls", "profiles that are short of machines", GAUGE(core_counts, shortfalls)},
+    {PREFIX "shortfalls", "Profiles that lack machines.", GAUGE(core_counts, shortfalls)},
 };
 static const struct metric_field session_rows[] = {
-    {PREFIX "active_sessions", "operators connected", GAUGE(sessions_stats, active)},
-    {PREFIX "session_lifecycle_total", "sessions that came and went",
+    {PREFIX "active_sessions", "Connected operators.", GAUGE(sessions_stats, active)},
+    {PREFIX "session_lifecycle_total", "Operator sessions installed, replaced and removed.",
      COUNTER(sessions_stats, installed), .label = "event", .value = "installed"},
     {PREFIX "session_lifecycle_total", "", COUNTER(sessions_stats, replaced), .label = "event",
      .value = "replaced"},
     {PREFIX "session_lifecycle_total", "", COUNTER(sessions_stats, removed), .label = "event",
      .value = "removed"},
     {PREFIX "session_identity_rejected_total",
-     "certificates that do not fit the cluster they speak for: a security event",
+     "Sessions rejected because the certificate names another cluster. This is a security event.",
      COUNTER(sessions_stats, identity_rejected)},
-    {"muster_shard_sessions_unread_total", "sessions closed because their operator does not read",
+    {"muster_shard_sessions_unread_total",
+     "Sessions closed because the operator did not read its messages.",
      COUNTER(sessions_stats, unread)},
-    {"muster_shard_sessions_refused_total", "streams ended for what they sent",
+    {"muster_shard_sessions_refused_total", "Sessions ended because of an invalid message.",
      COUNTER(sessions_stats, refused)},
     {"muster_shard_frames_superseded_total",
-     "frames that a newer one of the same key replaced before they were sent",
+     "Frames to operators replaced by a newer frame before sending.",
      COUNTER(sessions_stats, superseded)},
-    {"muster_shard_rollups_total", "roll-ups that came", COUNTER(sessions_stats, rollups)},
+    {"muster_shard_rollups_total", "Roll-ups received.", COUNTER(sessions_stats, rollups)},
     {"muster_shard_rollups_superseded_total",
-     "roll-ups that a newer one replaced before they were read",
+     "Roll-ups replaced by a newer roll-up before the shard read them.",
      COUNTER(sessions_stats, rollups_superseded)},
-    {"muster_shard_blobs_stray_total", "bootstrap answers that were late, unknown or given twice",
+    {"muster_shard_blobs_stray_total", "Bootstrap blobs that were late, unknown or duplicate.",
      COUNTER(sessions_stats, blobs_stray)},
-    {"muster_shard_rollup_bytes", "roll-ups held, of the budget of all sessions",
+    {"muster_shard_rollup_bytes", "Bytes of received roll-ups. All sessions share one limit.",
      GAUGE(sessions_stats, rollup_bytes)},
-    {"muster_shard_outbox_bytes", "frames that wait for their operators to read",
+    {"muster_shard_outbox_bytes", "Bytes of frames queued for operators.",
      GAUGE(sessions_stats, outbox_bytes)},
 };
 static const struct metric_field own_rows[] = {
-    {"muster_shard_blobs_refused_total", "bootstrap answers for which there was no room",
+    {"muster_shard_blobs_refused_total",
+     "Bootstrap blobs refused because the limit for blobs was reached.",
      COUNTER(own_counts, blobs_refused)},
     {"muster_shard_blob_bytes",
-     "bootstrap answers that wait for their Configure, of the budget of all sessions",
+     "Bytes of bootstrap blobs that wait for their Configure call. All sessions share one limit.",
      GAUGE(own_counts, blob_bytes)},
-    {"muster_shard_lists_total", "Lists of the provider that were whole",
-     COUNTER(own_counts, lists)},
-    {"muster_shard_lists_failed_total", "Lists that failed or were cut",
+    {"muster_shard_lists_total", "Complete List answers.", COUNTER(own_counts, lists)},
+    {"muster_shard_lists_failed_total", "List calls that failed or ended early.",
      COUNTER(own_counts, lists_failed)},
-    {"muster_shard_listed_machines_total", "records read from Lists", COUNTER(own_counts, listed)},
-    {PREFIX "actuation_paused", "1: the kill switch is on", GAUGE(own_counts, paused)},
+    {"muster_shard_listed_machines_total", "Machine records read from List answers.",
+     COUNTER(own_counts, listed)},
+    {PREFIX "actuation_paused", "1 while the kill switch is on.", GAUGE(own_counts, paused)},
     {"muster_shard_fenced",
-     "1: the provider has seen a newer process of this shard, and this one does not act",
+     "1 while the provider refuses this process because a newer process of this shard exists.",
      GAUGE(own_counts, fenced)},
 };
 
@@ -137,29 +145,31 @@ static const struct {
     struct metric_field row; /* row of the first element */
 } array_rows[] = {
     {BY_KIND,
-     {PREFIX "actions_total", "actions queued for execution", COUNTER(core_counts, actions[0]),
-      .label = "kind"}},
+     {PREFIX "actions_total", "Actions queued for execution, by kind.",
+      COUNTER(core_counts, actions[0]), .label = "kind"}},
     {BY_KIND,
      {PREFIX "actions_suppressed_total",
-      "actions that the kill switch or a newer process of this shard held",
+      "Actions not executed because of the kill switch or a newer process of this shard, by kind.",
       COUNTER(core_counts, suppressed[0]), .label = "kind"}},
     {BY_KIND,
-     {PREFIX "actions_dryrun_total", "actions that shadow mode logged and did not start",
+     {PREFIX "actions_dryrun_total", "Actions that dry-run logged and did not start, by kind.",
       COUNTER(core_counts, dryrun[0]), .label = "kind"}},
     {BY_WAIT,
-     {"muster_shard_drain_waits_total", "how the wait of a drain for its operator ended",
+     {"muster_shard_drain_waits_total", "Ended waits of a drain for its operator, by result.",
       COUNTER(core_counts, drain_waits[0]), .label = "result"}},
     {BY_FAULT,
-     {PREFIX "machines_rejected_total", "provider records refused",
+     {PREFIX "machines_rejected_total",
+      "Machine records of the provider that the shard rejected, by reason.",
       COUNTER(core_counts, machines_rejected[0]), .label = "reason"}},
     {BY_BUCKET,
-     {PREFIX "demand_machines", "rows of demand", GAUGE(core_counts, demand_rows[0]),
-      .label = "interruption_penalty_bucket"}},
+     {PREFIX "demand_machines", "Rows of demand by interruption penalty bucket.",
+      GAUGE(core_counts, demand_rows[0]), .label = "interruption_penalty_bucket"}},
     {BY_AGE,
-     {PREFIX "shortfalls_aged", "by cycles in a row", GAUGE(core_counts, shortfalls_aged[0]),
-      .label = "bucket"}},
+     {PREFIX "shortfalls_aged",
+      "Profiles that lack machines, by consecutive cycles without enough machines.",
+      GAUGE(core_counts, shortfalls_aged[0]), .label = "bucket"}},
     {BY_CLASS,
-     {PREFIX "shortfalls_by_priority", "by class of priority",
+     {PREFIX "shortfalls_by_priority", "Profiles that lack machines, by priority class.",
       GAUGE(core_counts, shortfalls_by_class[0]), .label = "priority_class"}},
 };
 
@@ -204,15 +214,16 @@ static const double slow[] = {0.01, 0.02, 0.04,  0.08,  0.16,  0.32,  0.64,   1.
 static const struct {
     const char *name, *help;
 } histograms[SHARD_HISTOGRAMS] = {
-    [OBSERVE_PROVISIONING_LATENCY] =
-        {PREFIX "provisioning_latency_seconds",
-         "from the first roll-up that names a profile to a machine for it"},
-    [OBSERVE_CONFIGURE] = {PREFIX "configure_phase_seconds", "Configuring to Configured"},
+    [OBSERVE_PROVISIONING_LATENCY] = {PREFIX "provisioning_latency_seconds",
+                                      "Time from the first roll-up with a profile until a machine "
+                                      "is Configured for the profile."},
+    [OBSERVE_CONFIGURE] = {PREFIX "configure_phase_seconds",
+                           "Time from Configuring to Configured."},
     [OBSERVE_BLOB] = {PREFIX "request_bootstrap_seconds",
-                      "until an operator gave a bootstrap blob"},
-    [OBSERVE_DRAIN] = {PREFIX "drain_phase_seconds", "Draining to Idle"},
-    [OBSERVE_LIST] = {"muster_shard_list_seconds", "from List asked to List read"},
-    [OBSERVE_CYCLE] = {PREFIX "cycle_duration_seconds", "one whole cycle"},
+                      "Time until an operator answered a bootstrap request."},
+    [OBSERVE_DRAIN] = {PREFIX "drain_phase_seconds", "Time from Draining to Idle."},
+    [OBSERVE_LIST] = {"muster_shard_list_seconds", "Duration of a List call."},
+    [OBSERVE_CYCLE] = {PREFIX "cycle_duration_seconds", "Duration of a cycle."},
 };
 
 struct opening {
@@ -233,7 +244,7 @@ static void add_outcomes(struct opening *o, struct shard_metrics *m)
 {
     struct metric_family *family =
         family_add(o, (struct metric_options){.name = PREFIX "action_execute_outcomes_total",
-                                              .help = "actions that ended, by how",
+                                              .help = "Ended actions by kind and outcome.",
                                               .kind = METRIC_COUNTER,
                                               .labels = {"kind", "outcome"},
                                               .series_max = KINDS * OUTCOME_COUNT});
@@ -262,7 +273,7 @@ static void add_histograms(struct opening *o, struct shard_metrics *m)
         if (family) m->histograms[i] = metric_histogram(family, NULL);
     }
     options.name = PREFIX "cycle_phase_duration_seconds";
-    options.help = "its parts";
+    options.help = "Duration of each phase of a cycle.";
     options.labels[0] = "phase";
     options.series_max = PHASE_COUNT;
     family = family_add(o, options);
@@ -274,23 +285,25 @@ static void add_histograms(struct opening *o, struct shard_metrics *m)
 static void add_families(struct opening *o, struct shard_metrics *m)
 {
     m->inventory = family_add(
-        o,
-        (struct metric_options){.name = PREFIX "inventory_machines",
-                                .help = "machines by what they are",
-                                .kind = METRIC_GAUGE,
-                                .labels = {"state", "capacity_type", "interruption_penalty_bucket"},
-                                .series_max = MACHINE_STATE_COUNT * CAPACITY_TYPE_COUNT * BUCKETS});
-    m->quarantined = family_add(o, (struct metric_options){.name = PREFIX "rollup_quarantined",
-                                                           .help = "roll-ups held in a row",
-                                                           .kind = METRIC_GAUGE,
-                                                           .labels = {"cluster"},
-                                                           .series_max = CLUSTERS_SHOWN});
-    m->rollups_rejected =
-        family_add(o, (struct metric_options){.name = PREFIX "rollups_rejected_total",
-                                              .help = "roll-ups that were refused",
-                                              .kind = METRIC_COUNTER,
-                                              .labels = {"cluster"},
-                                              .series_max = CLUSTERS_SHOWN});
+        o, (struct metric_options){
+               .name = PREFIX "inventory_machines",
+               .help = "Machines by state, capacity type and interruption penalty bucket.",
+               .kind = METRIC_GAUGE,
+               .labels = {"state", "capacity_type", "interruption_penalty_bucket"},
+               .series_max = MACHINE_STATE_COUNT * CAPACITY_TYPE_COUNT * BUCKETS});
+    m->quarantined = family_add(
+        o, (struct metric_options){
+               .name = PREFIX "rollup_quarantined",
+               .help = "Consecutive roll-ups of the cluster that the shard holds in quarantine.",
+               .kind = METRIC_GAUGE,
+               .labels = {"cluster"},
+               .series_max = CLUSTERS_SHOWN});
+    m->rollups_rejected = family_add(
+        o, (struct metric_options){.name = PREFIX "rollups_rejected_total",
+                                   .help = "Roll-ups that the shard rejected, by cluster.",
+                                   .kind = METRIC_COUNTER,
+                                   .labels = {"cluster"},
+                                   .series_max = CLUSTERS_SHOWN});
 }
 
 static void rows_add(struct opening *o, const struct metric_field *rows, size_t count,

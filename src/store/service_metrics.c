@@ -10,47 +10,50 @@
     }
 #define OUTCOME(code_, value_)                                                                     \
     {                                                                                              \
-        .name = "muster_store_outcomes_total", .help = "Writes answered here, by their code.",     \
-        .kind = METRIC_COUNTER, METRIC_FIELD(struct store_numbers, outcomes[COORD_##code_]),       \
-        .label = "code", .value = value_                                                           \
+        .name = "muster_store_outcomes_total",                                                     \
+        .help = "Writes answered by this replica, by result code.", .kind = METRIC_COUNTER,        \
+        METRIC_FIELD(struct store_numbers, outcomes[COORD_##code_]), .label = "code",              \
+        .value = value_                                                                            \
     }
 
 static const struct metric_field number_rows[] = {
     NUMBER(GAUGE, revision, "muster_store_revision", "Last revision of the store on this replica."),
     NUMBER(GAUGE, compacted, "muster_store_compacted_revision",
-           "Compaction point: history before it is gone."),
+           "Compaction revision. Older history is not available."),
     NUMBER(GAUGE, keys, "muster_store_keys", "Live keys."),
     NUMBER(GAUGE, bytes, "muster_store_bytes",
-           "Bytes that keys, history and records count against the quota."),
-    NUMBER(GAUGE, quota, "muster_store_quota_bytes", "Where the store refuses writes that add."),
-    NUMBER(GAUGE, leases, "muster_store_leases", "Leases, those that wait for a slot among them."),
-    NUMBER(GAUGE, groups, "muster_store_groups", "Groups of slots."),
+           "Bytes that count against the quota: keys, history and records."),
+    NUMBER(GAUGE, quota, "muster_store_quota_bytes",
+           "Quota in bytes. Above the quota the store refuses writes that add data."),
+    NUMBER(GAUGE, leases, "muster_store_leases",
+           "Leases, including those of clients that wait for a slot."),
+    NUMBER(GAUGE, groups, "muster_store_groups", "Slot groups."),
     NUMBER(GAUGE, waiters, "muster_store_waiters", "Clients that wait for a slot."),
     NUMBER(GAUGE, watchers, "muster_store_watchers", "Open watches on this replica."),
-    NUMBER(GAUGE, clients, "muster_store_clients", "Clients whose recent answers are kept."),
+    NUMBER(GAUGE, clients, "muster_store_clients",
+           "Clients whose recent responses are kept for retries."),
     {.name = "muster_store_clock_seconds",
-     .help = "The replicated lease clock.",
+     .help = "Replicated lease clock.",
      .kind = METRIC_GAUGE,
      .per_unit = 1e9,
      METRIC_FIELD(struct store_numbers, clock_ns)},
-    NUMBER(GAUGE, requests, "muster_store_requests", "Calls of the store under way."),
+    NUMBER(GAUGE, requests, "muster_store_requests", "Store calls in progress."),
     NUMBER(GAUGE, lock_waiters, "muster_store_lock_waiters",
-           "Calls of etcd's Lock and Campaign without their turn yet."),
+           "etcd Lock and Campaign calls that wait."),
     NUMBER(COUNTER, renewals, "muster_store_renewals_total",
-           "Leases renewed or refused, on the leader."),
+           "Lease renewals, refusals included, on the leader."),
     NUMBER(COUNTER, renew_batches, "muster_store_renew_entries_total",
-           "Entries of the log that carried them."),
-    NUMBER(COUNTER, expired, "muster_store_leases_expired_total",
-           "Leases that ended by their deadline."),
+           "Log entries that contain lease renewals."),
+    NUMBER(COUNTER, expired, "muster_store_leases_expired_total", "Leases that expired."),
     NUMBER(COUNTER, ticks, "muster_store_ticks_total",
-           "Entries that only moved the lease clock, on the leader."),
+           "Log entries that only advance the lease clock, on the leader."),
     NUMBER(COUNTER, compactions, "muster_store_compactions_total",
            "Compactions proposed by this leader."),
     NUMBER(COUNTER, resyncs, "muster_store_watch_resyncs_total",
-           "Watchers that were too slow and began anew."),
+           "Watchers that restarted because they were too slow."),
     NUMBER(COUNTER, watch_events, "muster_store_watch_events_total", "Events sent to watchers."),
     NUMBER(COUNTER, lock_grants, "muster_store_lock_grants_total",
-           "Calls of etcd's Lock and Campaign that got their turn."),
+           "etcd Lock and Campaign calls that were granted."),
     OUTCOME(OK, "ok"),
     OUTCOME(EXISTS, "exists"),
     OUTCOME(CONFLICT, "conflict"),

@@ -382,15 +382,16 @@ void worker_host_plugins_changed(struct worker_host *h)
 
 #define COUNTER(member) METRIC_COUNTER, METRIC_FIELD(struct host_counts, member)
 static const struct metric_field metric_rows[] = {
-    {"muster_worker_records_total", "input records that were read", COUNTER(records)},
-    {"muster_worker_checkpoints_total", "checkpoints that were written", COUNTER(checkpoints)},
-    {"muster_worker_checkpoints_failed_total", "checkpoints that could not be written",
+    {"muster_worker_records_total", "Input records read.", COUNTER(records)},
+    {"muster_worker_checkpoints_total", "Checkpoints written.", COUNTER(checkpoints)},
+    {"muster_worker_checkpoints_failed_total", "Checkpoints that could not be written.",
      COUNTER(checkpoints_failed)},
-    {"muster_worker_claims_total", "partitions that were taken over", COUNTER(claims)},
-    {"muster_worker_fences_total", "how often the worker fenced itself", COUNTER(fences)},
-    {"muster_worker_beats_total", "beats that were sent", COUNTER(beats)},
-    {"muster_worker_beats_failed_total", "beats that were not acknowledged", COUNTER(beats_failed)},
-    {"muster_worker_partitions", "partitions that are held", METRIC_GAUGE,
+    {"muster_worker_claims_total", "Partitions that the worker took over.", COUNTER(claims)},
+    {"muster_worker_fences_total", "Times that the worker fenced itself.", COUNTER(fences)},
+    {"muster_worker_beats_total", "Heartbeats sent.", COUNTER(beats)},
+    {"muster_worker_beats_failed_total", "Heartbeats that were not acknowledged.",
+     COUNTER(beats_failed)},
+    {"muster_worker_partitions", "Partitions that the worker holds.", METRIC_GAUGE,
      METRIC_FIELD(struct host_counts, partitions)},
 };
 

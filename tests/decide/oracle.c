@@ -256,7 +256,8 @@ struct oracle_stamp oracle_stamp_of(const struct oracle_need *need)
 struct place {
     char value[ORACLE_TEXT];
     size_t held;
-    size_t coming; /* Phase 2: machines that come back count where they will be, not for the least */
+    size_t
+        coming; /* Phase 2: machines that come back count where they will be, not for the least */
 };
 struct places {
     struct place *of; /* room for one a machine; NULL: the row has no strict spread at work */
@@ -276,7 +277,7 @@ struct work {
     size_t action_count;
     struct places *places; /* per row: a strict spread's domains, from its turn on */
     bool *used;            /* Phase 2: each machine once */
-    long *reclaim;         /* Phase 3 excess: the row it is drained for, -1 nobody, -2 no excess */
+    long *reclaim; /* excess: the row it is drained for, -1 nobody, -2 no excess, -3 preempted */
 };
 
 static void begin_queued(struct oracle_machine *m)
@@ -840,6 +841,16 @@ static void sort_victims(const struct work *w, const struct oracle_row *row, siz
         }
 }
 
+static void preempt(struct work *w, const struct oracle_row *row, size_t m, int64_t priority)
+{
+    struct oracle_action *action =
+        act(w, ORACLE_PREEMPT, m, w->machines[m].cluster, "phase2.inversion");
+
+    action->for_whom = row_stamp(row);
+    action->preemptor = row->profile.priority;
+    action->grace_ms = grace_of(row->profile.priority - priority);
+}
+
 static void make_room(struct work *w, struct oracle_row *row, size_t *list)
 {
     struct places *places = &w->places[row - w->rows];
@@ -869,6 +880,10 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
     while ((m = next_usable(w, row, list, count)) != SIZE_MAX) {
         use(w, row, m);
         w->reclaim[m] = row - w->rows;
+        if (w->machines[m].stamp.priority < row->profile.priority) {
+            preempt(w, row, m, w->machines[m].stamp.priority);
+            w->reclaim[m] = -3;
+        }
     }
 
     count = 0;
@@ -879,14 +894,10 @@ static void make_room(struct work *w, struct oracle_row *row, size_t *list)
     sort_victims(w, row, list, count);
     while ((m = next_usable(w, row, list, count)) != SIZE_MAX) {
         struct oracle_sum alloc = sum_of(&w->machines[m].alloc);
-        struct oracle_action *action =
-            act(w, ORACLE_PREEMPT, m, w->machines[m].cluster, "phase2.inversion");
+        preempt(w, row, m, victim_priority(w, m));
         use(w, row, m);
         sum_add(&row->freed, &alloc);
         row->victims++;
-        action->for_whom = row_stamp(row);
-        action->preemptor = row->profile.priority;
-        action->grace_ms = grace_of(row->profile.priority - victim_priority(w, m));
     }
 }
 
@@ -938,7 +949,7 @@ static void phase3(struct work *w)
 {
     size_t *list = must_alloc(w->machine_count, sizeof *list), count = 0;
     for (size_t m = 0; m < w->machine_count; m++)
-        if (w->reclaim[m] != -2) list[count++] = m;
+        if (w->reclaim[m] >= -1) list[count++] = m;
     sort_machines(w, list, count, compare_release);
     for (size_t i = 0; i < count; i++) {
         struct oracle_action *action =

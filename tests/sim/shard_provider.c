@@ -184,7 +184,8 @@ static void keep_metadata(struct shard_request *request,
 
     buf_init(&row, BYTES_MAX);
     for (size_t i = 0; i < from->n_shard_metadata; i++) {
-        struct str key = str_from(from->shard_metadata[i]->key);
+        struct str key = str_of((const char *)from->shard_metadata[i]->key.data,
+                                from->shard_metadata[i]->key.len);
         struct str value = str_of((const char *)from->shard_metadata[i]->value.data,
                                   from->shard_metadata[i]->value.len);
 

@@ -62,14 +62,14 @@ static enum err kube_add_metrics(struct kube_source *s, struct metrics *metrics,
         const char *name, *help;
         struct counter **to;
     } counters[] = {
-        {"muster_operator_kube_failures_total", "Calls of the API server that are made again.",
-         &s->writes_failed},
-        {"muster_operator_kube_evictions_total", "Pods evicted from nodes that are taken back.",
-         &s->evicted},
+        {"muster_operator_kube_failures_total",
+         "Failed calls of the API server. The operator retries them.", &s->writes_failed},
+        {"muster_operator_kube_evictions_total",
+         "Pods evicted from nodes that the shard takes back.", &s->evicted},
         {"muster_operator_kube_evictions_blocked_total",
-         "Evictions that a disruption budget refused; made again.", &s->blocked},
-        {"muster_operator_kube_evictions_failed_total", "Evictions that failed; made again.",
-         &s->eviction_failures},
+         "Evictions refused by a PodDisruptionBudget. The operator retries them.", &s->blocked},
+        {"muster_operator_kube_evictions_failed_total",
+         "Evictions that failed. The operator retries them.", &s->eviction_failures},
     };
     enum err err = ERR_OK;
 
@@ -78,9 +78,9 @@ static enum err kube_add_metrics(struct kube_source *s, struct metrics *metrics,
         err =
             metrics_add_counter(metrics, counters[i].name, counters[i].help, counters[i].to, note);
     if (!err)
-        err =
-            metrics_add_gauge(metrics, "muster_operator_kube_rejected_requests",
-                              "CapacityRequests that ask for what cannot be.", &s->rejected, note);
+        err = metrics_add_gauge(metrics, "muster_operator_kube_rejected_requests",
+                                "CapacityRequests that the operator rejects as impossible.",
+                                &s->rejected, note);
     return err;
 }
 

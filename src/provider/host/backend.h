@@ -110,10 +110,13 @@ struct backend_ops {
     /* Returns ERR_OK if the backend would execute the operation. ERR_UNSUPPORTED becomes
      * UNIMPLEMENTED on the wire; such a machine is never deleted. ERR_FULL (a quota) becomes
      * RESOURCE_EXHAUSTED. ERR_UNAVAILABLE is allowed, too; only the book returns ERR_PRECONDITION
-     * and ERR_FENCED. Called after the checks of fence and state. Must not change anything. NULL
-     * allows every operation. */
+     * and ERR_FENCED. A DELETE is asked first of all, other operations after the checks of fence
+     * and state. Must not change anything. NULL allows every operation. */
     enum err (*check)(struct backend *backend, enum operation_kind kind,
                       const struct backend_machine *machine, struct note *note);
+    /* The operation was accepted; start() follows once that is on disk. A quota counts from here on.
+     * May be NULL. */
+    void (*accepted)(struct backend *backend, enum operation_kind kind, struct str machine);
     /* Starts an operation. An error, with a note, fails the operation, and done() is not called. */
     enum err (*start)(struct backend *backend, const struct backend_operation *operation,
                       struct note *note);

@@ -194,21 +194,33 @@ enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t ep
     return ERR_OK;
 }
 
-static enum err fences_set(struct fences *fences, const struct book_change *change)
+/* Keeps the fences in the order of their last use, the least recently used first. */
+static enum err fences_set(struct book *book, struct fences *fences,
+                           const struct book_change *change)
 {
     struct fence *fence = fences_find(fences, pool_text(change->shard));
 
-    if (fence) {
-        fence->epoch = change->epoch;
-        fence->sequence = change->sequence;
-        return ERR_OK;
+    if (!fence && fences->count < BOOK_FENCES_PER_MACHINE_MAX) {
+        fence = realloc(fences->all, (fences->count + 1) * sizeof *fence);
+        if (!fence) return ERR_NOMEM;
+        fences->all = fence;
+        fence += fences->count++;
+        fence->shard = pool_hold(change->shard);
+    } else {
+        struct fence used = fence ? *fence : fences->all[0];
+
+        if (!fence) { /* the shard that commanded the machine longest ago; its epoch stays known */
+            pool_drop(&book->pool, used.shard);
+            used.shard = pool_hold(change->shard);
+            fence = fences->all;
+        }
+        memmove(fence, fence + 1,
+                (size_t)(fences->all + fences->count - 1 - fence) * sizeof *fence);
+        fence = &fences->all[fences->count - 1];
+        fence->shard = used.shard;
     }
-    if (fences->count >= BOOK_FENCES_PER_MACHINE_MAX) return ERR_FULL;
-    fence = realloc(fences->all, (fences->count + 1) * sizeof *fence);
-    if (!fence) return ERR_NOMEM;
-    fences->all = fence;
-    fences->all[fences->count++] =
-        (struct fence){pool_hold(change->shard), change->epoch, change->sequence};
+    fence->epoch = change->epoch;
+    fence->sequence = change->sequence;
     return ERR_OK;
 }
 
@@ -255,7 +267,7 @@ static enum err book_apply_mark(struct book *book, const struct book_change *cha
     enum err err = e ? ERR_OK : book_add_stranger(book, change->id, &e);
 
     if (err) return err;
-    err = fences_set(&e->fences, change);
+    err = fences_set(book, &e->fences, change);
     if (e->state == MACHINE_UNSPECIFIED && e->fences.count == 0) book_drop_stranger(book, e);
     book_evict(book);
     return err;

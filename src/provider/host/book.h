@@ -27,7 +27,8 @@ enum {
     BOOK_METADATA_BYTES_MAX = 64 << 10, /* bytes of metadata per machine */
     BOOK_BLOB_MAX = 1 << 20,            /* bytes of the bootstrap blob of one Configure */
     BOOK_BLOBS_MAX = 256 << 20,         /* bytes of the blobs of all running operations */
-    BOOK_FENCES_PER_MACHINE_MAX = 64,   /* shards with a fence per machine; others are refused */
+    BOOK_FENCES_PER_MACHINE_MAX = 64,   /* Shards with a fence per machine. A further shard replaces
+                                         * the oldest one while no cluster has the machine. */
     BOOK_STRANGERS_MAX = 64 << 10,      /* unknown ids that have fences; the oldest are removed */
     /* Maximum of shards with a stored epoch. Dropping the least recently used keeps its fences. */
     BOOK_SHARDS_MAX = 64 << 10,

@@ -131,7 +131,8 @@ static bool book_pass_fence(struct book *book, const struct book_request *reques
         *ret_answer = answer_of(BOOK_FENCED, GRPC_FAILED_PRECONDITION);
         return false;
     }
-    if (e && !mark && e->fences.count >= BOOK_FENCES_PER_MACHINE_MAX) {
+    if (e && !mark && e->fences.count >= BOOK_FENCES_PER_MACHINE_MAX &&
+        e->state != MACHINE_SPECULATIVE && e->state != MACHINE_IDLE) {
         note_set(note, "%.*s: too many shards have commanded it", STR_ARG(request->machine_id));
         *ret_answer = answer_refused(ERR_FULL, note);
         return false;
@@ -224,7 +225,7 @@ static struct book_answer book_judge(struct book *book, const struct book_reques
     const struct operation_move *move = &operation_moves[request->kind];
     uint64_t before = e->operations[request->kind];
     char name[MACHINE_NAME_CAP];
-    enum err err;
+    enum err err = ERR_OK;
 
     if (before && (e->state == move->passing || e->state == move->final))
         return (struct book_answer){BOOK_REPEATED, GRPC_OK, entry_ticket(e, before)};
@@ -233,7 +234,8 @@ static struct book_answer book_judge(struct book *book, const struct book_reques
                  machine_state_name(e->state, name));
         return answer_of(BOOK_WRONG_STATE, GRPC_INTERNAL);
     }
-    err = book_check_backend(book, request, e, backend, note);
+    if (request->kind != OPERATION_DELETE)
+        err = book_check_backend(book, request, e, backend, note);
     if (err) return answer_of(BOOK_REFUSED, err_grpc_status(err));
     err = book_accept(book, request, e);
     if (err) return answer_refused(err, note);
@@ -251,9 +253,14 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     struct book_entry *e;
 
     assert(book->loaded);
+    e = book_find(book, request->machine_id);
+    if (e && request->kind == OPERATION_DELETE) {
+        enum err err = book_check_backend(book, request, e, backend, note);
+
+        if (err) return answer_of(BOOK_REFUSED, err_grpc_status(err));
+    }
     if (request_check(request, note)) return answer_of(BOOK_INVALID, GRPC_INVALID_ARGUMENT);
     if (!book_pass_fence(book, request, &said, note)) return said;
-    e = book_find(book, request->machine_id);
     if (!e) {
         note_set(note, "no machine %.*s", STR_ARG(request->machine_id));
         return answer_of(BOOK_NOT_FOUND, GRPC_NOT_FOUND);

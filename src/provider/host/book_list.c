@@ -140,12 +140,25 @@ static bool walk_has_more(const struct book_walk *walk)
     return false;
 }
 
+/* Ends the List at its result number `most`, oldest change first. The response's revision is that of
+ * the last result, so a List since then contains the others. */
+static void walk_cut(struct book_walk *walk, uint64_t most)
+{
+    const struct book *book = walk->book;
+    const struct book_entry *e = book->by_revision.oldest;
+
+    if (most == 0 || most >= map_count(&book->by_id) - book->stranger_count) return;
+    for (; e && most > 0; e = e->newer)
+        if (walk_has(walk, e) && --most == 0 && e->newer)
+            walk->revision = walk->cursor = e->revision;
+}
+
 /* Encodes few changes at once, oldest first. *ret_done false: there are too many. */
-static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
+static enum err walk_encode_delta(struct book_walk *walk, bool *ret_done)
 {
     struct book *book = walk->book;
     const struct book_entry *e = book->by_revision.newest;
-    uint64_t count = 0, written = 0;
+    uint64_t count = 0;
     enum err err = ERR_OK;
 
     *ret_done = false;
@@ -156,14 +169,8 @@ static enum err walk_encode_delta(struct book_walk *walk, uint64_t results_max, 
     for (; e->older && e->older->revision > walk->since; e = e->older)
         if (++count >= SMALL_DELTA) return ERR_OK;
     *ret_done = true;
-    for (; e && !err; e = e->newer) {
-        if (!walk_has(walk, e)) continue;
-        err = entry_write(book, e, LIST_MACHINES, &walk->tail);
-        if (++written == results_max && e->newer) { /* leaves later changes to the next delta */
-            walk->cursor = e->revision;
-            break;
-        }
-    }
+    for (; e && !err; e = e->newer)
+        if (walk_has(walk, e)) err = entry_write(book, e, LIST_MACHINES, &walk->tail);
     return err;
 }
 
@@ -182,7 +189,6 @@ static void walk_put_removed(struct book_walk *walk, struct pack *pack)
 }
 
 struct tail {
-    bool no_revision; /* the response was cut, and a revision would skip the other machines */
     bool no_tombstones;
     bool removed;
     bool more;
@@ -194,7 +200,7 @@ static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
     char token[TOKEN_CAP];
 
     token_write(walk->book->identity, walk->cursor, NULL, token);
-    if (!tail.no_revision) pack_text(&pack, LIST_REVISION, str_from(token));
+    pack_text(&pack, LIST_REVISION, str_from(token));
     if (tail.removed && !tail.more) walk_put_removed(walk, &pack);
     pack_u64(&pack, LIST_TOMBSTONES, !tail.no_tombstones);
     pack_u64(&pack, LIST_MORE, tail.more);
@@ -210,18 +216,14 @@ static enum err walk_write_tail(struct book_walk *walk, struct tail tail)
 static void walk_plan_slots(struct book_walk *walk, const struct book_filter *filter,
                             struct tail *tail)
 {
-    uint64_t most = filter->results_max;
-
-    if (filter->page_size > 0) most = most ? min_u64(most, filter->page_size) : filter->page_size;
     walk->end = walk->book->slots;
-    if (most > 0 || walk->since > 0 || walk->position > 0)
-        walk_count_slots(walk, most);
+    if (filter->page_size > 0 || walk->since > 0 || walk->position > 0 ||
+        walk->revision < walk->book->revision)
+        walk_count_slots(walk, filter->page_size);
     else
         for (int state = 0; state < MACHINE_STATE_COUNT; state++)
             if (walk->states & BIT(state)) walk->total += walk->book->bytes[state];
-    if (most == 0 || !walk_has_more(walk)) return;
-    tail->more = most == filter->page_size;
-    tail->no_revision = !tail->more;
+    tail->more = filter->page_size > 0 && walk_has_more(walk);
 }
 
 static enum err walk_plan(struct book_walk *walk, const struct book_filter *filter,
@@ -241,8 +243,9 @@ static enum err walk_plan(struct book_walk *walk, const struct book_filter *filt
                              "page_token: not of this provider, or of before its restart; begin "
                              "again without one");
         walk->position = (uint32_t)slot;
-    } else if (delta) {
-        err = walk_encode_delta(walk, filter->results_max, &done);
+    } else {
+        walk_cut(walk, filter->results_max);
+        if (delta) err = walk_encode_delta(walk, &done);
     }
     if (!err && !done) walk_plan_slots(walk, filter, &tail);
     return err ? err : walk_write_tail(walk, tail);

@@ -31,7 +31,7 @@ struct pool_zone {                     /* the machines of one pool in one zone *
     struct str zone;
     uint32_t sold;    /* the cloud sells machines 1 to `sold` */
     uint32_t offered; /* machines 1 to `offered` were reported as SEEN_OFFERED */
-    uint32_t hosts;   /* number of machines with a host or a running Create */
+    uint32_t hosts;   /* number of machines with a host or an accepted Create */
 };
 struct cloud_machine { /* a machine in use */
     struct heap_node event;
@@ -388,14 +388,21 @@ static void cloud_adopt(struct backend *backend, const struct backend_machine *m
     struct cloud *cloud = cloud_of(backend);
     struct cloud_machine *m;
 
-    if (machine->state != MACHINE_FAILED && machine->host.len == 0) return;
     if (machine_use(cloud, machine->id, &m)) return;
     if (machine->state == MACHINE_FAILED) {
         machine_repair(cloud, m);
     } else {
         machine_set_hosted(m, true);
-        machine_draw_loss(cloud, m);
+        if (machine->host.len > 0) machine_draw_loss(cloud, m);
     }
+}
+
+static void cloud_accepted(struct backend *backend, enum operation_kind kind, struct str machine)
+{
+    struct cloud_machine *m;
+
+    if (kind == OPERATION_CREATE && machine_use(cloud_of(backend), machine, &m) == ERR_OK)
+        machine_set_hosted(m, true);
 }
 
 static enum err cloud_start(struct backend *backend, const struct backend_operation *operation,
@@ -414,7 +421,6 @@ static enum err cloud_start(struct backend *backend, const struct backend_operat
         in_ms = prng_between(&cloud->prng, span->least_ms, span->most_ms);
     }
     if (operation->kind == OPERATION_DRAIN) in_ms = min_u64(in_ms, operation->grace_ms);
-    if (operation->kind == OPERATION_CREATE) machine_set_hosted(m, true);
     m->operation = operation->ticket;
     m->kind = operation->kind;
     m->until = mono_after(cloud_now(cloud), in_ms);
@@ -451,6 +457,7 @@ static const struct backend_ops cloud_ops = {
     .name = "catalogue",
     .ignores_offers = true,
     .check = cloud_check,
+    .accepted = cloud_accepted,
     .start = cloud_start,
     .adopt = cloud_adopt,
     .ready = cloud_ready,

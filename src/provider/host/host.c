@@ -338,6 +338,8 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
     answer = book_ask(host->book, request, host->backend, into, note);
     if (host->metrics.rows) counter_inc(host->metrics.asked[request->kind][answer.outcome]);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
+    if (host->backend->ops->accepted)
+        host->backend->ops->accepted(host->backend, request->kind, request->machine_id);
     start = (struct start){host_durable_after(host), answer.operation, false};
     assert(start.until > 0); /* an accepted operation always makes a change */
     err = buf_append(&host->starts, str_of(&start, sizeof start));

@@ -10,8 +10,7 @@
 #define BY(its_label, its_value) .label = its_label, .value = its_value
 #define MACHINES(state, name)                                                                      \
     {                                                                                              \
-        PREFIX "machines", "Machines in the book, by state.", GAUGE(book.machines[state]),         \
-            BY("state", name)                                                                      \
+        PREFIX "machines", "Machines by state.", GAUGE(book.machines[state]), BY("state", name)    \
     }
 
 static const struct metric_field rows[] = {
@@ -23,37 +22,39 @@ static const struct metric_field rows[] = {
     MACHINES(MACHINE_DRAINING, "Draining"),
     MACHINES(MACHINE_DELETING, "Deleting"),
     MACHINES(MACHINE_FAILED, "Failed"),
-    {PREFIX "operations_total", "Operations that ended.", COUNTER(ended[0]), BY("end", "done")},
+    {PREFIX "operations_total", "Ended operations by result.", COUNTER(ended[0]),
+     BY("end", "done")},
     {PREFIX "operations_total", "", COUNTER(ended[1]), BY("end", "failed")},
-    {PREFIX "sightings_total", "What the backend saw by itself.", COUNTER(seen[SEEN_OFFERED]),
-     BY("what", "offered")},
+    {PREFIX "sightings_total", "Changes of machines that the backend reported by itself.",
+     COUNTER(seen[SEEN_OFFERED]), BY("what", "offered")},
     {PREFIX "sightings_total", "", COUNTER(seen[SEEN_FAILED]), BY("what", "failed")},
     {PREFIX "sightings_total", "", COUNTER(seen[SEEN_RECLAIMED]), BY("what", "reclaimed")},
     {PREFIX "sightings_total", "", COUNTER(seen[SEEN_REMOVED]), BY("what", "removed")},
-    {PREFIX "state_rewrites_total", "New state files, to be smaller.", COUNTER(rewritten[0]),
-     BY("end", "given_up")},
+    {PREFIX "state_rewrites_total", "Compactions of the state file by result.",
+     COUNTER(rewritten[0]), BY("end", "given_up")},
     {PREFIX "state_rewrites_total", "", COUNTER(rewritten[1]), BY("end", "published")},
-    {PREFIX "lists_total", "Lists answered.", COUNTER(lists[0]), BY("kind", "full")},
+    {PREFIX "lists_total", "List calls answered, by kind.", COUNTER(lists[0]), BY("kind", "full")},
     {PREFIX "lists_total", "", COUNTER(lists[1]), BY("kind", "delta")},
-    {PREFIX "operations", "Operations under way.", GAUGE(book.operations)},
-    {PREFIX "revision", "Changes since the book began.", GAUGE(book.revision)},
+    {PREFIX "operations", "Operations in progress.", GAUGE(book.operations)},
+    {PREFIX "revision", "Changes of machines since the state file was created.",
+     GAUGE(book.revision)},
     {PREFIX "list_bytes", "Size of a full List.", GAUGE(book.list_bytes)},
     {PREFIX "state_bytes", "Size of the state file.", GAUGE(state_bytes)},
     {PREFIX "state_written_bytes_total", "Bytes of changes written to the state file.",
      COUNTER(written_bytes)},
-    {PREFIX "listed_bytes_total", "Bytes of Lists.", COUNTER(listed_bytes)},
+    {PREFIX "listed_bytes_total", "Bytes of List answers.", COUNTER(listed_bytes)},
 };
 static const double sync_buckets[] = {0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005,
                                       0.01,   0.02,   0.05,   0.1,   0.5,   2};
 static const struct metric_options syncs = {
     .name = PREFIX "state_sync_seconds",
-    .help = "Appending to the state file and syncing it; answers wait for it.",
+    .help = "Duration of an append to the state file with its sync. Answers wait for the sync.",
     .kind = METRIC_HISTOGRAM,
     .buckets = sync_buckets,
     .bucket_count = ARRAY_LEN(sync_buckets)};
 static const struct metric_options requests = {
     .name = PREFIX "requests_total",
-    .help = "Mutating calls by what became of them; wrong_state and fenced are refusals.",
+    .help = "Create, Configure, Drain and Delete calls by outcome.",
     .kind = METRIC_COUNTER,
     .labels = {"call", "outcome"}};
 

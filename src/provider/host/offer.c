@@ -131,7 +131,7 @@ static enum err offer_read_metadata(const Bigfleet__V1alpha1__Machine *given, st
     if (!pairs) return ERR_NOMEM;
     for (size_t i = 0; i < given->n_shard_metadata; i++)
         pairs[i] = (struct label){
-            str_from(given->shard_metadata[i]->key),
+            str_of(given->shard_metadata[i]->key.data, given->shard_metadata[i]->key.len),
             str_of(given->shard_metadata[i]->value.data, given->shard_metadata[i]->value.len)};
     operation->metadata = pairs;
     operation->metadata_count = given->n_shard_metadata;

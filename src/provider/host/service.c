@@ -11,7 +11,7 @@
 enum {
     HOST_SERVICE_ANSWER_MAX = 1 << 20,
     REQUEST_MAX = 64 << 10,
-    CONFIGURE_MAX = BOOK_BLOB_MAX + BOOK_METADATA_BYTES_MAX * 4, /* longer requests are refused */
+    CONFIGURE_MAX = 4 << 20, /* metadata above its own limit is INVALID_ARGUMENT up to here */
     PIECE = 64 << 10,
     PIECES_A_TURN = 8, /* pieces of one List that are sent per turn */
     SERVICE_LIST_MAX = INT32_MAX,
@@ -146,7 +146,8 @@ static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, 
     for (size_t i = 0; i < r->n_shard_metadata; i++) {
         const Bigfleet__V1alpha1__ConfigureRequest__ShardMetadataEntry *entry =
             r->shard_metadata[i];
-        struct label pair = {str_from(entry->key), str_of(entry->value.data, entry->value.len)};
+        struct label pair = {str_of(entry->key.data, entry->key.len),
+                             str_of(entry->value.data, entry->value.len)};
         size_t place = 0;
 
         while (place < count && !str_equal(pairs[place].key, pair.key)) place++;

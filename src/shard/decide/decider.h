@@ -623,6 +623,8 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
 double victim_score(const struct victim_weights *weights, int32_t preemptor,
                     const struct supply_source *victim);
 void action_for(struct action *action, const struct want *w);
+/* True if the Need preempts an excess machine of the cohort, instead of waiting for a Reclaim. */
+bool excess_is_preempted(const struct want *w, const struct cohort *c);
 
 /* release.c */
 void emit_phase1(struct decider *e);

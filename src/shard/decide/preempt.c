@@ -124,25 +124,37 @@ void action_for(struct action *action, const struct want *w)
     action->reclamation_dollars = penalty_dollars(p->reclamation_bucket);
 }
 
-static void emit_victim(struct decider *e, struct want *w, const struct log_entry *entry)
+static void emit_preempts(struct decider *e, const struct want *w, const struct log_entry *entry,
+                          int32_t priority)
 {
-    const struct traits *t = &entry->source->cohort->traits;
     struct action action = {.kind = ACTION_PREEMPT,
-                            .cluster = cluster_text(t->cluster),
-                            .grace_ms = preempt_grace_ms((int64_t)w->demand->profile->priority -
-                                                         entry->source->priority)};
-    struct resource_sum sum, more;
+                            .cluster = cluster_text(entry->source->cohort->traits.cluster),
+                            .grace_ms =
+                                preempt_grace_ms((int64_t)w->demand->profile->priority - priority)};
 
     action_for(&action, w);
     for (uint32_t k = 0; k < entry->count; k++) {
         action.machine = row_id(source_at(entry->source, entry->from + k));
         action_add(e, &action);
     }
+}
+
+static void emit_victim(struct decider *e, struct want *w, const struct log_entry *entry)
+{
+    const struct traits *t = &entry->source->cohort->traits;
+    struct resource_sum sum, more;
+
+    emit_preempts(e, w, entry, entry->source->priority);
     amounts_sum(&w->shortage->freed, &sum);
     resource_sum_scale(&more, t->shape->alloc, entry->count);
     resource_sum_add_sum(&sum, &more);
     w->shortage->victims += entry->count;
     decider_note(e, amounts_keep(&e->arena, &sum, &w->shortage->freed));
+}
+
+bool excess_is_preempted(const struct want *w, const struct cohort *c)
+{
+    return cohort_stamped_priority(c) < w->demand->profile->priority;
 }
 
 /* In each range, the machines of one Need follow those of the previous Need, so each range is read
@@ -151,7 +163,13 @@ static void emit_victims(struct decider *e)
 {
     for (uint32_t i = e->phase1_log; i < e->log.count; i++) {
         const struct log_entry *entry = &e->log.at[i];
-        if (entry->source->victim) emit_victim(e, &e->wants[entry->want], entry);
+        const struct cohort *c = entry->source->cohort;
+        struct want *w = &e->wants[entry->want];
+
+        if (entry->source->victim)
+            emit_victim(e, w, entry);
+        else if (c->traits.state == MACHINE_CONFIGURED && excess_is_preempted(w, c))
+            emit_preempts(e, w, entry, cohort_stamped_priority(c));
     }
 }
 

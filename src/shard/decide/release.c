@@ -63,6 +63,7 @@ static int tail_compare(const void *left, const void *right)
     return 0;
 }
 
+/* Lists the machines of one tail in descending order; row NULL: Phase 2 preempts the machine. */
 static void tail_leaves(struct decider *e, const struct supply_source *tail, struct leaving *out)
 {
     struct supply_source run = {
@@ -74,8 +75,10 @@ static void tail_leaves(struct decider *e, const struct supply_source *tail, str
     for (uint32_t i = tail->log; i != LOG_NONE; i = e->log.at[i].earlier) {
         const struct log_entry *entry = &e->log.at[i];
         for (uint32_t k = 0; k < entry->count; k++) {
-            out[tail->count - 1 - (entry->from - tail->first + k)].promised =
-                &e->wants[entry->want];
+            struct leaving *at = &out[tail->count - 1 - (entry->from - tail->first + k)];
+
+            at->promised = &e->wants[entry->want];
+            if (excess_is_preempted(at->promised, tail->cohort)) at->row = NULL;
         }
     }
 }
@@ -92,6 +95,9 @@ static void release_emit(struct decider *e, struct supply_source *const *tails, 
         tail_leaves(e, tails[i], out + at);
         at += tails[i]->count;
     }
+    for (size_t i = at = 0; i < machines; i++)
+        if (out[i].row) out[at++] = out[i];
+    machines = at;
     if (count > 1) qsort(out, machines, sizeof *out, release_compare);
     for (size_t i = 0; i < machines; i++) {
         struct action action = {.kind = ACTION_RECLAIM,

@@ -27,11 +27,6 @@ double victim_score(const struct victim_weights *weights, int32_t preemptor,
 
 /* --- candidates --- */
 
-static int32_t victim_stamped_priority(const struct cohort *c)
-{
-    return c->traits.stamp ? c->traits.stamp->priority : 0;
-}
-
 /* `by_shape`, indexed by shape: number of the type's list + 1. NULL: out of memory. */
 static struct victim_list *victim_list_of(struct decider *e, uint32_t type, uint32_t shape,
                                           uint32_t *by_shape)
@@ -85,7 +80,7 @@ static void victim_put(struct decider *e, struct victim_list *list, const struct
 static void victim_put_claimed(struct decider *e, struct victim_list *list, const struct cohort *c,
                                uint32_t first, uint32_t count, uint32_t claimer)
 {
-    int32_t stamped = victim_stamped_priority(c), claimed = e->rows[claimer]->profile->priority;
+    int32_t stamped = cohort_stamped_priority(c), claimed = e->rows[claimer]->profile->priority;
 
     victim_put(e, list, c, first, count, claimed > stamped ? claimed : stamped);
 }
@@ -106,7 +101,7 @@ static void victims_add(struct decider *e, struct victim_list *list, const struc
     }
     /* A cluster that sent no roll-up yet has no excess: its unclaimed machines are victims. */
     if (!e->ready[c->traits.cluster->slot]) {
-        victim_put(e, list, c, s->taken, source_left(e, s), victim_stamped_priority(c));
+        victim_put(e, list, c, s->taken, source_left(e, s), cohort_stamped_priority(c));
     }
 }
 

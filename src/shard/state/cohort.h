@@ -213,6 +213,10 @@ struct cohort {
     uint32_t own; /* slot of the key that the machines were bought for; SLOT_NONE: none */
     uint8_t members_form, few_cap;
 };
+static inline int32_t cohort_stamped_priority(const struct cohort *c)
+{
+    return c->traits.stamp ? c->traits.stamp->priority : 0;
+}
 static inline double cohort_reclamation_dollars(const struct cohort *c)
 {
     return c->traits.stamp ? c->traits.stamp->reclamation_dollars : 0;

@@ -236,7 +236,7 @@ def b12_no_grace():
 def b13_metadata_is_echoed():
     """B13 to B15: metadata comes back as it was, and goes with the cluster"""
     machine = machines()[0]
-    given = {"assigned-priority": "900000", "assigned-group": "topology.bigfleet/rack\0gang-7",
+    given = {"assigned-priority": "900000", "assigned-group": "topology.bigfleet/rack\0gang-7", "key\0with nul": "x",
              "x-conformance/opaque": "echo-me", "x-conformance/empty-value": "",
              "x-conformance/definitely-unknown": "\u03c0\u03b1\u03bd\u03c4\u03b1 \u03c1\u03b5\u03b9  \t|0xDEADBEEF"}
     ok("Create", machine_id=machine)

@@ -300,6 +300,7 @@ def hostile():
         for what, fields in (
                 ("too many entries", {"shard_metadata": {f"k{i}": "" for i in range(257)}}),
                 ("too many bytes", {"shard_metadata": {"k": "x" * 70000}}),
+                ("far too many bytes", {"shard_metadata": {f"k{i}": "x" * 100000 for i in range(21)}}),
                 ("too large a blob", {"bootstrap_blob": b"x" * (1 << 20) + b"y"}),
                 ("no cluster", {"cluster_id": ""}),
                 ("control characters", {"cluster_id": "a\x1b[31m"}),

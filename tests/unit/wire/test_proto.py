@@ -109,7 +109,7 @@ def fill(rng, message, nul_fields, depth):
         if is_map:
             key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
             for _ in range(rng.randint(0, 4)):
-                at = random_value(rng, key, False, depth)
+                at = random_value(rng, key, nul, depth)
                 if value.message_type:
                     if depth:
                         fill(rng, getattr(message, field.name)[at], nul_fields, depth - 1)
@@ -276,8 +276,9 @@ def private_copy(root, allowed):
     entry = {}
     for name in allowed:
         message, field = name.rsplit(".", 1)
-        camel = "".join(word.capitalize() for word in field.split("_")) + "Entry.value"
-        entry[f"{message}.{camel}" if f"{message}.{camel}" in text else name] = name
+        camel = "".join(word.capitalize() for word in field.split("_")) + "Entry"
+        parts = [f"{message}.{camel}.{part}" for part in ("key", "value")]
+        entry.update(dict.fromkeys(parts if parts[0] in text else [name], name))
     if changed != set(entry):
         return f"text that became bytes: {sorted(changed)}, listed: {sorted(allowed)}"
     numbers = {(name.rsplit(".", 1)[0], str(same[name][0])) for name in changed}

@@ -128,7 +128,8 @@ static void write_machine(const Bigfleet__V1alpha1__Machine *m, struct buf *into
     if (m->host) buf_appendf(into, " %s", m->host->ref);
     if (m->cluster[0]) buf_appendf(into, " %s", m->cluster);
     for (size_t i = 0; i < m->n_shard_metadata; i++) {
-        buf_appendf(into, " %s=", m->shard_metadata[i]->key);
+        buf_appendf(into, " %.*s=", (int)m->shard_metadata[i]->key.len,
+                    (const char *)m->shard_metadata[i]->key.data);
         buf_append(into, str_of(m->shard_metadata[i]->value.data, m->shard_metadata[i]->value.len));
     }
     if (m->last_error[0]) buf_appendf(into, " '%s'", m->last_error);

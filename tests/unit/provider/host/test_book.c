@@ -156,20 +156,31 @@ TEST(forged_shards_fill_nothing_but_their_own_machine)
 {
     struct book *book = library_open();
     char shard[32];
+    struct operation_ticket created = {0};
+    struct asked asked;
     enum grpc_status status = GRPC_OK;
 
     library_offer(book, "a");
     library_offer(book, "b");
     for (int i = 0; i < BOOK_FENCES_PER_MACHINE_MAX + 1; i++) {
         snprintf(shard, sizeof shard, "forged-%d", i);
-        status = create_as(book, shard, &(struct token_call){"a", 1, 1, false}).answer.status;
+        asked = create_as(book, shard, &(struct token_call){"a", 1, 1, false});
+        status = asked.answer.status;
         if (i < BOOK_FENCES_PER_MACHINE_MAX) CHECK_U32("fits", status, GRPC_OK);
+        if (i == 0) created = asked.answer.operation;
     }
     CHECK_U32("one too many", status, GRPC_RESOURCE_EXHAUSTED);
     status = create_as(book, "forged-0", &(struct token_call){"a", 1, 1, true}).answer.status;
     CHECK_U32("no mark was dropped for it", status, GRPC_FAILED_PRECONDITION);
     status = create_as(book, "honest", &(struct token_call){"b", 1, 1, true}).answer.status;
     CHECK_U32("others are fine", status, GRPC_OK);
+    library_end(book, created);
+    status = create_as(book, "next", &(struct token_call){"a", 1, 1, true}).answer.status;
+    CHECK_U32("the machine is Idle: the oldest shard gave it up", status, GRPC_OK);
+    status = create_as(book, "forged-1", &(struct token_call){"a", 1, 1, true}).answer.status;
+    CHECK_U32("the others' fences stay", status, GRPC_FAILED_PRECONDITION);
+    status = create_as(book, "forged-0", &(struct token_call){"a", 0, 9, true}).answer.status;
+    CHECK_U32("the oldest shard's epoch stays", status, GRPC_FAILED_PRECONDITION);
     for (int i = 0; i < BOOK_STRANGERS_MAX + 10; i++) {
         char id[32];
         snprintf(id, sizeof id, "ghost-%d", i);
@@ -446,7 +457,7 @@ static enum err refuse_delete(struct backend *, enum operation_kind kind,
     return ERR_UNSUPPORTED;
 }
 
-TEST(the_backend_may_refuse_after_the_state)
+TEST(a_delete_that_is_not_offered_is_refused_first)
 {
     const struct book_request request = {
         .kind = OPERATION_DELETE, .machine_id = STR("m"), .shard = STR_EMPTY};
@@ -460,7 +471,7 @@ TEST(the_backend_may_refuse_after_the_state)
     buf_init(&bytes, 1 << 20);
     library_offer(book, "m");
     answer = book_ask(book, &request, &backend, &bytes, &note);
-    CHECK_U32("its state first", answer.status, GRPC_INTERNAL);
+    CHECK_U32("before the state", answer.status, GRPC_UNIMPLEMENTED);
     library_bring(book, "m", MACHINE_IDLE);
     answer = book_ask(book, &request, &backend, &bytes, &note);
     CHECK_U32("not offered", answer.status, GRPC_UNIMPLEMENTED);
@@ -488,6 +499,8 @@ TEST(b5_b6_filters_and_caps)
 {
     struct book *book = book_of(10);
     struct listing listing;
+    char cursor[64];
+    size_t rest;
 
     library_bring(book, "m-0003", MACHINE_IDLE);
     library_bring(book, "m-0004", MACHINE_CONFIGURED);
@@ -499,8 +512,17 @@ TEST(b5_b6_filters_and_caps)
     listing_free(&listing);
     library_list(book, &(struct book_filter){.results_max = 1}, &listing);
     CHECK_SIZE("a cap", listing.count, 1);
-    CHECK_TEXT("a cursor of a cut List would lose the rest", listing.revision, "");
+    CHECK_STR("the oldest change", buf_peek(&listing.text), STR("m-0000 Speculative | "));
+    snprintf(cursor, sizeof cursor, "%s", listing.revision);
     listing_free(&listing);
+    for (rest = 0; rest < 20; rest++) {
+        library_list(book, &(struct book_filter){.since = str_from(cursor), .results_max = 1},
+                     &listing);
+        snprintf(cursor, sizeof cursor, "%s", listing.revision);
+        listing_free(&listing);
+        if (listing.count == 0) break;
+    }
+    CHECK_SIZE("the revision of a cut List leads to the others", rest, 9);
     library_list(book, &(struct book_filter){.results_max = 10}, &listing);
     CHECK_SIZE("just enough", listing.count, 10);
     CHECK("not cut", listing.revision[0]);
