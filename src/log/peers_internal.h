@@ -69,6 +69,7 @@ struct peers_meter { /* NULL pointers without metrics */
     struct gauge *connected;
 };
 
+/* -- connections to other replicas -- */
 enum line_state { LINE_OFF, LINE_WAITING, LINE_DIALING, LINE_OPEN, LINE_CLOSING };
 struct peer_line {
     struct peer *peer;
@@ -125,6 +126,7 @@ struct peer {
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 
+/* -- connections from other replicas -- */
 struct incoming {
     struct list link; /* member of peers->strangers or peers->incoming */
     struct peers *peers;
