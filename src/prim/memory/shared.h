@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared state of all mem: store objects with the same name: records and leases under one
- * mutex.
+/* The data of all mem: store objects with one name: records and leases under one mutex.
  *
  *   memory.c    open and close, the step around each call, watches, the thread that ends leases
  *   records.c   records and leases in the form that prim/change.h needs
  *
  * The mutex is recursive. A call holds the mutex from its first read to its last write, so each
- * call is atomic and the loop of prim/change.c runs once. Before its first read, a call ends every
- * expired lease, so no call finds an entry whose lease is over.
- *
- * One counter numbers all changes of the store, so revisions of different keys can be compared. */
+ * call is atomic. Each call first ends every expired lease. One counter numbers all changes of
+ * the store, so revisions of different keys can be compared. */
 #ifndef PRIM_MEMORY_SHARED_H
 #define PRIM_MEMORY_SHARED_H
 #include "base/heap.h"
@@ -19,22 +16,22 @@
 #include "prim/thread.h"
 
 struct memory_limits {
-    size_t entries; /* limit of entries and groups; beyond it UNAVAILABLE/quota */
-    uint64_t bytes; /* limit of the total size of all values */
+    size_t entries; /* entries and groups; beyond it UNAVAILABLE/quota */
+    uint64_t bytes; /* total size of all values */
 };
 struct memory_lease {
     struct heap_node due; /* a node of shared.deadlines */
     int64_t ttl_ms, deadline_ns;
-    struct list records; /* in the order in which they joined the lease; never empty */
+    struct list records; /* in the order of joining; never empty */
 };
 struct memory_record {              /* a live entry, or the remains of an ended entry */
     enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
-    struct claim_envelope envelope; /* strings of the envelope are in `bytes` */
+    struct claim_envelope envelope; /* strings in `bytes` */
     char *bytes;
     uint64_t revision, create_revision, token;
     struct memory_lease *lease; /* NULL: not leased */
-    struct list link;           /* node of lease->records, or of shared.gone without a live entry */
-    int64_t rests_until_ns;     /* an expired slot must not be taken before this time */
+    struct list link;           /* in lease->records, or in shared.gone without a live entry */
+    int64_t rests_until_ns;     /* an expired slot must not be taken before */
     struct str key;
     struct order_key place; /* bucket and leaf of the key */
     char key_bytes[];
@@ -45,7 +42,7 @@ struct memory_shared {
     size_t users;
     pthread_mutex_t mutex;
     uint32_t depth;      /* recursion depth of the mutex */
-    pthread_cond_t wake; /* wakes the thread for an earlier deadline, or to end */
+    pthread_cond_t wake; /* for an earlier deadline, or the end */
     pthread_t thread;
     bool running, closing;
     int64_t sleeping_until_ns; /* end of the thread's present sleep */
@@ -74,7 +71,7 @@ static inline struct memory_shared *memory_shared_of(struct prim_backend *backen
 /* -- memory.c -- */
 coord_result memory_open(const struct prim_open *in, const struct memory_limits *limits,
                          struct prim_backend **ret_backend);
-/* Begin and end the step around a call. Steps may be nested. */
+/* The step around a call. Steps may be nested. */
 void memory_enter(struct memory_shared *shared);
 void memory_leave(struct memory_shared *shared);
 void memory_publish(struct memory_shared *shared, const struct prim_event *event);
