@@ -264,7 +264,7 @@ static void request_give_up(struct leader_request *request)
         replica_read_cancel(leader->replica, &request->ticket);
         request_refuse_with(request, LEADER_NO_MAJORITY, leader->options.wait_ms);
         break;
-    case REQUEST_WRITES: /* calls done() before the turn ends */
+    case REQUEST_WRITES: /* replica_abandon calls done() in this turn */
         list_remove(&request->link);
         replica_abandon(leader->replica, &request->proposal);
         break;
@@ -289,7 +289,6 @@ static void on_overdue(struct timer *timer)
 
 /* -- new requests -- */
 
-/* NULL: out of memory. */
 static struct leader_request *request_new(struct leader *leader, const struct leader_method *method,
                                           const ProtobufCMessage *message)
 {

@@ -34,12 +34,13 @@ struct leader_method {       /* must be the first field of the service's own str
              __VA_ARGS__}
 
 enum request_step {
-    REQUEST_WAITS, /* the request waits until the leader is ready */
+    REQUEST_WAITS,
     REQUEST_READS,
     REQUEST_WRITES,
     REQUEST_KEPT, /* in the service's list */
 };
-/* A call that this replica makes itself. The caller owns the storage until `answered` begins. */
+/* A call that this replica makes itself. The caller must keep the storage until `answered`
+ * begins. */
 struct leader_caller {
     struct arena *arena; /* must live as long as the request */
     struct str actor;
@@ -65,8 +66,8 @@ struct leader_request { /* must be the first field of the service's own struct *
 /* Why leader.c refuses a call. Only LEADER_UNKNOWN calls may have been applied. */
 enum leader_refusal {
     LEADER_NOT_LEADER,
-    LEADER_TOO_MANY,    /* requests_max is reached */
-    LEADER_NOT_READY,   /* the leader was not ready within wait_ms */
+    LEADER_TOO_MANY,
+    LEADER_NOT_READY,
     LEADER_NO_MAJORITY, /* no majority confirmed the leader within wait_ms */
     LEADER_UNKNOWN,
     LEADER_LOG_FULL,
@@ -80,7 +81,7 @@ struct leader_text {
     const char *text;
 };
 struct leader_rules {
-    size_t request_size; /* size of the service's request struct */
+    size_t request_size;
     /* Texts by refusal, for services whose clients expect certain texts. NULL: leader.c's texts. */
     const struct leader_text *words;
     enum grpc_status full, doubt;                  /* codes for a full log and for LEADER_UNKNOWN */
@@ -95,7 +96,7 @@ struct leader_rules {
     /* the server stops; kept requests only; may be NULL */
     void (*drain)(struct leader_request *request);
     void (*writable)(struct leader_request *request); /* the peer reads again; may be NULL */
-    void (*freed)(struct leader_request *request);    /* the request is freed; may be NULL */
+    void (*freed)(struct leader_request *request);
 };
 
 enum {
@@ -113,12 +114,12 @@ struct leader_options {
     size_t request_max, response_max, arena_max; /* limits of each method; 0: the server's */
     struct rpc_forward_gate gate;                /* for leader_add_gated; no `stays`: no gate */
 };
-struct leader { /* embedded in the service's struct */
+struct leader {
     struct leader_options options;
     struct replica *replica;         /* NULL until the replica is attached */
     struct rpc_forwarder *forwarder; /* for gates; opened and closed by the service */
     bool led;                        /* this replica leads `term`, by its last status */
-    bool ready;                      /* this replica is leader and can answer */
+    bool ready;
     uint64_t term;
     struct list requests;
     uint32_t request_count; /* without kept streams */
@@ -153,7 +154,7 @@ bool leader_term_ended(struct leader *leader,
                        const struct replica_status *status); /* true: the replica lost the term */
 bool leader_term_began(struct leader *leader, const struct replica_status *status);
 bool leader_ready(struct leader *leader, const struct replica_status *status);
-void leader_resume(struct leader *leader); /* begins or redirects the waiting requests */
+void leader_resume(struct leader *leader);
 
 /* -- leadership -- */
 bool leader_here(const struct leader *leader); /* true as of the last status */
@@ -179,7 +180,7 @@ void request_reply_packed(struct leader_request *request, const struct pack *pac
 #define request_refuse(request, status, ...) request_end(request, status, true, __VA_ARGS__)
 void request_end(struct leader_request *request, enum grpc_status status, bool applied_no,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
-void request_redirect(struct leader_request *request); /* redirects the caller to the leader */
+void request_redirect(struct leader_request *request);
 void request_refuse_as(struct leader_request *request, enum leader_refusal why);
 /* Only ERR_UNKNOWN means that the proposal may have been applied. */
 void request_log_failed(struct leader_request *request, enum err err);

@@ -41,7 +41,7 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
     struct datadir datadir;
     uint64_t check = 0;
     if (!str_starts(rest, STR("muster-data "))) return ERR_CORRUPT;
-    /* Another number: an unknown format. Other text: damage. */
+    /* "muster-data 2" is an unknown format; other text is damage. */
     if (!str_starts(rest, first)) {
         size_t end = str_find(text, '\n'), from = sizeof "muster-data " - 1;
         uint64_t number;

@@ -23,7 +23,7 @@
 #include "io/fs.h"
 #include "log/engine.h"
 
-struct datadir {                     /* the content of the file FORMAT */
+struct datadir {
     uint64_t replica_id, cluster_id; /* cluster_id: 0 before the replica has joined a cluster */
 };
 struct datadir_format_options {
@@ -34,11 +34,10 @@ struct datadir_format_options {
      * configuration at index 1, term 1. A single founder may have id 0: this replica. NULL: an
      * empty directory, which joins a cluster later. */
     const struct members *founders;
-    uint64_t cluster_id; /* with founders, 0: drawn at random; equal on all founders */
+    uint64_t cluster_id; /* 0 with founders: drawn at random; all founders need the same id */
     uint64_t replica_id; /* 0: drawn at random */
 };
-/* An interrupted call leaves ERR_NOT_FOUND for datadir_read. The next datadir_format starts
- * again. */
+/* After an interrupted call datadir_read returns ERR_NOT_FOUND. A new call starts again. */
 enum err datadir_format(const struct datadir_format_options *options, struct datadir *ret_datadir,
                         struct note *note);
 /* ERR_EXISTS: there is a FORMAT, or log/ or snap/ has files. */
@@ -92,8 +91,8 @@ struct datadir_force {
     struct fs *fs;
     struct entropy *entropy;
     const char *dir;
-    const char *address; /* NULL: the configuration's */
-    uint64_t wall_ms;    /* current wall-clock time; 0: unknown */
+    const char *address; /* NULL: keeps the configuration's address */
+    uint64_t wall_ms;
 };
 enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,
                               struct note *note);
@@ -109,8 +108,8 @@ enum { DATADIR_SECTION_BYTES_MAX = 1 << 20 };
 struct datadir_restore {
     struct fs *fs;
     struct entropy *entropy;
-    const char *dir;      /* created if absent */
-    const char *address;  /* address of the Raft port for other replicas */
+    const char *dir; /* created if absent */
+    const char *address;
     uint64_t index, term; /* last entry that the state contains; index 0 is ERR_INVALID */
     uint64_t clock_ns;
     uint32_t level;

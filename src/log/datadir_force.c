@@ -25,7 +25,6 @@ struct datadir_force_work {
     struct note *note;
 };
 
-/* Encodes the META_RECOVER entry. */
 static enum err recovery_entry(struct datadir_force_work *work)
 {
     struct machine_recovery recovery = {.floor = recovery_floor(work->force->wall_ms)};

@@ -99,7 +99,6 @@ enum err datadir_must_be_free(struct fs *fs, const char *dir, struct note *note)
 
 /* -- making -- */
 
-/* Copies the founders and sets this replica's identity. */
 static enum err founders_check(const struct datadir_format_options *options,
                                const struct datadir *datadir, struct members *ret_founders,
                                struct note *note)

@@ -23,7 +23,6 @@ enum { DATADIR_TEXT_CAP = 128 };
 #define DATADIR_NEXT    "FORMAT.new"
 #define DATADIR_RESTORE "RESTORE"
 
-/* Returns the length of the text. */
 size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP]);
 enum err datadir_parse(struct str text, struct datadir *ret_datadir); /* ERR_CORRUPT, ERR_VERSION */
 
@@ -40,7 +39,7 @@ enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
 enum err datadir_make_subdirs(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
 /* On errors, `note` gets the operation and the path. */
 enum err datadir_sync(struct fs *fs, const char *dir, struct note *note);
-enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note); /* removes temporaries */
+enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note);
 enum err datadir_make(struct fs *fs, const char *dir, struct note *note);
 /* Removes a file or an empty directory, if there is one. datadir_sync makes the removal durable. */
 enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
@@ -56,7 +55,6 @@ static inline struct wal_options datadir_wal(struct fs *fs, struct entropy *entr
                                 .cluster_id = datadir->cluster_id,
                                 .replica_id = datadir->replica_id};
 }
-/* Removes the files of log/ or snap/, if the directory exists. */
 enum err datadir_empty_subdir(struct fs *fs, const char *dir, const char *name, struct note *note);
 /* A new log: a vote of `term` for nobody, and no entry except a configuration at index 1, if
  * given. */
@@ -96,7 +94,7 @@ void datadir_scan_deinit(struct datadir_scan *scan);
 /* Reads the newest snapshot's head. Call before the log is read. */
 enum err datadir_scan_snapshot(struct datadir_scan *scan, struct fs *fs, const char *dir,
                                struct note *note);
-enum err datadir_scan_found(void *scan, const struct wal_found *found); /* a wal_found_fn */
+enum err datadir_scan_found(void *scan, const struct wal_found *found);
 enum datadir_join datadir_scan_join(const struct datadir_scan *scan);
 const char *datadir_scan_address(const struct datadir_scan *scan); /* NULL: unknown */
 #endif

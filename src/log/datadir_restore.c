@@ -100,7 +100,7 @@ static enum err write_snapshot(struct datadir_restore_work *work)
     return err;
 }
 
-/* The log continues after the snapshot. */
+/* An empty log that continues after the snapshot. */
 static enum err datadir_restore_write_log(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;

@@ -26,7 +26,6 @@ enum err datadir_scan_snapshot(struct datadir_scan *scan, struct fs *fs, const c
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-/* Drops the configurations from `index` on. */
 static void addresses_cut(struct datadir_scan *scan, uint64_t index)
 {
     struct datadir_address address;

@@ -49,7 +49,6 @@ struct engine {
     struct shape reported;
     struct heard heard[REPLICA_MEMBERS_MAX]; /* on a leader: each member's last response */
     size_t heard_count;
-    /* Fields of the current call. */
     uint32_t flags;
     uint64_t entries_index;
     struct raft_entry *entries; /* entries returned to the caller */

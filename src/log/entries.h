@@ -15,7 +15,7 @@ enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_e
 void entries_close(struct entries *entries);
 uint64_t entries_first(const struct entries *entries); /* last + 1 when the log is empty */
 uint64_t entries_last(const struct entries *entries);
-size_t entries_bytes(const struct entries *entries); /* bytes of entries in memory */
+size_t entries_bytes(const struct entries *entries);
 /* Appends a copy. An index that exists replaces that entry and all later entries. After
  * ERR_NOMEM the replaced entries are lost, so the replica must stop. */
 enum err entries_append(struct entries *entries, const struct entry *entry);

@@ -16,7 +16,7 @@ enum {
 };
 struct log_envelope {
     uint32_t machine, version, level;
-    uint64_t advance_ns; /* the leader's time since its previous entry of this term */
+    uint64_t advance_ns; /* time that the leader measured since its previous entry of this term */
     struct str actor, request_id, command;
 };
 enum err envelope_append(const struct log_envelope *envelope,

@@ -17,9 +17,9 @@
 enum {
     FRAME_HEAD = 24,
     FRAME_MAX = 16 << 20,
-    FRAME_PROTOCOL = 1,           /* version in the hello */
-    FRAME_CHUNK_MAX = 256 << 10,  /* payload of a snapshot chunk */
-    FRAME_ENTRIES_MAX = 8192,     /* entries in one append */
+    FRAME_PROTOCOL = 1, /* version in the hello */
+    FRAME_CHUNK_MAX = 256 << 10,
+    FRAME_ENTRIES_MAX = 8192,
     FRAME_APPEND_BYTES = 1 << 20, /* target size of an append; a larger entry is sent alone */
 };
 enum peer_frame_kind {
@@ -31,7 +31,7 @@ enum peer_frame_kind {
     FRAME_TIMEOUT_NOW,
     FRAME_READ_ROUND, /* "do you still accept my term?" */
     FRAME_READ_ANSWER,
-    FRAME_HASH,       /* state hash at one index */
+    FRAME_HASH,
     FRAME_SNAP_BEGIN, /* starts a snapshot on the bulk lane */
     FRAME_SNAP_CHUNK,
     FRAME_SNAP_END,
@@ -47,7 +47,7 @@ struct frame_hello {
     uint32_t level;                /* highest cluster level the sender understands */
     struct str name, address;      /* label of the sender; where to dial the sender */
 };
-struct frame_read { /* content of FRAME_READ_ROUND and FRAME_READ_ANSWER */
+struct frame_read {
     uint64_t term, round;
     bool yes; /* FRAME_READ_ANSWER only: the peer accepts the term */
 };
@@ -87,7 +87,7 @@ struct peer_frame {
 /* One direction of one connection. */
 struct frame_link {
     uint64_t session; /* 0 during the exchange of hellos */
-    uint64_t number;  /* number of the last frame */
+    uint64_t number;
 };
 /* Appends a whole frame. `entries` of an APPEND are encoded bytes, as from frame_take.
  * ERR_TOO_LARGE, ERR_FULL and ERR_NOMEM leave `into` and the link unchanged. */
@@ -110,5 +110,5 @@ size_t frame_wanted(struct str bytes);
 /* Next entry of an APPEND from frame_take. False: no more entries. */
 bool frame_next_entry(struct peer_frame *frame, struct entry *ret_entry);
 uint64_t frame_session(uint64_t dialer_nonce, uint64_t listener_nonce); /* never 0 */
-const char *frame_kind_name(enum peer_frame_kind kind);                 /* such as "append" */
+const char *frame_kind_name(enum peer_frame_kind kind);
 #endif

@@ -250,8 +250,8 @@ static bool grants(struct guards *guards, const struct raft *raft,
 }
 
 /* Defect 5: the response to a pre-vote of a lower term contains the request's term, so the
- * sender never learns this replica's term. Trigger: A has a higher term but a shorter log than
- * B. A and B request pre-votes of each other for ever. Guard: respond with the own term. */
+ * sender never learns the voter's term. Trigger: A has a higher term but a shorter log than B. A
+ * and B request pre-votes of each other for ever. Guard: respond with the voter's term. */
 static bool patch_vote_result(struct guards *guards, const struct raft *raft,
                               const struct guards_step *step, mono_time now,
                               struct raft_request_vote_result *result)

@@ -22,10 +22,8 @@ struct guards {
     uint64_t heir;        /* guard 19: transfer target that still needs TimeoutNow, or 0 */
 };
 
-/* Queries of the library's table of terms. */
 uint64_t guards_last_index(const struct raft *raft);
 uint64_t guards_term_at(const struct raft *raft, uint64_t index); /* 0: unknown */
-/* True for a voter of the newest configuration. */
 bool guards_is_voter(const struct raft *raft, uint64_t id);
 
 /* -- before a step -- */

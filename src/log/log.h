@@ -28,11 +28,11 @@ enum {
     REPLICA_MACHINES_MAX = 8,
     REPLICA_MEMBERS_MAX = 16, /* voters and learners together */
     REPLICA_VOTERS_MAX = 7,
-    REPLICA_ADDRESS_MAX = 255, /* bytes of an address text */
-    REPLICA_NAME_MAX = 63,     /* bytes; a label of a node, not its identity */
-    REPLICA_ACTOR_MAX = 255,   /* bytes; the actor is the caller who sent a command */
+    REPLICA_ADDRESS_MAX = 255,
+    REPLICA_NAME_MAX = 63,   /* bytes; a label of a node, not its identity */
+    REPLICA_ACTOR_MAX = 255, /* bytes; the actor is the caller who sent a command */
     REPLICA_REQUEST_ID_MAX = 64,
-    REPLICA_COMMAND_MAX = 4 << 20, /* bytes of one command */
+    REPLICA_COMMAND_MAX = 4 << 20,
     /* The highest cluster level this release can apply:
      *   1  fleet tables
      *   2  the store
@@ -105,11 +105,11 @@ struct replica_timing {     /* 0: the default in the field's comment */
     uint32_t heartbeat_ms;  /* default 50 */
     uint32_t scale_percent; /* default 100; scales all times of this struct and derived time-outs */
 };
-struct replica_limits {         /* 0: the default in the field's comment */
-    size_t in_flight_bytes;     /* default 64 MiB of unapplied proposals; then ERR_FULL */
-    uint32_t in_flight_entries; /* default 65,536 */
-    size_t cache_bytes;         /* default 64 MiB of recent entries in memory */
-    uint64_t segment_bytes;     /* default 64 MiB */
+struct replica_limits {     /* 0: the default in the field's comment */
+    size_t in_flight_bytes; /* default 64 MiB of unapplied proposals; then ERR_FULL */
+    uint32_t in_flight_entries;
+    size_t cache_bytes;     /* default 64 MiB of recent entries in memory */
+    uint64_t segment_bytes; /* default 64 MiB */
     /* free space below which writes get ERR_NO_SPACE; default 256 MiB, or 5 % of the space at
      * start if less */
     uint64_t disk_reserve_bytes;
@@ -132,7 +132,7 @@ struct replica_status {
     uint64_t term, leader_id;   /* leader_id 0: unknown */
     const char *leader_address; /* "" if unknown; valid during the call */
     uint64_t first, last, durable, commit, applied, snapshot; /* log indexes */
-    uint32_t level;                                           /* cluster level */
+    uint32_t level;
     uint64_t log_bytes, disk_free;
     bool disk_full;  /* free space is below the reserve */
     bool installing; /* receiving or restoring a snapshot */
@@ -231,7 +231,6 @@ struct read_ticket {
  * ERR_NOT_READY, ERR_FULL (65,536 tickets wait), ERR_CLOSED. Without a majority a ticket waits
  * for ever, so cancel the ticket at a deadline. */
 void replica_read(struct replica *replica, struct read_ticket *ticket);
-/* Drops a waiting ticket; done() is not called. */
 void replica_read_cancel(struct replica *replica, struct read_ticket *ticket);
 
 /* -- members -- */
@@ -252,7 +251,7 @@ struct replica_member {
 size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX]);
 enum member_change_kind {
-    CHANGE_ADD,     /* adds a learner */
+    CHANGE_ADD,
     CHANGE_PROMOTE, /* makes a voter of a learner that has caught up */
     CHANGE_REMOVE,
     CHANGE_ADDRESS, /* id and role stay */

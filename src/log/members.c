@@ -27,7 +27,6 @@ static bool is_sound(const struct members_view *view, size_t at)
            (view->responsive[at] || view->members->at[at].id == view->self);
 }
 
-/* Counts the sound voters other than the one at `besides`. */
 static size_t sound_voters(const struct members_view *view, size_t besides)
 {
     size_t count = 0;

@@ -8,8 +8,8 @@
 
 struct members_view { /* the leader's state now */
     uint64_t self;
-    const struct members *members; /* the newest configuration */
-    uint64_t uncommitted;          /* index of the entry of `members`; 0 if committed */
+    const struct members *members;
+    uint64_t uncommitted; /* index of the entry of `members`; 0 if committed */
     bool own_term_committed;
     uint64_t commit;
     bool handing_over; /* a leadership transfer is in progress */

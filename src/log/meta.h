@@ -16,7 +16,6 @@ struct meta {
     uint64_t clock_ns;
     uint32_t level; /* cluster level; starts at 1 */
 };
-/* commands of machine 0 */
 enum {
     META_LEVEL = 1,
     META_RECOVER = 2, /* from force-config, at the end of the log */

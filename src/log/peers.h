@@ -66,7 +66,7 @@ enum err peers_open(const struct peers_options *options, struct peers **ret_peer
 /* Closes all connections; no callback follows. Must not be called in a callback. The memory is
  * freed when all streams and file jobs have ended. Accepts NULL. */
 void peers_close(struct peers *peers);
-const char *peers_address(const struct peers *peers); /* the address that other replicas dial */
+const char *peers_address(const struct peers *peers);
 /* Sets the peers to dial. A changed address is dialed anew. A peer that is no longer listed is
  * removed, and its snapshot transfer ends with ERR_CANCELLED. This replica's own entry is
  * ignored. ERR_FULL (more than PEERS_MAX) and ERR_INVALID (bad address) change nothing. After
@@ -86,7 +86,7 @@ enum err peers_send(struct peers *peers, uint64_t to, const struct peer_frame *f
 typedef bool peers_entry_fn(void *context, uint64_t index, struct entry *ret_entry);
 enum err peers_send_append(struct peers *peers, uint64_t to, const struct peer_frame *frame,
                            uint32_t count, peers_entry_fn *next, void *context, uint32_t *ret_sent);
-size_t peers_queued(const struct peers *peers, uint64_t to); /* bytes in the peer's queue */
+size_t peers_queued(const struct peers *peers, uint64_t to);
 bool peers_connected(const struct peers *peers, uint64_t to);
 /* Address of the connection, or "". */
 const char *peers_met_at(const struct peers *peers, uint64_t to);
@@ -100,5 +100,5 @@ void peers_stop_file(struct peers *peers, uint64_t to);
 /* Call inside on_snap: refuses the snapshot and closes the connection, so the sender's transfer
  * breaks. on_snap_lost follows if the begin frame was accepted. */
 void peers_refuse_snap(struct peers *peers, uint64_t from);
-void peers_resume(struct peers *peers); /* resumes reading on all connections in this turn */
+void peers_resume(struct peers *peers);
 #endif

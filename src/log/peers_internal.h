@@ -32,13 +32,13 @@ enum {
     HELLO_MS = 2000,     /* limit from connect or accept to the peer's hello */
     IDLE_MS_DEFAULT = 3000,
     BEATS_PER_IDLE = 3,
-    SLOW_FACTOR = 10, /* limit for a whole frame, in idle_ms */
+    SLOW_FACTOR = 10,
     STALL_MS = 60000, /* maximum pause of a snapshot transfer */
     QUEUE_BYTES_DEFAULT = 32 << 20,
-    KEPT_BYTES = 64 << 10,     /* an idle line frees a larger empty buffer */
-    STRANGERS_MAX = 64,        /* connections without a hello; one more closes the oldest */
-    OUTSIDERS_MAX = 32,        /* connections of senders that peers_set did not list */
-    IN_STREAMS_MAX = 512,      /* including handshakes in progress */
+    KEPT_BYTES = 64 << 10, /* an idle line frees a larger empty buffer */
+    STRANGERS_MAX = 64,    /* connections without a hello; one more closes the oldest */
+    OUTSIDERS_MAX = 32,    /* connections of senders that peers_set did not list */
+    IN_STREAMS_MAX = 512,
     IN_OUTPUT_MAX = 16 << 10,  /* buffer for the hello and beats to a dialer */
     BULK_OUTPUT_MAX = 1 << 20, /* bytes of a file not accepted by the kernel yet */
     FRAME_BYTES_MAX = FRAME_HEAD + FRAME_MAX,
@@ -47,16 +47,16 @@ enum {
 
 /* Why a connection was closed; a label of muster_log_peer_refused_total. */
 enum refusal {
-    REFUSED_FRAME,    /* invalid frame */
-    REFUSED_VERSION,  /* unknown protocol version */
-    REFUSED_CLUSTER,  /* the hello names another cluster */
+    REFUSED_FRAME,
+    REFUSED_VERSION,
+    REFUSED_CLUSTER,
     REFUSED_RECEIVER, /* addressed to another replica, or from this replica */
     REFUSED_IDENTITY, /* the certificate does not name the sender */
-    REFUSED_TLS,      /* the TLS handshake failed */
-    REFUSED_LATE,     /* the hello or a frame took too long */
-    REFUSED_SILENT,   /* no beats, or the peer does not read */
-    REFUSED_ORDER,    /* a frame that is not allowed at this point */
-    REFUSED_FULL,     /* too many connections */
+    REFUSED_TLS,
+    REFUSED_LATE,   /* the hello or a frame took too long */
+    REFUSED_SILENT, /* no beats, or the peer does not read */
+    REFUSED_ORDER,  /* a frame that is not allowed at this point */
+    REFUSED_FULL,
     REFUSED_MEMORY,
     REFUSED_COUNT
 };
@@ -75,18 +75,18 @@ struct peer_line {
     struct peer *peer;
     enum frame_lane lane;
     enum line_state state;
-    struct stream *stream; /* in DIALING, OPEN and CLOSING */
-    struct timer timer;    /* next dial, the hello's deadline or the next beat */
-    uint64_t backoff_ms;   /* before the next dial, without jitter */
-    mono_time dialed;      /* last dial; 0: never */
-    mono_time dial_at;     /* earliest next dial */
-    bool connected;        /* DIALING: connected, but no hello yet */
-    bool quiet;            /* a file transfer ended: do not log the close */
-    bool reported;         /* failure logged: do not log further failed dials */
-    uint64_t nonce;        /* both sides' nonces make the session */
+    struct stream *stream;
+    struct timer timer;  /* next dial, the hello's deadline or the next beat */
+    uint64_t backoff_ms; /* before the next dial, without jitter */
+    mono_time dialed;
+    mono_time dial_at; /* earliest next dial */
+    bool connected;    /* DIALING: connected, but no hello yet */
+    bool quiet;        /* a file transfer ended: do not log the close */
+    bool reported;     /* failure logged: do not log further failed dials */
+    uint64_t nonce;    /* both sides' nonces make the session */
     struct frame_link in, out;
-    struct buf input;  /* hello and beats of the peer */
-    struct buf output; /* frames of this turn */
+    struct buf input;
+    struct buf output;
     struct list dirty; /* in peers->dirty while `output` is not empty */
     mono_time heard;
     struct note why; /* why this side closed; empty: the peer closed */
@@ -101,8 +101,8 @@ struct sending { /* written by peers_file.c only */
     bool over; /* the transfer has ended: `report` delivers `result` */
     enum err result;
     struct task report;
-    mono_time moved; /* time of the last progress */
-    bool has_chunk;  /* `room` has the next `got` bytes */
+    mono_time moved;
+    bool has_chunk; /* `room` has the next `got` bytes */
 
     /* Owned by the job while it runs. */
     struct job job;
@@ -128,7 +128,7 @@ struct peer {
 
 /* -- connections from other replicas -- */
 struct incoming {
-    struct list link; /* member of peers->strangers or peers->incoming */
+    struct list link;
     struct peers *peers;
     struct stream *stream;
     struct timer timer;
@@ -140,7 +140,7 @@ struct incoming {
     char from_text[ID_TEXT_CAP];
     bool greeted;        /* the hello was valid and answered; may be a replay */
     bool known;          /* the peer used this side's answer: no replay */
-    uint64_t cluster_id; /* this and the next fields: from the hello */
+    uint64_t cluster_id; /* cluster_id, level, name and address are from the hello */
     uint32_t level;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
     bool held;  /* reading is paused: the owner refused the frame at input_at */
@@ -148,8 +148,8 @@ struct incoming {
     bool closing;
     mono_time heard;       /* when bytes arrived last */
     mono_time frame_since; /* first byte of an incomplete frame; else MONO_NEVER */
-    bool snap;             /* a snapshot is being received */
-    bool unwanted;         /* the owner called peers_refuse_snap in this callback */
+    bool snap;
+    bool unwanted; /* the owner called peers_refuse_snap in this callback */
     uint64_t snap_id, snap_at, snap_bytes;
 };
 
@@ -168,7 +168,7 @@ struct peers {
     size_t count;
     struct list strangers, incoming;
     size_t stranger_count;
-    struct list dirty; /* lines with unsent output */
+    struct list dirty;
     struct turn_hook hook;
     struct task wake, resume;
     struct prng prng;
@@ -180,7 +180,7 @@ struct peers {
 
 /* -- peers.c -- */
 struct peer *peers_find(const struct peers *peers, uint64_t id); /* NULL: no such peer */
-void peers_release(struct peers *peers);                         /* decrements `kept` */
+void peers_release(struct peers *peers);
 void peers_count_refusal(struct peers *peers, enum refusal refusal);
 void peers_count_drop(struct peers *peers, enum drop drop);
 void peers_count_bytes(struct peers *peers, int direction, uint64_t bytes);
@@ -193,12 +193,12 @@ struct peer_frame peers_hello(const struct peers *peers, enum frame_lane lane, u
 bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
                        const struct frame_hello *hello, struct note *note);
 void peer_free_if_over(struct peer *peer); /* frees a removed peer that nothing uses */
-void peers_wake(struct peers *peers);      /* schedules a turn, in which the hook runs */
+void peers_wake(struct peers *peers);
 
 /* -- peers_in.c -- */
 void peer_in_accept(void *peers, struct stream *own_stream);
 void peer_in_resume_all(struct peers *peers);
-void peer_in_shut_all(struct peers *peers); /* closes all connections, without callbacks */
+void peer_in_shut_all(struct peers *peers);
 
 void peer_in_hang_up(struct incoming *incoming);
 void peer_in_refuse(struct incoming *incoming, enum refusal refusal, const char *note);

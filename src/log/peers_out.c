@@ -454,9 +454,9 @@ enum err peers_send(struct peers *peers, uint64_t to, const struct peer_frame *f
     return ERR_OK;
 }
 
-struct append_run { /* one call of peers_send_append */
+struct append_run {
     struct peer_line *line;
-    struct peer_frame head; /* head of the next frame */
+    struct peer_frame head;
     peers_entry_fn *next;
     void *context;
     uint32_t left;

@@ -288,7 +288,7 @@ void replica_apply_pump(struct replica *replica)
     size_t entries = 0, bytes = 0;
     uint64_t work = work_of(replica);
 
-    if (replica->apply.sliced) return; /* this turn's slice is done */
+    if (replica->apply.sliced) return;
     /* Guard 10: during an install the commit index may cover entries that the engine never
      * returned. */
     while (replica_may_step(replica) && !engine_installing(replica->engine) &&

@@ -10,7 +10,7 @@
 enum {
     RELIEF_MS = 1000,
     RELIEF_MAX_MS = 60000
-}; /* between transfers by a leader whose disk is full */
+}; /* ms; between transfers by a leader whose disk is full */
 
 static struct member_change *change_at(struct list *node)
 {
@@ -218,8 +218,9 @@ static void begin_transfers(struct replica *replica)
     }
 }
 
-/* A leader whose disk is full refuses every write, while another replica may have space. It does
- * not know the others' free space, so it tries each voter in turn, with growing pauses. */
+/* A leader whose disk is full refuses every write, while another replica may have space. The
+ * leader does not know the others' free space, so it tries each voter in turn, with growing
+ * pauses. */
 static uint64_t next_voter(const struct replica *replica)
 {
     struct members_view view;
@@ -270,9 +271,9 @@ void replica_change(struct replica *replica, struct member_change *change)
     replica_wake(replica);
 }
 
-/* Refuses a member that understands less than the cluster level, because it would stop at an
- * entry of that level. A new member's level is unknown before its hello. A member must announce
- * its level to become a voter. */
+/* A member that understands less than the cluster level would stop at an entry of that level. A
+ * new member's level is unknown before its hello. A member must announce its level to become a
+ * voter. */
 static enum err judge_level(const struct replica *replica, const struct member_change *asked,
                             struct note *note)
 {

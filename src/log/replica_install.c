@@ -31,7 +31,7 @@ enum receiving { NONE, REPLICA_INSTALL_TAKING, CHECKING, OFFERED, KEEPING, RESTO
 enum inbox_work { INBOX_NOTHING, INBOX_WRITE, INBOX_CHECK, INBOX_DROP, INBOX_KEEP, INBOX_READ };
 
 struct send {
-    uint64_t to; /* receiver; 0: unused */
+    uint64_t to;
     uint64_t id, index, term;
     bool wanted, running;
     uint32_t whole;  /* complete transfers that left the follower behind */
@@ -40,15 +40,15 @@ struct send {
 };
 struct replica_installs {
     struct replica *replica;
-    struct timer timer; /* start of a delayed transfer */
+    struct timer timer;
     uint64_t next_id;
     struct send sends[REPLICA_MEMBERS_MAX];
 
     enum receiving state;
     bool doomed;  /* drop the transfer when the bulk thread has finished */
     bool refused; /* a frame was refused: both buffers are full */
-    bool ended;   /* all bytes were received */
-    bool wanted;  /* the engine wants the snapshot */
+    bool ended;
+    bool wanted;
     uint64_t from, taken;
     struct frame_snap_begin begin;
     struct buf filling;
@@ -63,7 +63,7 @@ struct replica_installs {
     struct snap_reader *reader;
     uint32_t section;
 
-    struct replica_job reset; /* the disk thread's job */
+    struct replica_job reset;
     bool reset_done;
 };
 
@@ -446,7 +446,7 @@ static bool replica_install_is_passing(enum err err)
 
 static void replica_install_take(struct replica_installs *in)
 {
-    if (in->work == INBOX_WRITE) { /* the previous write has ended */
+    if (in->work == INBOX_WRITE) {
         if (in->job.err) {
             if (replica_install_is_passing(in->job.err))
                 doom(in, in->job.err, in->job.note.text);
@@ -562,7 +562,6 @@ static void replica_install_keep(struct replica_installs *in)
     }
 }
 
-/* One chunk per turn. */
 static void restore(struct replica_installs *in)
 {
     enum err err = in->work == INBOX_READ ? in->job.err : ERR_OK;

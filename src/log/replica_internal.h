@@ -76,15 +76,15 @@ struct replica_gate { /* replica_step.c */
     bool refused;              /* a frame was refused: call peers_resume when the gate opens */
     struct raft_message *held; /* messages of the step whose vote is not durable yet */
     size_t held_count, held_cap;
-    struct entry *received; /* entries of the current append frame */
+    struct entry *received;
     size_t received_cap;
 };
-/* A worker's job. While it is busy, the worker's thread owns its data. */
+/* A worker's job. While the job is busy, the worker's thread owns the job's data. */
 struct replica_job { /* replica.c */
     struct replica *replica;
     struct job job;
     bool busy;
-    enum err err; /* result of `run` */
+    enum err err;
     struct note note;
     enum err (*run)(struct replica_job *job); /* runs on the worker's thread */
     void (*done)(struct replica_job *job);    /* loop's thread; only if the replica still runs */
@@ -116,11 +116,11 @@ struct replica_disk {  /* replica_disk.c */
     uint64_t upkeep_free, upkeep_release;
     bool upkeep_wants_spare, upkeep_free_known, upkeep_full;
 
-    struct wal_stats stats; /* statistics after the last job */
+    struct wal_stats stats;
     /* Segments below release_wanted are to be removed; segments below `released` are removed. */
     uint64_t release_wanted, released;
     uint64_t free_bytes, reserve_bytes;
-    struct timer timer; /* time of the next upkeep */
+    struct timer timer;
     mono_time timer_due, appended_at, looked_at;
     /* stats.bytes when a spare was last zeroed, and when free space was last checked. */
     uint64_t sliced_at, looked_bytes;
@@ -132,8 +132,8 @@ struct replica_pending { /* proposals of one leadership, ordered by index */
 };
 struct replica_propose { /* replica_propose.c */
     struct list gathered, refused;
-    struct list ghosts;    /* placeholders of abandoned proposals, for reuse */
-    struct buf bytes;      /* envelopes of the gathered proposals */
+    struct list ghosts; /* placeholders of abandoned proposals, for reuse */
+    struct buf bytes;
     struct entry *entries; /* one per gathered proposal; before submission bytes.at is NULL */
     size_t count, cap;
     struct replica_pending pending[REPLICA_TERMS_KEPT]; /* [0]: the newest leadership */
@@ -158,7 +158,7 @@ struct replica_reads {     /* replica_read.c */
     size_t yes_count;
     mono_time resend_at;
 };
-struct replica_known { /* a replica that sent a hello */
+struct replica_known {
     uint64_t id;
     mono_time said_at;
     uint32_t level;
@@ -174,10 +174,10 @@ struct replica_dial { /* replica_dial.c */
 struct replica_old {        /* replica_old.c: old entries; a busy job owns the fields */
     struct replica_job job; /* when done, entries are read or job.err is set */
     struct buf bytes;
-    struct entry *entries; /* NULL: not allocated yet */
+    struct entry *entries;
     struct wal_place *places;
     uint64_t first;
-    size_t count; /* 0: no entries */
+    size_t count;
 };
 struct replica_lag { /* replica_send.c: entries that one follower still needs */
     struct replica *replica;
@@ -187,8 +187,8 @@ struct replica_lag { /* replica_send.c: entries that one follower still needs */
     uint64_t next, end, term, prev_term;
     struct replica_old old;
 };
-struct replica_change_state {      /* replica_change.c */
-    struct list asked;             /* changes not checked yet */
+struct replica_change_state { /* replica_change.c */
+    struct list asked;
     struct member_change *running; /* written to the log, not applied */
     uint64_t running_term;
     mono_time until; /* when `running` gets ERR_UNKNOWN after a lost leadership */
@@ -255,13 +255,13 @@ struct replica {
     struct turn_hook hook;
     struct task wake_task, stop_task;
     struct timer timer; /* engine time-outs and deadlines; every pump re-arms it */
-    struct timer again; /* runs the pump in the next turn */
+    struct timer again;
     bool closing, woken, change_due;
     enum replica_role role; /* role and term after the last step */
     uint64_t role_term;
-    enum err stopped; /* ERR_OK while the replica runs */
+    enum err stopped;
     struct note stopped_note;
-    struct replica_status reported; /* last status passed to on_change */
+    struct replica_status reported;
 
     /* Changed by replica_apply.c. replica_install.c uses replica_apply_jump. */
     uint64_t applied, applied_term;
@@ -309,8 +309,8 @@ bool replica_ready(const struct replica *replica);
 void replica_effects(struct replica *replica, enum err err, const struct engine_effects *effects);
 bool replica_on_frame(void *owner, uint64_t from, struct peer_frame *frame);
 void replica_gate_opened(struct replica *replica); /* call when the vote is durable */
-void replica_resume(struct replica *replica);      /* refused frames are delivered again */
-void replica_step_pump(struct replica *replica);   /* calls engine_persisted and engine_timeout */
+void replica_resume(struct replica *replica);
+void replica_step_pump(struct replica *replica);
 void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
@@ -337,10 +337,9 @@ void replica_disk_release(struct replica *replica);
 
 /* -- replica_propose.c -- */
 void replica_propose_open(struct replica *replica);
-void replica_propose_close(struct replica *replica); /* ends all proposals with ERR_UNKNOWN */
+void replica_propose_close(struct replica *replica);
 void replica_propose_pump(struct replica *replica);
 void replica_propose_role(struct replica *replica); /* call when leadership began or ended */
-/* Decides the proposals at `index`, which was applied. */
 void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t term,
                              struct str reply);
 /* A snapshot replaced the entries up to `index`: their proposals get ERR_UNKNOWN. */
@@ -393,7 +392,7 @@ void replica_old_close(struct replica_old *old);
 /* Reads old entries from `first` to `last`, at most a few MiB, then calls done(). False: no such
  * entries, or the bulk thread's queue is full. */
 bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last);
-const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index); /* or NULL */
+const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index);
 
 /* -- replica_restore.c -- */
 /* Restores the machines and meta from the newest snapshot, or makes them empty, and removes
@@ -413,7 +412,6 @@ enum err replica_snapshot_path(const struct replica *replica, const struct snaps
 
 /* -- replica_snapshot.c -- */
 enum err replica_snapshot_open(struct replica *replica);
-/* No slice runs after this. */
 void replica_snapshot_stop(struct replica *replica);
 void replica_snapshot_close(struct replica *replica); /* call after the workers are closed */
 /* Called every turn. Takes a slice of the snapshot; compacts the log when the file is durable. A
@@ -432,9 +430,7 @@ void replica_snapshot_took_over(struct replica *replica, const struct snapshot_m
 enum err replica_install_open(struct replica *replica);
 void replica_install_stop(struct replica *replica);
 void replica_install_close(struct replica *replica); /* call after the workers are closed */
-/* Advances an install: engine_offer, restore, engine_installed. */
 void replica_install_pump(struct replica *replica);
-/* Sends replica->snapshot to replica `message->server_id`. */
 void replica_install_send(struct replica *replica, const struct raft_message *message);
 /* The engine wants the offered snapshot (ENGINE_INSTALL). Takes no step, because replica_effects
  * is the caller. */
@@ -442,13 +438,13 @@ void replica_install_begin(struct replica *replica, const struct snapshot_mark *
 bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *frame);
 void replica_install_on_lost(void *owner, uint64_t from);
 void replica_install_on_sent(void *owner, uint64_t to, uint64_t id, enum err err);
-bool replica_install_busy(const struct replica *replica); /* receiving or restoring a snapshot */
+bool replica_install_busy(const struct replica *replica);
 /* True: a snapshot older than `index` is being sent. `stop` ends its transfer. */
 bool replica_install_sends_older(struct replica *replica, uint64_t index, bool stop);
 
 /* -- replica_metrics.c -- */
 enum replica_counter {
-    COUNT_ELECTIONS, /* elections in which this replica was a candidate */
+    COUNT_ELECTIONS,
     COUNT_LEADERSHIPS,
     COUNT_READ_ROUNDS,
     COUNT_READS,
@@ -462,10 +458,10 @@ enum replica_counter {
     REPLICA_COUNTERS
 };
 enum err replica_metrics_open(struct metrics *metrics, struct replica_metrics **ret_metrics,
-                              struct note *note); /* `metrics` may be NULL */
+                              struct note *note);
 void replica_metrics_close(struct replica_metrics *metrics);
 void replica_count(struct replica *replica, enum replica_counter counter);
 void replica_count_proposal(struct replica *replica, enum err err);
 void replica_observe_sync(struct replica *replica, uint64_t ns, size_t batch);
-void replica_metrics_pump(struct replica *replica); /* updates gauges; cheap */
+void replica_metrics_pump(struct replica *replica);
 #endif

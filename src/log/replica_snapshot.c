@@ -21,7 +21,7 @@
 #include "log/sections.h"
 
 enum {
-    SLICE_MAX = 64 << 20,  /* more than the largest record of any state machine */
+    SLICE_MAX = 64 << 20,
     FORGET_ENTRIES = 4096, /* entries dropped per turn, because there can be millions */
 };
 
@@ -30,11 +30,11 @@ enum file_work { FILE_WRITE, FILE_FINISH, FILE_ABANDON };
 
 struct replica_snapshots {
     struct replica *replica;
-    struct timer timer; /* next check of the policy */
+    struct timer timer;
     bool wanted;
     enum taking state;
     struct snap_head head;
-    struct sections sections; /* ordered by machine id */
+    struct sections sections;
     mono_time began;
 
     struct replica_job job; /* the bulk thread's job; owns the fields below */
@@ -146,7 +146,7 @@ static bool policy_says(const struct replica *replica)
 {
     uint64_t since = replica->applied - replica->snapshot.index;
 
-    /* No large state is rewritten for a few entries, and no idle cluster's state for nothing. */
+    /* A few entries do not justify rewriting a large state. */
     return since >= replica->limits.snapshot_entries_min &&
            entries_log_bytes_since(replica->entries, replica->snapshot.index) >=
                replica->snapshot_bytes;

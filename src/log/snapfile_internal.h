@@ -29,7 +29,6 @@ struct snap_chunk {
 size_t snap_chunk_size(size_t bytes); /* size in the file */
 /* The head's checksum salts the chunk's, so that a chunk of another file is refused. */
 void snap_chunk_write(const struct snap_chunk *chunk, uint32_t head_crc, char *room);
-/* Same results as record_read. */
 enum err snap_chunk_read(struct str bytes, uint32_t head_crc, struct snap_chunk *ret_chunk,
                          size_t *ret_size);
 
@@ -37,6 +36,6 @@ enum err snap_chunk_read(struct str bytes, uint32_t head_crc, struct snap_chunk 
  * ERR_FULL: more files than allowed. */
 enum err snap_list(struct fs *fs, const char *dir, struct buf *ret_names, struct note *note);
 enum err snap_dir_path(const char *dir, const char *name, char path[FS_PATH_CAP],
-                       struct note *note); /* returns "<dir>/snap/<name>" */
+                       struct note *note);
 enum err snap_sync_names(struct fs *fs, const char *dir, struct note *note);
 #endif

@@ -82,10 +82,9 @@ struct snap_writer {
     struct snap_temp temp;
     struct snapshot_mark mark;
     struct snap_stream stream;
-    struct buf room; /* for encoding */
+    struct buf room;
 };
 
-/* Writes the stream's bytes, or returns its error. */
 static enum err put_made(struct snap_writer *writer, enum err err, struct note *note)
 {
     if (!err) return temp_put(&writer->temp, buf_peek(&writer->room), note);
@@ -93,7 +92,6 @@ static enum err put_made(struct snap_writer *writer, enum err err, struct note *
     return fs_noted(err, "write", writer->temp.path, note);
 }
 
-/* Returns the error of an earlier failure. */
 static enum err writer_check(struct snap_writer *writer, struct note *note)
 {
     buf_clear(&writer->room);

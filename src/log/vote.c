@@ -16,7 +16,6 @@
 #include "base/crc32c.h"
 #include "log/wal.h"
 
-/* Offsets and sizes of the table above. */
 enum {
     VOTE_AT_CRC = 44,
     SLOT_BYTES = 48,
@@ -31,7 +30,7 @@ struct vote_file {
     char path[FS_PATH_CAP];
     struct vote vote;
     uint64_t serial;
-    enum err failed; /* the first failure, which stays */
+    enum err failed;
 };
 struct slot {
     uint64_t serial;
@@ -172,7 +171,7 @@ enum err vote_write(struct vote_file *file, struct vote vote, struct note *note)
         note_set(note, "%s: failed before: %s", file->path, err_text(file->failed));
         return file->failed;
     }
-    assert(vote.term >= file->vote.term); /* terms never decrease */
+    assert(vote.term >= file->vote.term);
     file->vote = vote;
     file->serial++;
     enum err err = slot_put(file, 0, note);

@@ -19,15 +19,15 @@
 struct wal;
 struct wal_options {
     struct fs *fs;
-    struct entropy *entropy; /* source of checksum salts */
-    const char *dir;         /* the data directory; "log" in it must exist */
+    struct entropy *entropy;
+    const char *dir; /* the data directory; "log" in it must exist */
     uint64_t cluster_id, replica_id;
     uint64_t segment_bytes; /* 64 KiB to 1 GiB; 0: 64 MiB; grows for a larger record */
     uint32_t spares;        /* maximum of prepared segments, up to 16; 0 means 2 */
     bool create;            /* creates an empty log's first segment; else ERR_CORRUPT */
 };
 struct wal_place {
-    uint64_t sequence;     /* number of the segment */
+    uint64_t sequence;
     uint32_t offset, size; /* of the entry's record */
 };
 /* Called for every entry that survives recovery, in file order. A known index replaces that
@@ -39,7 +39,7 @@ struct wal_found {
     bool reset;
 };
 typedef enum err wal_found_fn(void *context, const struct wal_found *found);
-struct wal_report { /* for the log and for `muster check` */
+struct wal_report {
     uint64_t segments, records, bytes;
     uint64_t torn_bytes; /* removed from the tail; never acknowledged */
     uint64_t torn_segment, torn_offset;

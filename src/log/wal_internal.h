@@ -25,9 +25,9 @@
 
 enum {
     WAL_SPARES_MAX = 16,
-    WAL_BATCH_KEEP = 4 << 20, /* buffer memory kept between appends */
-    WAL_BATCH_MAX = 8 << 20,  /* largest write; the largest record must fit */
-    WAL_SLICE = 1 << 20,      /* bytes written by one wal_prepare */
+    WAL_BATCH_KEEP = 4 << 20,
+    WAL_BATCH_MAX = 8 << 20, /* largest write; the largest record must fit */
+    WAL_SLICE = 1 << 20,
     WAL_NAME_CAP = 64,
 };
 #define WAL_SEGMENT_DEFAULT (64ull << 20)
@@ -36,7 +36,7 @@ enum {
 
 struct wal_segment {
     uint64_t sequence, salt;
-    uint64_t size; /* size of the segment file */
+    uint64_t size;
 };
 struct wal {
     struct fs *fs;
@@ -45,8 +45,8 @@ struct wal {
     uint64_t cluster_id, replica_id, segment_bytes;
     uint32_t spares_max;
     bool read_only, no_space;
-    bool scarce;     /* short of disk space: prepare no spares */
-    enum err failed; /* the first failure, which stays */
+    bool scarce; /* short of disk space: prepare no spares */
+    enum err failed;
 
     struct wal_segment *used; /* ordered by sequence; the last one is the current segment */
     size_t used_count, used_cap;
@@ -55,12 +55,12 @@ struct wal {
     uint64_t last_sequence;  /* highest sequence ever used, also of spares */
     uint64_t release_before; /* segments below can be removed */
 
-    struct fs_file *file; /* the current segment */
-    uint64_t offset;      /* of the next record */
-    uint64_t serial;      /* of the last record, also if only gathered */
-    uint64_t synced;      /* serial of the last durable record */
-    uint64_t next_index;  /* 0: any index is accepted */
-    bool sealed;          /* the last record is a seal */
+    struct fs_file *file;
+    uint64_t offset;     /* of the next record */
+    uint64_t serial;     /* of the last record, also if only gathered */
+    uint64_t synced;     /* serial of the last durable record */
+    uint64_t next_index; /* 0: any index is accepted */
+    bool sealed;
 
     char *batch; /* records gathered for a write at `offset - batch_len` */
     size_t batch_len, batch_cap;
@@ -97,7 +97,7 @@ enum err wal_read_head(struct fs *fs, struct fs_file *file, uint64_t sequence,
 void wal_drop_making(struct wal *wal); /* drops a spare that is being zeroed */
 
 /* -- wal.c -- */
-enum err wal_sync(struct wal *wal, struct note *note); /* syncs the current segment */
+enum err wal_sync(struct wal *wal, struct note *note);
 
 /* -- wal_recover.c -- */
 enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *context,

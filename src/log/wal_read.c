@@ -12,7 +12,7 @@ struct wal_read_reader {
     struct fs *fs;
     char dir[FS_PATH_CAP];
     struct note *note;
-    struct fs_file *file; /* the segment numbered `sequence` */
+    struct fs_file *file;
     uint64_t sequence, salt;
     char *room;
     size_t room_cap;
@@ -72,7 +72,6 @@ static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_l
     return n;
 }
 
-/* Decodes one record and appends its bytes to `into`. */
 static enum err wal_read_take(struct wal_read_reader *reader, struct str bytes, struct buf *into,
                               struct entry *ret_entry)
 {

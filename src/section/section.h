@@ -18,8 +18,8 @@
 #include "section/codec.h"
 
 enum {
-    SECTION_KINDS_MAX = 4,        /* kinds of rows */
-    SECTION_RECORD_MAX = 4 << 20, /* maximal bytes of a record's content */
+    SECTION_KINDS_MAX = 4,
+    SECTION_RECORD_MAX = 4 << 20,
     SECTION_RECORD_HEAD = 5,
 };
 
@@ -29,7 +29,7 @@ struct section_row {
     struct list link;
     /* number of the view that wrote the row, or of the newest view before the row */
     uint32_t stamp;
-    uint8_t kind; /* index into section.kinds */
+    uint8_t kind;
 };
 typedef void section_write_fn(const struct section_row *row, struct encoder *into);
 struct section {
@@ -63,7 +63,6 @@ enum err section_view_open(struct section *section, struct section_view **ret_vi
 struct encoder *section_view_encoder(struct section_view *view);
 void section_view_add(struct section_view *view, struct section_part own_part);
 void section_view_rows(struct section_view *view); /* adds a part for each kind of row */
-/* Adds the hash as the last record. */
 void section_view_hash(struct section_view *view, char kind, uint64_t hash);
 /* Returns `err`, or the first error of the parts. An error closes the view. */
 enum err section_view_ready(struct section_view *own_view, enum err err, void **ret_view);
@@ -93,8 +92,8 @@ struct section_reader {
     section_record_fn *record;
     void *owner;
     struct buf rest; /* bytes of an incomplete record */
-    uint64_t at;     /* bytes read so far */
-    uint64_t hash;   /* content of the last record */
+    uint64_t at;
+    uint64_t hash;
     char kind;
     bool ended;
 };

@@ -16,7 +16,7 @@ struct kept { /* a copy of a record whose row changed */
     size_t len, at;
     char bytes[];
 };
-struct rows { /* the rows of one kind in a view */
+struct rows {
     struct section_view *view;
     struct kept *first, *last; /* in the order of copying */
     unsigned kind;
