@@ -92,7 +92,7 @@ struct datadir_force {
     struct entropy *entropy;
     const char *dir;
     const char *address; /* NULL: keeps the configuration's address */
-    uint64_t wall_ms;
+    uint64_t wall_ms;    /* current wall-clock time; 0: unknown */
 };
 enum err datadir_force_config(const struct datadir_force *force, struct datadir *ret_datadir,
                               struct note *note);

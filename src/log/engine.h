@@ -44,10 +44,10 @@ struct snapshot_mark {
     struct members members;
 };
 struct engine_start {
-    uint64_t term, vote; /* last values from engine_effects */
-    const struct snapshot_mark *snapshot;
-    uint64_t start_index;        /* index of entries[0]; without entries, the next index */
-    const struct entry *entries; /* only ENTRY_CHANGE needs its bytes */
+    uint64_t term, vote;                  /* last values from engine_effects */
+    const struct snapshot_mark *snapshot; /* NULL: none */
+    uint64_t start_index;                 /* index of entries[0]; without entries, the next index */
+    const struct entry *entries;          /* only ENTRY_CHANGE needs its bytes */
     size_t entry_count;
 };
 
@@ -115,6 +115,7 @@ enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
  * or the index is 1 (guard 21). */
 enum err engine_compacted(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           uint32_t trailing, struct engine_effects *ret_effects);
+/* Call when the configuration entry at `index` was applied. */
 enum err engine_configuration(struct engine *engine, mono_time now, uint64_t index,
                               struct str bytes, struct engine_effects *ret_effects);
 /* Appends entries as leader: commands and barriers, or a single ENTRY_CHANGE (guard 11). The
@@ -152,6 +153,6 @@ uint64_t engine_members_committed(const struct engine *engine, struct members *r
 /* -- configurations as bytes -- */
 enum err members_encode(const struct members *members, struct buf *into);
 enum err members_decode(struct str bytes, struct members *ret_members); /* ERR_PARSE, ERR_FULL */
-const struct member *members_find(const struct members *members, uint64_t id);
+const struct member *members_find(const struct members *members, uint64_t id); /* or NULL */
 size_t members_voters(const struct members *members);
 #endif

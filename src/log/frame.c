@@ -32,7 +32,7 @@ static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entr
 struct frame_field {
     uint16_t at;
     uint8_t size; /* bytes in struct peer_frame; 0: reserved, written as zeros */
-    uint8_t wire;
+    uint8_t wire; /* bytes in the frame; 0 ends the list */
     bool is_flag;
 };
 #define FRAME_OF  ((const struct peer_frame *)NULL)

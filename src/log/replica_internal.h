@@ -174,7 +174,7 @@ struct replica_dial { /* replica_dial.c */
 struct replica_old {        /* replica_old.c: old entries; a busy job owns the fields */
     struct replica_job job; /* when done, entries are read or job.err is set */
     struct buf bytes;
-    struct entry *entries;
+    struct entry *entries; /* NULL: not allocated yet */
     struct wal_place *places;
     uint64_t first;
     size_t count;
@@ -337,7 +337,7 @@ void replica_disk_release(struct replica *replica);
 
 /* -- replica_propose.c -- */
 void replica_propose_open(struct replica *replica);
-void replica_propose_close(struct replica *replica);
+void replica_propose_close(struct replica *replica); /* ends all proposals with ERR_UNKNOWN */
 void replica_propose_pump(struct replica *replica);
 void replica_propose_role(struct replica *replica); /* call when leadership began or ended */
 void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t term,
@@ -392,7 +392,7 @@ void replica_old_close(struct replica_old *old);
 /* Reads old entries from `first` to `last`, at most a few MiB, then calls done(). False: no such
  * entries, or the bulk thread's queue is full. */
 bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last);
-const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index);
+const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index); /* or NULL */
 
 /* -- replica_restore.c -- */
 /* Restores the machines and meta from the newest snapshot, or makes them empty, and removes
@@ -412,6 +412,7 @@ enum err replica_snapshot_path(const struct replica *replica, const struct snaps
 
 /* -- replica_snapshot.c -- */
 enum err replica_snapshot_open(struct replica *replica);
+/* No slice runs after this. */
 void replica_snapshot_stop(struct replica *replica);
 void replica_snapshot_close(struct replica *replica); /* call after the workers are closed */
 /* Called every turn. Takes a slice of the snapshot; compacts the log when the file is durable. A
@@ -458,7 +459,7 @@ enum replica_counter {
     REPLICA_COUNTERS
 };
 enum err replica_metrics_open(struct metrics *metrics, struct replica_metrics **ret_metrics,
-                              struct note *note);
+                              struct note *note); /* `metrics` may be NULL */
 void replica_metrics_close(struct replica_metrics *metrics);
 void replica_count(struct replica *replica, enum replica_counter counter);
 void replica_count_proposal(struct replica *replica, enum err err);
