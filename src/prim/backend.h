@@ -36,7 +36,7 @@ static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until
     int64_t left_ns = until_ns - prim_clock_now(clock);
     return left_ns > 0 ? left_ns / PRIM_NS_PER_MS : 0;
 }
-int64_t prim_boottime_ns(void *unused);     /* CLOCK_BOOTTIME */
+int64_t prim_boottime_ns(void *unused);
 uint64_t prim_wall_ms(void);                /* for people; no decision uses it */
 bool prim_kernel_boot_id(coord_id *ret_id); /* false: the boot's id is unknown */
 /* Identifies this process's CLOCK_BOOTTIME: one boot of one kernel in one time namespace. Zeros:
@@ -46,8 +46,8 @@ coord_id prim_boot_id(void);
 /* What a backend may report to the store, from any thread until close() returns, also under a
  * backend lock. The store calls no backend under its own lock. */
 struct prim_host {
-    /* The authority reports the loss of this lease or of one of its keys. `reason`: as for
-     * EXPIRED. */
+    /* The authority reports the loss of this lease or of one of its keys. `reason` is a reason
+     * of EXPIRED. */
     void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);
     /* The open store lost a capability (C4). All its leases are lost, and it grants no more. */
     void (*degraded)(struct prim_host *host, const char *why);
@@ -59,7 +59,7 @@ struct prim_call {
     uint32_t attempt;    /* > 0: an earlier attempt with this request id may have been applied */
 };
 
-/* One key of a lease. create_revision: the entry's when it was granted. */
+/* One key of a lease. create_revision is the entry's create revision at the grant. */
 struct prim_held {
     char *key;
     uint64_t token, create_revision;
@@ -68,7 +68,7 @@ struct prim_held {
 struct prim_claim {
     coord_id lease_id;
     const char *owner;
-    int64_t ttl_ms; /* granted */
+    int64_t ttl_ms;
     const struct prim_held *held;
     size_t count;
 };
@@ -80,9 +80,9 @@ const struct prim_held *prim_held_of(const struct prim_claim *claim, struct str 
 struct prim_grant {
     coord_id lease_id; /* the id passed in; if OK/replayed, the stored id */
     uint64_t token, create_revision;
-    uint32_t slot;          /* acquire */
+    uint32_t slot;
     int64_t granted_ttl_ms; /* 0: no lease was made */
-    int64_t sent_ns;        /* before the granting request was sent; 0: start of the call */
+    int64_t sent_ns;        /* time before the granting request was sent; 0: start of the call */
 };
 
 struct prim_create {
@@ -96,7 +96,7 @@ struct prim_cas {
     struct str key, value;
     uint64_t expected; /* 0: the entry must be absent */
     int64_t ttl_ms;    /* COORD_TTL_KEEP; 0: no lease; else TTL of a new lease */
-    struct str owner;  /* owner of a new lease or of `claim` */
+    struct str owner;
     coord_id lease_id;
     const struct prim_claim *claim; /* the lease that the caller claims to hold, or NULL */
 };
@@ -109,7 +109,7 @@ struct prim_acquire {
     struct str group, owner, value;
     uint32_t slot_count, flags, prefer_slot;
     int64_t ttl_ms, cooldown_ms;
-    int64_t wait_ms; /* in the store's queue; 0 without CAP_FIFO_WAIT: prim waits */
+    int64_t wait_ms; /* time in the store's queue; 0 without CAP_FIFO_WAIT, because prim waits */
     coord_id lease_id;
 };
 
@@ -138,7 +138,7 @@ typedef coord_result prim_watch_fn(struct prim_backend *backend, const struct pr
                                    struct prim_feed *feed, void **ret_watch);
 
 struct prim_backend_ops {
-    const char *name;      /* "file" */
+    const char *name;
     uint32_t renewals_max; /* renewals per second that the authority handles well; 0: no limit */
     uint32_t guards_max;   /* limit of watched keys of kept claims (prim/guard.h); 0: no watches */
     /* with more watched keys, a bucket gets one watch for all; 0: each key has its own watch */
@@ -182,14 +182,13 @@ struct prim_backend_ops {
 struct prim_backend {
     const struct prim_backend_ops *ops;
     /* Set at open; then constant. */
-    struct prim_clock clock; /* the store's clock */
+    struct prim_clock clock;
     struct prim_host *host;
     coord_id id;
     coord_limits limits;
-    atomic_bool degraded; /* set by prim_degrade */
+    atomic_bool degraded;
 };
 
-/* The arguments of an opener. libmuster maps URL schemes to openers. */
 struct prim_open {
     struct prim_url *url;         /* the opener marks each parameter that it reads */
     const coord_options *options; /* never NULL */

@@ -26,7 +26,6 @@ static coord_result check_plain_key(struct str key)
 
 /* -- grants ----------------------------------------------------------------------------------- */
 
-/* A grant as a claim with one key. */
 struct granted {
     char owner[PRIM_OWNER_MAX + 1], key[PRIM_SLOT_KEY_CAP];
     struct prim_held held;
@@ -91,7 +90,6 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
     return result;
 }
 
-/* Begins a call. `leased`: also reserves one of the store's leases. */
 static coord_result enter(coord_store *store, const coord_call *call, int64_t extra_ms, bool leased,
                           struct prim_frame *ret_frame)
 {

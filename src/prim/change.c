@@ -119,7 +119,6 @@ static coord_result change_look(struct prim_change *c)
     return ways->read(c);
 }
 
-/* The key holds the entry that this request wrote: fills in the grant. */
 static void change_grant(struct prim_change *c, coord_result *result, int64_t sent_ns)
 {
     const struct prim_seen *seen = &c->seen;

@@ -14,9 +14,8 @@
 
 enum { PRIM_CHANGE_TTL_STEP_MS = 1000 }; /* leases are granted in whole seconds */
 
-/* The state of a key that was read. */
 enum prim_seen_kind {
-    PRIM_SEEN_NOTHING, /* no record */
+    PRIM_SEEN_NOTHING,
     PRIM_SEEN_LIVE,
     PRIM_SEEN_TOMBSTONE, /* deleted or released through this library */
     PRIM_SEEN_EXPIRED,   /* removed by the store: the lease expired */
@@ -32,29 +31,26 @@ struct prim_seen {
     uint64_t token; /* of the lease; 0: not leased */
     /* left_ms -1: no lease, or unknown; if EXPIRED: the slot's remaining cool-down */
     int64_t ttl_ms, left_ms;
-    uint64_t sequence;  /* record version, if the backend has versions */
-    const void *record; /* in the backend's own form */
+    uint64_t sequence; /* record version, if the backend has versions */
+    const void *record;
 };
 static inline bool prim_seen_is_live(const struct prim_seen *seen)
 {
     return seen->kind == PRIM_SEEN_LIVE && !seen->over;
 }
-/* True: `seen` is the entry that the claim holds under `key`. */
 bool prim_seen_is_claims(const struct prim_seen *seen, const struct prim_claim *claim,
                          struct str key);
 /* EXPIRED with the reason why the lease no longer holds the key. */
 coord_result prim_seen_lost(const struct prim_seen *seen, const coord_id *lease_id);
-/* Sets revision, token, owner and remaining time. */
 void prim_seen_answer(const struct prim_seen *seen, coord_result *result);
 
-/* What to write. */
 enum prim_act {
     PRIM_ACT_NONE,
     PRIM_ACT_MAKE,   /* a new entry in place of any record */
     PRIM_ACT_GRANT,  /* the same entry with a new lease */
     PRIM_ACT_UPDATE, /* a new value under the same grant, or without the lease */
     PRIM_ACT_RENEW,  /* the same entry again, to extend the lease */
-    PRIM_ACT_BURY,   /* write a tombstone */
+    PRIM_ACT_BURY,
 };
 struct prim_plan {
     enum prim_act act;
@@ -68,8 +64,8 @@ struct prim_change {
     enum coord_op op;
     struct str key;
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
-    const void *in;                 /* input of the judge */
-    void *out;                      /* output of the judge */
+    const void *in;
+    void *out;
     const struct prim_claim *claim; /* of a holder that renews or releases; else NULL */
     const struct prim_claim *held;  /* lease that the caller claims to hold; NULL: none */
     const struct prim_claim *under; /* a new entry joins this lease; NULL: its own lease */
@@ -85,12 +81,12 @@ struct prim_change {
 
     /* State of the loop. The backend writes `seen`, too. */
     struct prim_seen seen;
-    bool fresh;        /* the failed write returned `seen`: no read is needed */
-    enum prim_act act; /* plan of the last write */
+    bool fresh; /* the failed write returned `seen`: no read is needed */
+    enum prim_act act;
     uint32_t turns;
     bool doubt;              /* a write of this request may have been applied */
-    int64_t doubt_sent_ns;   /* before this call's first write in doubt; 0: none */
-    int64_t sent_ns;         /* before the last write was sent */
+    int64_t doubt_sent_ns;   /* time before this call's first write in doubt; 0: none */
+    int64_t sent_ns;         /* time before the last write was sent */
     struct prim_grant grant; /* if OK: the entry after the change */
     void *own;               /* the backend's own data */
 };
@@ -103,7 +99,6 @@ enum prim_wrote {
     PRIM_WROTE_RACE, /* another write was first, or this write is in doubt: read and judge again */
     PRIM_WROTE_NOT,  /* no retry; *ret_why has the reason */
 };
-/* The slots of a group from one list request. */
 struct prim_slots {
     struct prim_seen record;
     uint32_t count; /* 0: the group does not exist */
@@ -125,7 +120,7 @@ struct prim_ways {
     void (*end)(struct prim_change *c, const coord_result *result);
     /* Guesses c->seen. False: the key must be read. May be NULL. */
     bool (*guess)(struct prim_change *c);
-    coord_result (*read)(struct prim_change *c); /* sets c->seen */
+    coord_result (*read)(struct prim_change *c);
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
     /* Result for a FOREIGN or barred key. NULL: there are no such keys. */
@@ -160,12 +155,11 @@ prim_holders_fn prim_change_holders;
 /* Of several released keys, the caller gets the result with the highest rank. */
 int prim_release_rank(const coord_result *result);
 
-/* A new entry for a slot, or the same owner's replacement. */
 struct prim_make {
     struct str value, owner;
     int64_t ttl_ms; /* of a new lease; 0: no lease */
     coord_id lease_id;
-    uint32_t flags;          /* flags of the envelope */
+    uint32_t flags;
     int made, code, present; /* made: reason of success; code, present: result if the key exists */
     bool takeover;
 };

@@ -51,7 +51,7 @@ coord_id prim_boot_id(void)
 coord_id prim_id_random(void)
 {
     coord_id id;
-    /* Up to 256 bytes are never partial, and block only during early boot. */
+    /* A request of up to 256 bytes is never partial, and blocks only during early boot. */
     ssize_t got = getrandom(id.b, sizeof id.b, 0);
     assert(got == (ssize_t)sizeof id.b);
     return id;

@@ -26,7 +26,7 @@ struct event_item {
 };
 struct prim_snapshot {
     const struct prim_feed *feed;
-    struct list entries; /* list of event_item */
+    struct list entries;
     uint64_t as_of;
 };
 
@@ -50,26 +50,25 @@ struct prim_feed {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int fd;
-    bool signalled; /* fd is readable */
+    bool signalled;
 
     bool resync;                /* RESYNC is queued */
     struct prim_snapshot *next; /* queued snapshot */
-    struct list events;         /* queued event_item */
-    size_t event_count, bytes;  /* of the queued events */
+    struct list events;
+    size_t event_count, bytes;
     int closed_reason;
     bool ended, finished; /* ended: CLOSED was queued; finished: the reader has read CLOSED */
     enum need need;
-    uint64_t as_of; /* revision of the last snapshot */
+    uint64_t as_of;
 
     struct map seen;
     struct list dead;
     size_t dead_count;
 
-    /* Fields of the reader. */
-    bool begun;                     /* the reader has received an event */
-    bool in_on_room;                /* on_room is running */
-    struct prim_snapshot *snapshot; /* the snapshot being read */
-    struct event_item *current;     /* the last returned event points into this item */
+    bool begun;
+    bool in_on_room;
+    struct prim_snapshot *snapshot;
+    struct event_item *current; /* the last returned event points into this item */
     void (*on_room)(void *owner);
     void *on_room_owner;
 

@@ -19,7 +19,7 @@ enum prim_group_choice {
     PRIM_GROUP_ALREADY,  /* this owner already holds a slot */
     PRIM_GROUP_TAKEOVER, /* this owner holds a slot, and COORD_TAKEOVER_SAME_OWNER is set */
     PRIM_GROUP_FULL,
-    PRIM_GROUP_TAKE, /* the slot is free */
+    PRIM_GROUP_TAKE,
 };
 struct prim_group {
     const struct prim_call *call;
@@ -37,7 +37,7 @@ void prim_group_begin(struct prim_group *group, const struct prim_call *call,
 /* left_ms: until the slot can become free; -1: unknown. */
 void prim_group_held(struct prim_group *group, uint32_t slot, const coord_id *request_id,
                      struct str owner, int64_t left_ms);
-/* Neither held nor free: the slot cools down, or another client took it meanwhile. */
+/* The slot is neither held nor free: it cools down, or another client took it meanwhile. */
 void prim_group_taken(struct prim_group *group, uint32_t slot, int64_t left_ms);
 /* Chooses the preferred slot if free, else the free slot with index `spread` modulo the number
  * of free slots. `spread`: 0, or random when many clients contend. *ret_slot: COORD_NO_SLOT if

@@ -18,13 +18,13 @@
 
 enum { OPEN_LIMIT_MS = 10000 };
 
-struct guard_scope { /* one watch and its keys */
+struct guard_scope {
     struct list link;
     struct prim_guards *guards;
     struct list keys;
     struct prim_feed *feed;
-    void *watch;   /* NULL: the watch could not be opened */
-    bool ended;    /* no event will follow */
+    void *watch; /* NULL: the watch could not be opened */
+    bool ended;
     uint64_t seen; /* all changes up to this revision have arrived */
 };
 struct guard_key {
@@ -46,8 +46,8 @@ struct prim_guards {
     pthread_cond_t changed;
     pthread_t thread;
     bool running, stopping;
-    struct list claims; /* list of struct prim_guard */
-    struct list fresh;  /* keys without a scope */
+    struct list claims;
+    struct list fresh; /* keys without a scope */
     struct list scopes, empty;
     size_t key_count;
 };

@@ -11,7 +11,7 @@
 #include "prim/backend.h"
 
 struct prim_guards;
-struct prim_guard; /* guard of one lease handle */
+struct prim_guard;
 /* The backend must have watch and unwatch, which may block. Only renewals check keys beyond
  * guards_max. NULL: out of memory. */
 struct prim_guards *prim_guards_open(struct prim_backend *backend);

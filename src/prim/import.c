@@ -17,7 +17,7 @@ size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
     return size;
 }
 
-/* Inside a call that has reserved a lease. */
+/* Runs inside a call that has reserved a lease. */
 static coord_result import(coord_store *store, struct prim_frame *frame,
                            const struct prim_claim *claim, coord_lease **ret_lease)
 {
@@ -33,7 +33,7 @@ static coord_result import(coord_store *store, struct prim_frame *frame,
         prim_lease_unreserve(store);
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "nothing of its time is left");
     }
-    /* Counts from before the request. An unknown time counts as 0 until a renewal. */
+    /* The time left counts from before the request. An unknown time counts as 0 until a renewal. */
     int64_t left_ms = try.left_ms < 0 ? 0 : try.left_ms;
     if (left_ms > claim->ttl_ms) left_ms = claim->ttl_ms;
     coord_lease *lease =

@@ -17,7 +17,7 @@ struct prim_keeper {
     coord_store *store;
     pthread_t timer_thread;
     pthread_t workers[KEEPER_WORKERS_MAX];
-    bool timing; /* the timer thread is running */
+    bool timing;
     unsigned worker_count, idle;
     pthread_cond_t work; /* a job is queued, or the keeper ends */
     struct heap timers;
@@ -26,7 +26,7 @@ struct prim_keeper {
     size_t job_count;
     int timer_fd, wake_fd;
     bool stopping;
-    coord_lease *reporting; /* the lease whose on_lost is running */
+    coord_lease *reporting;
 };
 
 /* Kernel timers do not follow a test's clock, so a test's clock is polled. */
@@ -224,7 +224,7 @@ static void report_one(struct prim_keeper *keeper, coord_lease *lease)
     unpin(store, lease);
 }
 
-/* Until the first timer, or without limit. CLOCK_BOOTTIME also counts suspended time. */
+/* Sleeps until the first timer, or without limit. CLOCK_BOOTTIME also counts suspended time. */
 static void sleep_until(struct prim_keeper *keeper, const struct heap_node *first)
 {
     struct itimerspec at = {.it_value = {0, 0}};

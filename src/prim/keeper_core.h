@@ -17,8 +17,8 @@ struct keeper_core {
     int64_t safe_until_ns; /* of the newest answered renewal */
     int64_t renew_at_ns;
     int64_t seen_ns; /* latest time given to a step */
-    bool busy;       /* a renewal is under way */
-    bool asked;      /* renew again after the renewal under way */
+    bool busy;
+    bool asked; /* renew again after the renewal under way */
     bool over;
     struct prng jitter;
 };
@@ -36,7 +36,7 @@ struct keeper_event {
 };
 struct keeper_effects {
     bool renew, lost, late;   /* late: lost because safe_until passed, not because of a refusal */
-    int64_t attempt_until_ns; /* with `renew`: its deadline */
+    int64_t attempt_until_ns; /* if `renew` is set: deadline of the renewal */
     int64_t wake_ns;          /* next step; INT64_MAX: never */
 };
 void keeper_core_init(struct keeper_core *core, int64_t ttl_ns, int64_t sent_ns,

@@ -229,8 +229,8 @@ void coord_lease_unref(coord_lease *lease)
     prim_lease_unreserve(store);
     lease->gone = true;
     lease->pins++;
-    /* Then the caller may free the argument of on_lost. A renewal under way may hang, so this
-     * does not wait for it. */
+    /* After this call the caller may free the argument of on_lost. The call does not wait for a
+     * renewal under way, because a renewal may hang. */
     prim_keeper_quiet_if_running(lease);
     if (unguard) { store->inside++; } /* keeps the guards until prim_guards_drop() has returned */
     (void)pthread_mutex_unlock(&store->lock);

@@ -23,7 +23,7 @@ struct coord_lease {
     void *now_arg;
     unsigned generation;
 
-    atomic_uint refs;   /* references of the caller */
+    atomic_uint refs;
     coord_store *store; /* referenced */
     coord_id id;
     char owner[PRIM_OWNER_MAX + 1];
@@ -61,7 +61,7 @@ void prim_lease_unreserve(coord_store *store);
  * sent_ns: before the granting request was sent. */
 coord_lease *prim_lease_make(coord_store *store, const struct prim_claim *claim, int64_t sent_ns);
 
-/* The keeper's reference to the memory, under store->lock, so that a hanging renewal does not
+/* The keeper's reference to the memory, under store->lock. A hanging renewal thus does not
  * prolong the keeping. prim_lease_pin: false if no caller reference is left. prim_lease_unpin:
  * true if the memory must be freed, without the lock. */
 bool prim_lease_pin(coord_lease *lease);
@@ -108,16 +108,16 @@ bool prim_keeper_forget(coord_lease *lease);
 void prim_keeper_quiet(coord_lease *lease);
 /* Locked. Waits for a running on_lost, but not for one that is due. */
 void prim_keeper_quiet_if_running(coord_lease *lease);
-/* After the keys of the lease changed. Not locked; inside a call. */
+/* Call after the keys of the lease changed. Not locked; inside a call. */
 void prim_keeper_reguard(coord_lease *lease);
 /* Makes pending on_lost calls, then joins the threads. Not locked. */
 void prim_keeper_stop(coord_store *store);
 
 /* -- lease_calls.c: renew and give up a lease; not locked, inside a call -- */
 coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame);
-/* EXPIRED for a request that was made when lease->changes was `changes`. */
+/* Handles EXPIRED for a request that was made when lease->changes was `changes`. */
 void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t changes);
-/* Before and after a key leaves the lease by delete or compare-and-set. */
+/* Call before and after a key leaves the lease by delete or compare-and-set. */
 void prim_lease_will_drop(coord_lease *lease);
 void prim_lease_dropped(coord_lease *lease, struct str key);
 #endif

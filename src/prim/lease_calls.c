@@ -59,7 +59,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
                                  (struct keeper_event){.kind = KEEPER_RENEWED, .sent_ns = sent_ns});
             else
                 prim_lease_extend(lease, sent_ns);
-            /* Released or expired during the request: the lease stays over. */
+            /* The lease was released or expired during the request, and stays over. */
             if (lease->over != 0) result = prim_lease_expired(lease->over, lease->over_token);
         } else if (result.code == COORD_EXPIRED && same) {
             prim_keeper_lost(lease, result.reason, result.token);

@@ -41,12 +41,12 @@ struct str prim_bucket_of(struct str key); /* the part before the last '/', or "
 struct str prim_leaf_of(struct str key);
 #define PRIM_SLOT_KEY_CAP (PRIM_KEY_MAX + 1)
 void prim_slot_key(struct str group, uint32_t slot,
-                   char key[PRIM_SLOT_KEY_CAP]);                    /* "g/slot-0007" */
-void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP]); /* "g/.group" */
+                   char key[PRIM_SLOT_KEY_CAP]); /* "g/slot-0007" */
+void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP]);
 /* Is `key` in the scope of a watch? A bucket includes its own keys, not deeper keys, and never
  * ".group". */
 bool prim_in_scope(struct str key, struct str scope, bool bucket);
 
-/* How long before the end of a lease its holder must stop (T3). */
+/* Returns how long before the end of its lease a holder must stop (T3). */
 int64_t prim_margin_ms(int64_t ttl_ms);
 #endif

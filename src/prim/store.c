@@ -105,7 +105,6 @@ coord_result prim_need_grant(coord_store *store, uint32_t bits)
     return refusal.code == COORD_OK ? prim_need(store, bits) : refusal;
 }
 
-/* Renewals per second of all kept leases, in thousandths. Under the lock. */
 static int64_t renewals_expected(const coord_store *store)
 {
     int64_t milli = 0;
@@ -117,7 +116,7 @@ static int64_t renewals_expected(const coord_store *store)
     return milli;
 }
 
-/* The load first, because the end of a long note is truncated. */
+/* Puts the load first, because the end of a long note is truncated. */
 static void note_load(coord_caps *caps, int64_t milli, uint32_t most)
 {
     char note[sizeof caps->note];
@@ -395,11 +394,11 @@ coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coo
     return result;
 }
 
-/* One by one within one time limit; leases not released in time expire. */
+/* Releases leases one by one within one time limit. Leases not released in time expire. */
 static void release_all(coord_store *store)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + PRIM_CLOSE_RELEASE_MS * PRIM_NS_PER_MS;
-    for (;;) { /* each round ends one lease */
+    for (;;) {
         coord_lease *lease = NULL;
         (void)pthread_mutex_lock(&store->lock);
         LIST_EACH(&store->leases, node)

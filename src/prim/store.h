@@ -41,11 +41,11 @@ struct coord_store {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* closing began, the last call left, an on_lost returned */
     bool closing;
-    size_t inside;       /* calls under way */
-    struct list leases;  /* list of coord_lease.node */
-    struct list watches; /* list of coord_watch.node */
-    size_t ending;       /* watches that coord_close is ending */
-    char degraded[160];  /* why the store is degraded; "": not degraded */
+    size_t inside;
+    struct list leases;
+    struct list watches;
+    size_t ending;
+    char degraded[160]; /* why the store is degraded; "": not degraded */
     struct prim_keeper *keeper;
     struct prim_async *async;
     struct prim_guards *guards; /* NULL: no watches, or no guards */
@@ -69,7 +69,6 @@ coord_result prim_usable(const coord_store *store);
 coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);
-/* One backend call: its arguments and its results. */
 enum { PRIM_OP_ADOPT = COORD_OP_RELEASE_KEY + 1, PRIM_OP_WATCH }; /* continues enum coord_op */
 struct prim_try {
     int op;
@@ -91,9 +90,9 @@ struct prim_try {
             const struct prim_claim *claim;
             const char *key; /* for a release; NULL: all keys of the lease */
         } lease;
-        struct prim_feed *feed; /* watch */
+        struct prim_feed *feed;
     } in;
-    struct prim_grant grant; /* result of create, cas and acquire */
+    struct prim_grant grant;
     coord_entry *entry;
     coord_holders *holders;
     int64_t sent_ns, left_ms; /* results of renew and adopt; left_ms -1: unknown */
@@ -122,7 +121,6 @@ void prim_async_stop(coord_store *store);
 void prim_async_close(coord_store *store);
 
 /* -- watch.c -- */
-/* Every reader gets COORD_CLOSED/closed. The readers keep their handles. */
 void prim_watch_end_all(coord_store *store);
 
 /* Incremented in every forked child. A store of another generation was copied by fork(). */

@@ -11,6 +11,6 @@
 bool prim_thread_start(pthread_t *ret_thread, void *(*run)(void *arg), void *arg);
 /* Timeouts are on CLOCK_MONOTONIC. */
 void prim_cond_init(pthread_cond_t *cond);
-void prim_thread_pause_ms(int64_t ms);     /* a signal ends the pause early */
-struct timespec prim_until_ms(int64_t ms); /* `ms` from now, for pthread_cond_timedwait */
+void prim_thread_pause_ms(int64_t ms); /* a signal ends the pause early */
+struct timespec prim_until_ms(int64_t ms);
 #endif

@@ -10,7 +10,7 @@
 #include "base/hex.h"
 #include "prim/answer.h"
 
-/* Without any part of the URL, which may contain a password. */
+/* Makes an error without any part of the URL, which may contain a password. */
 static coord_result wrong(const char *what)
 {
     return prim_answer(COORD_INVALID, COORD_R_URL, "url: %s", what);
@@ -29,7 +29,7 @@ static bool is_name(const char *text)
     return text[0] != '\0' && text[strspn(text, alphabet)] == '\0';
 }
 
-/* Percent escapes, in place. False: '%' without two digits, or a NUL. */
+/* Decodes percent escapes in place. False: '%' without two digits, or a NUL. */
 static bool decode(char *text)
 {
     char *to = text;
@@ -95,7 +95,7 @@ static const char *parse_params(struct prim_url *url, char *params)
     return NULL;
 }
 
-/* `rest`: after "scheme:". `spare`: room for the path and a NUL. */
+/* `rest` is the text after "scheme:". `spare` has room for the path and a NUL. */
 static const char *parse_rest(struct prim_url *url, char *rest, char *spare)
 {
     char *params = cut(rest, '?');

@@ -61,7 +61,6 @@ static void waiter_close(struct waiter *waiter)
     waiter->view = (struct wait_view){.known = false};
 }
 
-/* Waits up to `ms` for the first event. */
 static void read_events(struct waiter *waiter, int64_t ms)
 {
     coord_event event;
@@ -76,12 +75,12 @@ static bool seems_free(const struct waiter *waiter, uint32_t slot_count)
     return waiter->view.known && waiter->view.live < slot_count;
 }
 
-/* Until a try may succeed, at most `look_ms`. False: the store is closing. */
+/* Waits until a try may succeed, at most `look_ms`. False: the store is closing. */
 static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t look_ms)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + look_ms * PRIM_NS_PER_MS;
     if (waiter->feed == NULL) return prim_pause_ms(waiter->store, look_ms);
-    for (;;) { /* ends when look_ms has passed */
+    for (;;) {
         int64_t left_ms = (until_ns - prim_boottime_ns(NULL)) / PRIM_NS_PER_MS;
         if (left_ms <= 0) return true;
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
@@ -99,7 +98,7 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
     }
 }
 
-/* Shortly after a lease may end, within the limits of wait.h. */
+/* Returns the time to the next try: shortly after a lease may end, within the limits of wait.h. */
 static int64_t look_after_ms(const coord_result *full, bool watching)
 {
     int64_t look_ms =

@@ -20,8 +20,8 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
 
 /* The held slots of a group according to a watch. Pure. */
 struct wait_view {
-    bool known; /* a whole snapshot was received */
-    bool ended; /* the watch has ended */
+    bool known;
+    bool ended;
     uint32_t live;
     uint64_t held[(PRIM_SLOTS_MAX + 63) / 64];
 };

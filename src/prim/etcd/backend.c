@@ -107,7 +107,6 @@ static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
     return members;
 }
 
-/* Checks version and cluster, then makes a read that needs a leader and permissions. */
 static coord_result etcd_backend_probe(struct etcd_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};

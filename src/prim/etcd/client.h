@@ -19,8 +19,8 @@ struct etcd_client {
     bool tokenless; /* the server has no authentication: no token is sent */
     bool authenticating;
     struct grpc_thread_op authenticate;
-    struct list waiters;        /* calls that wait for a token */
-    struct h2_header fields[2]; /* headers of the call that is being started */
+    struct list waiters;
+    struct h2_header fields[2];
 };
 struct etcd_client_options {
     const struct grpc_servers *servers; /* all options are copied */

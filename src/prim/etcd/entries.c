@@ -14,9 +14,9 @@ enum { VALUE_MAX = 2 * 1024 * 1024 };
 
 /* A change of a slot uses the lease of its group's change. */
 struct own {
-    struct arena arena; /* strings of c->seen */
-    bool leased;        /* the lease has been granted */
-    bool used;          /* a transaction that may be applied uses the lease */
+    struct arena arena;
+    bool leased;
+    bool used; /* a transaction that may be applied uses the lease */
     int64_t lease, ttl_ms, sent_ns;
 };
 
@@ -142,7 +142,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
 
     if (seen->kind == PRIM_SEEN_LIVE) {
         etcd_if(txn, key, ETCD_MODIFIED, (int64_t)seen->revision);
-        /* Also compares the revision, because the caller's claim may be wrong. */
+        /* Compares the revision, too, because the caller's claim may be wrong. */
         if (c->held && seen->token) etcd_if(txn, key, ETCD_CREATED, (int64_t)seen->create_revision);
         etcd_if(txn, key, ETCD_LEASED, (int64_t)seen->sequence);
     } else {
@@ -157,7 +157,6 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
     etcd_range(txn, true, key, STR_EMPTY);
 }
 
-/* The transaction was applied: sets c->seen. */
 static void entries_applied(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
 {
     const struct prim_seen old = c->seen;
@@ -244,7 +243,7 @@ static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struc
     }
     etcd_txn_init(&txn);
     if (c->record && c->lease_id && c->seen.kind == PRIM_SEEN_NOTHING) {
-        /* A slot: detects a concurrent resize of its group. */
+        /* For a slot, the transaction also detects a resize of its group. */
         etcd_key_make(&b->space, c->record->key, &record);
         etcd_if(&txn, etcd_key_str(&record), ETCD_MODIFIED, (int64_t)c->record->seen.revision);
     }
@@ -288,7 +287,7 @@ static coord_result ask_list(struct prim_change *c, struct str group,
 
     etcd_key_make(&b->space, c->key, &record);
     prim_slot_key(group, 0, text);
-    etcd_key_make(&b->space, str_of(text, strlen(text) - 4), &first); /* "g/slot-" */
+    etcd_key_make(&b->space, str_of(text, strlen(text) - 4), &first);
     last = first;
     last.text[last.len - 1]++;
     etcd_txn_init(&txn);

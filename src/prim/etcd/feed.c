@@ -50,7 +50,7 @@ struct etcd_feed {
     bool guard;
     struct etcd_key from, end; /* an empty `end`: only the key `from` */
     struct grpc_stream stream;
-    uint64_t next; /* first revision not received yet */
+    uint64_t next;
     uint32_t denied;
     /* The snapshot being read. */
     struct grpc_thread_op page;
@@ -59,7 +59,7 @@ struct etcd_feed {
     struct etcd_key cursor;
     int64_t revision;
     struct timer again;
-    /* For the thread that opens the watch. */
+    /* Used by the thread that opens the watch. */
     int64_t open_deadline_ns;
     struct latch *opening; /* opens after the first snapshot */
     coord_result opened;
@@ -108,7 +108,6 @@ static void etcd_feed_opened(struct etcd_feed *f, coord_result result)
 
 /* -- snapshot -- */
 
-/* False: the entry must not be reported. */
 static bool etcd_feed_to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
                                struct prim_event *event)
 {
@@ -482,7 +481,7 @@ static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         resync(f);
     } else if (!strstr(why, "permission") && !strstr(why, "auth") &&
                !strstr(why, "user name is empty")) {
-        grpc_stream_reset(&f->stream); /* requested again after a pause */
+        grpc_stream_reset(&f->stream); /* the stream is requested again after a pause */
     } else if (++f->denied < DENIED_MAX && etcd_client_forget_token(&f->backend->client)) {
         grpc_stream_reset(&f->stream);
     } else {
@@ -556,7 +555,6 @@ static void etcd_feed_on_room(void *owner)
     loop_post(grpc_loop(&f->backend->client.grpc_thread), &f->room);
 }
 
-/* One key, or everything below "bucket/". */
 static void set_range(struct etcd_feed *f)
 {
     struct etcd_key *from = &f->from, *end = &f->end;

@@ -23,7 +23,7 @@ enum {
 
 struct etcd_revokes { /* of lease.c; loop's thread */
     struct list waiting;
-    size_t count;  /* revocations that wait or are being sent */
+    size_t count;
     bool draining; /* closing waits with `drained` for the last revocation */
     struct latch drained;
 };
@@ -48,19 +48,18 @@ enum { ETCD_TXN_KEYS = 16 }; /* keys per transaction; servers allow 128 by defau
 struct etcd_txn {
     struct buf request, op, body; /* op, body: buffers of the element being encoded */
     enum err err;
-    bool reads_only;        /* the transaction changes nothing */
+    bool reads_only;
     int64_t revision_floor; /* highest compared mod revision; a change gets a larger one */
 };
 void etcd_txn_init(struct etcd_txn *txn);
 void etcd_txn_deinit(struct etcd_txn *txn);
 
-/* of Compare */
 enum etcd_target {
     ETCD_CREATED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE,
     ETCD_MODIFIED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD,
     ETCD_LEASED = ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE,
 };
-/* 0: absent or not leased. */
+/* `number` 0 means absent or not leased. */
 void etcd_if(struct etcd_txn *txn, struct str key, enum etcd_target target, int64_t number);
 enum { ETCD_SAME_LEASE = -1 };
 void etcd_put(struct etcd_txn *txn, struct str key, struct str value, int64_t lease);
@@ -72,8 +71,8 @@ struct etcd_ask {
     const char *path;
     const ProtobufCMessage *request; /* or: */
     const struct etcd_txn *txn;
-    const ProtobufCMessageDescriptor *type; /* message type of the answer */
-    bool writes;                            /* a lost answer leaves the outcome in doubt */
+    const ProtobufCMessageDescriptor *type;
+    bool writes; /* a lost answer leaves the outcome in doubt */
     bool hurried;
 };
 /* Makes a call and waits. OK: *ret_message is in `arena`. The caller always closes `arena`. */

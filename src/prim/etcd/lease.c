@@ -93,7 +93,6 @@ coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t dead
 
 /* -- grant -- */
 
-/* EXISTS: an earlier attempt granted the lease. */
 static coord_result grant(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                           int64_t seconds)
 {
@@ -135,7 +134,8 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
         result = grant(b, call, lease, seconds);
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
-            /* An earlier attempt's lease of unknown age: renew it and learn its TTL. */
+            /* An earlier attempt granted this lease, whose age is unknown. A renewal shows its
+             * TTL. */
             alive = etcd_keep_alive(b, lease, call->deadline_ns, ret_sent_ns);
             if (alive.code == COORD_EXPIRED) continue;
             if (alive.code != COORD_OK) return alive;
@@ -274,7 +274,6 @@ void etcd_lease_drain(struct etcd_backend *b)
 
 /* -- renew and import -- */
 
-/* Returns the reason if the claim does not hold the key. */
 static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeResponse *range,
                               int64_t lease, const struct prim_held *held)
 {
@@ -425,7 +424,8 @@ coord_result etcd_release(struct prim_backend *base, const struct prim_call *cal
                             lease);
         if (at == 0 || prim_release_rank(&some) > prim_release_rank(&all)) all = some;
     }
-    /* After the entries, because a revoke deletes every key of the lease. */
+    /* The revoke comes after the entries are released, because a revoke deletes every key of the
+     * lease. */
     if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1)) etcd_lease_revoke(b, lease);
     return all;
 }

@@ -58,7 +58,7 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
         return ERR_OK;
     }
     if (envelope_decode(grpc_str(kv->value), &seen.envelope)) return ERR_CORRUPT;
-    /* An envelope with another lease: another program has written this value. */
+    /* An envelope that names another lease: another program has written this value. */
     if (!(envelope->flags & ENVELOPE_LEASED) != !kv->lease) return ERR_CORRUPT;
     if (kv->lease && etcd_lease_number(&envelope->lease_id) != kv->lease) return ERR_CORRUPT;
     if (envelope->flags & ENVELOPE_TOMBSTONE || envelope->token > seen.revision) return ERR_CORRUPT;

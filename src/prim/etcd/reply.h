@@ -36,7 +36,6 @@ int64_t etcd_lease_number(const coord_id *lease_id);
 enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue *kv,
                          struct prim_seen *ret_seen);
 
-/* Result of a failed call. `writes`: the outcome may be in doubt. */
 coord_result etcd_failure(const struct grpc_thread_op *op, bool writes);
 coord_result etcd_corrupt(const char *what);
 bool etcd_says(const struct grpc_thread_op *op, enum grpc_status status, const char *part);

@@ -128,8 +128,8 @@ void memory_publish(struct memory_shared *s, const struct prim_event *event)
     LIST_EACH(&s->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, link);
-        /* A lagging reader gets its snapshot after it has read RESYNC; a reader that has read
-         * nothing gets it now. */
+        /* A lagging reader gets its snapshot after it has read RESYNC. A reader that has read
+         * nothing gets its snapshot now. */
         if (!prim_feed_put(watch->feed, event) && prim_feed_wants_snapshot(watch->feed) &&
             !send_scope(watch))
             prim_feed_end(watch->feed, COORD_R_MEMORY);
@@ -225,7 +225,7 @@ static struct memory_shared *shared_make(const char *name, const struct prim_clo
     s->clock = *clock;
     s->sleeping_until_ns = INT64_MIN; /* the awake thread checks before it sleeps */
     s->id = prim_id_random();
-    /* Larger tokens than an earlier process, unless the wall clock was set back. */
+    /* Tokens are larger than those of an earlier process, unless the wall clock was set back. */
     s->revision = prim_wall_ms() << 16;
     if (name && !(s->name = str_dup(str_from(name)))) {
         shared_free(s);

@@ -318,7 +318,7 @@ static enum prim_wrote records_write_key(struct prim_change *c, const struct pri
     return PRIM_WROTE;
 }
 
-/* Next slot that is held or cools down. */
+/* Returns the next slot that is held or cools down. */
 static struct memory_record *next_slot(const struct memory_shared *s, struct order_place *place,
                                        struct str group, uint32_t *ret_slot)
 {
@@ -427,7 +427,7 @@ coord_result memory_adopt(struct prim_backend *backend, const struct prim_call *
     return result;
 }
 
-/* Keys that another handle has put under the same lease. */
+/* Also releases keys that another handle has put under the same lease. */
 static void release_others(struct memory_shared *s, const struct prim_call *call,
                            const struct prim_claim *claim, struct memory_lease *lease)
 {

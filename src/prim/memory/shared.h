@@ -17,32 +17,32 @@
 
 struct memory_limits {
     size_t entries; /* entries and groups; beyond it UNAVAILABLE/quota */
-    uint64_t bytes; /* total size of all values */
+    uint64_t bytes;
 };
 struct memory_lease {
-    struct heap_node due; /* a node of shared.deadlines */
+    struct heap_node due;
     int64_t ttl_ms, deadline_ns;
     struct list records; /* in the order of joining; never empty */
 };
-struct memory_record {              /* a live entry, or the remains of an ended entry */
-    enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
+struct memory_record { /* a live entry, or the remains of an ended entry */
+    enum prim_seen_kind kind;
     struct claim_envelope envelope; /* strings in `bytes` */
     char *bytes;
     uint64_t revision, create_revision, token;
     struct memory_lease *lease; /* NULL: not leased */
     struct list link;           /* in lease->records, or in shared.gone without a live entry */
-    int64_t rests_until_ns;     /* an expired slot must not be taken before */
+    int64_t rests_until_ns;     /* time before which an expired slot must not be taken */
     struct str key;
-    struct order_key place; /* bucket and leaf of the key */
+    struct order_key place;
     char key_bytes[];
 };
 struct memory_shared {
-    struct list link; /* in the list of named stores */
-    char *name;       /* NULL: not shared by name */
+    struct list link;
+    char *name; /* NULL: not shared by name */
     size_t users;
     pthread_mutex_t mutex;
-    uint32_t depth;      /* recursion depth of the mutex */
-    pthread_cond_t wake; /* for an earlier deadline, or the end */
+    uint32_t depth;
+    pthread_cond_t wake; /* wakes the thread for an earlier deadline, or to end */
     pthread_t thread;
     bool running, closing;
     int64_t sleeping_until_ns; /* end of the thread's present sleep */
@@ -54,12 +54,12 @@ struct memory_shared {
     struct memory_limits limits;
     struct order records;
     struct order_kind order_kind;
-    struct heap deadlines; /* heap of memory_lease.due */
-    struct list gone;      /* records without a live entry, oldest first */
+    struct heap deadlines;
+    struct list gone; /* records without a live entry, oldest first */
     size_t count, gone_count;
     uint64_t bytes, order_bytes, revision;
 };
-struct memory { /* one open store object */
+struct memory {
     struct prim_backend backend;
     struct memory_shared *shared;
 };
@@ -81,7 +81,7 @@ extern const struct prim_ways memory_ways;
 void memory_records_init(struct memory_shared *shared);
 void memory_records_deinit(struct memory_shared *shared);
 struct memory_record *memory_record_of(const struct memory_shared *shared, struct str key);
-void memory_expire(struct memory_shared *shared); /* ends all expired leases */
+void memory_expire(struct memory_shared *shared);
 
 prim_create_fn memory_create;
 prim_renew_fn memory_renew;
