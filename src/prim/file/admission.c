@@ -84,8 +84,8 @@ static bool search_mounts(const struct mount_key *key, char *type, size_t cap)
     return found;
 }
 
-/* By mount id if possible, because the device of a btrfs subvolume is in no mount table. False
- * also in a chroot below the mount point. */
+/* Uses the mount id if possible, because the device of a btrfs subvolume is in no mount table.
+ * Also returns false in a chroot below the mount point. */
 static bool mount_type(int dir, char *type, size_t cap)
 {
     struct statx info;

@@ -331,7 +331,7 @@ static coord_result publish_kept(const struct prim_change *c, const struct claim
 }
 
 /* With netfs=create-only, only an entry's creator removes the entry, one thread at a time. So
- * the entry that was read is removed. */
+ * the removed entry is the entry that was read. */
 static coord_result remove_created(const struct prim_change *c, struct head *head)
 {
     const struct key_change *own = c->own;

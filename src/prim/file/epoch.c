@@ -164,7 +164,7 @@ static coord_result bad_format(int error)
                             : file_trouble(error, "read FORMAT");
 }
 
-/* Detects an overlay: a file of its lower layer changes identity when opened for writing. */
+/* In an overlay, a file of the lower layer changes its identity when it is opened for writing. */
 static coord_result check_layer(struct file_store *store)
 {
     struct stat before, after;

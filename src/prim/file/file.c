@@ -206,7 +206,7 @@ static coord_result read_settings(struct prim_url *url, struct file_settings *se
     return result;
 }
 
-/* The parent first, so that nothing is created on a refused file system. */
+/* Checks the parent directory first, so that nothing is created on a refused file system. */
 static coord_result make_root(struct file_store *store)
 {
     char parent[sizeof store->root_path];

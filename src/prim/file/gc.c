@@ -32,11 +32,11 @@ struct round {
     struct gc_report report;
     struct bucket *bucket;
     struct locked locked;
-    int dir;               /* directory being walked */
-    struct map references; /* lease ids in live heads */
-    bool all_seen;         /* every bucket was read: `references` is complete */
-    bool busy;             /* the bucket is in use: next round */
-    uint64_t floor;        /* set by the last raise */
+    int dir;
+    struct map references;
+    bool all_seen;  /* every bucket was read: `references` is complete */
+    bool busy;      /* the bucket is in use: next round */
+    uint64_t floor; /* set by the last raise */
 };
 
 static bool stopping(const struct round *round)
@@ -47,8 +47,8 @@ static bool stopping(const struct round *round)
 /* -- temporary files -- */
 
 /* True: a temporary file in round->dir without an owner. In meta/, no lock excludes the makers
- * of temporary files, and a pid of another namespace looks dead. There only boot id and age
- * decide. */
+ * of temporary files, and a pid of another namespace looks dead. So in meta/ only boot id and
+ * age decide. */
 static bool is_stray(const struct round *round, const char *name)
 {
     const struct host_facts *facts = &round->store->facts;
@@ -102,7 +102,7 @@ static bool is_past(struct round *round, const struct head *head)
     if ((head->flags & HEAD_TOMBSTONE) != 0) return !this_boot || now - head->deadline_ns >= keep;
     if ((head->flags & HEAD_LEASED) == 0) return false;
     if (!this_boot) return true;
-    /* The head of a slot has the end of the slot's cool-down. */
+    /* A slot's head stores the end of the slot's cool-down, so the head is kept as long. */
     if ((head->flags & HEAD_SLOT) != 0 && keep < PRIM_COOLDOWN_MAX_MS * NS_IN_MS)
         keep = PRIM_COOLDOWN_MAX_MS * NS_IN_MS;
     coord_result result = judge(store, head, now + 100 * NS_IN_MS, &verdict);
@@ -170,7 +170,7 @@ static bool consider_head(void *context, const char *name)
     return !stopping(round);
 }
 
-/* A lock file without a head: a call found no entry. */
+/* A call that finds no entry leaves a lock file without a head. */
 static bool consider_lock(void *context, const char *name)
 {
     struct round *round = context;

@@ -36,7 +36,7 @@ static int read_large(int fd, struct head_file *file, struct str *ret_bytes)
     }
     file->large = malloc((size_t)info.st_size + 1);
     if (file->large == NULL) return ENOMEM;
-    /* One byte more, because a file that has grown meanwhile is no head. */
+    /* Reads one byte more, because a file that has grown meanwhile is no head. */
     int error = sys_read(fd, file->large, (size_t)info.st_size + 1, &got);
     *ret_bytes = str_of(file->large, got);
     return error;
@@ -131,7 +131,7 @@ static int link_unnamed(int fd, int dir, const char *name)
     return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
 }
 
-/* Links on a network file system, which cannot rename without replacing. */
+/* A network file system cannot rename without replacing, so a link publishes the head there. */
 static int publish_new(struct bucket *bucket, struct temp *temp, const char *name, bool network)
 {
     if (!temp->named) return link_unnamed(temp->fd, bucket->heads, name);
@@ -158,7 +158,7 @@ static int publish_over(struct bucket *bucket, struct temp *temp, const char *na
     return 0;
 }
 
-/* Once per bucket: the directories of a durable head must be durable, too. */
+/* Syncs each bucket once: the directories of a durable head must be durable, too. */
 static int sync_dirs(struct file_store *store, struct bucket *bucket)
 {
     if (atomic_load(&bucket->durable)) return 0;

@@ -33,7 +33,7 @@ struct lease {
 struct lease_table {
     pthread_mutex_t mutex;
     struct map map;
-    size_t kept, kept_max; /* open descriptors, and their limit */
+    size_t kept, kept_max;
 };
 
 /* -- the table -- */
@@ -212,7 +212,8 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     return file_record_put(fd, &lease_shape, record);
 }
 
-/* When the damage was first seen. Without memory, or above SIGHTS_MAX, the wait starts again. */
+/* Returns when the damage was first seen. Without memory, or above SIGHTS_MAX, the wait starts
+ * again. */
 static int64_t first_sight(struct file_store *store, const coord_id *id)
 {
     int64_t now = file_now(store), since = now;
@@ -453,8 +454,6 @@ static coord_result why_over(struct file_store *store, const struct prim_claim *
         return result;
     return prim_lease_expired(reason, 0);
 }
-
-/* -- renewing -- */
 
 enum { RENEW_OVER = 1 << 16, RENEW_LOOK }; /* beyond errno values */
 struct renewal {

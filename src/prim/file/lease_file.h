@@ -27,8 +27,8 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
                          struct lease_record *ret_record);
 /* The holder releases its lease. No effect on a lease that is over. */
 void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns);
-/* An entry is taken away from a live lease: the next renewal checks the heads. Call before the
- * new head is published, with the key locked. */
+/* Call when an entry is taken away from a live lease, before the new head is published, with the
+ * key locked. The lease's next renewal then checks the heads. */
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns);
 
 /* Closes the descriptors of leases that ended long ago without a release. */
@@ -58,6 +58,6 @@ coord_result judge(struct file_store *store, const struct head *head, int64_t un
 int record_open(struct file_store *store, const coord_id *id, bool exclusive, int64_t until_ns,
                 int *ret_fd, struct lease_record *ret_record);
 void record_close(int fd);
-/* By the record and the time only, without the liveness lock. */
+/* Decides by the record and the time only, without the liveness lock. */
 bool record_is_over(const struct file_store *store, const struct lease_record *record);
 #endif

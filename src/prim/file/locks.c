@@ -188,7 +188,7 @@ int lock_open(const struct file_store *store, int dir, const char *name)
 
 /* -- the bucket lock -- */
 
-/* Then checks the name, because a lock on an unlinked file excludes nobody. */
+/* Locks, then checks the name, because a lock on an unlinked file excludes nobody. */
 static int lock_bucket_file(struct file_store *store, struct bucket *bucket, bool alone,
                             int64_t until_ns, int *ret_fd)
 {
@@ -226,7 +226,7 @@ coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool a
     locked->store = store;
     locked->bucket = bucket;
     locked->alone = alone;
-    int error = 0; /* create-only: network locks exclude no other host */
+    int error = 0; /* a create-only store takes no lock: network locks exclude no other host */
     if (!store->settings.create_only)
         error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
     if (error == 0) return prim_ok(COORD_R_NONE);
@@ -241,13 +241,13 @@ static uint64_t key_hash(const struct bucket *bucket, const char *name)
     return str_hash(str_from(name), str_hash(str_from(bucket->name), 1));
 }
 
-/* For how long this lock was refused. Locks with equal hashes only wait longer. */
+/* Returns how long this lock was refused. Locks with equal hashes only wait longer. */
 static int64_t refused_for(struct file_store *store, uint64_t hash)
 {
     int64_t now = file_now(store);
     (void)pthread_mutex_lock(&store->mutex);
     struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
-    /* A long gap, so that waiting for the CPU does not end a series of refusals. */
+    /* The gap is long, so that waiting for the CPU does not end a series of refusals. */
     int64_t gap_ms =
         store->settings.lock_timeout_ms > ROW_GAP_MS ? store->settings.lock_timeout_ms : ROW_GAP_MS;
     if (stuck->hash != hash || stuck->since_ns == 0 || now - stuck->last_ns > gap_ms * NS_IN_MS)
@@ -389,7 +389,7 @@ coord_result lock_key(struct locked *locked, const char *name, enum file_op op, 
 
 void unlock_key(struct locked *locked)
 {
-    /* Explicitly, because a forked child before its exec shares the open file. */
+    /* Unlocks explicitly, because a forked child before its exec shares the open file. */
     if (locked->key_fd >= 0) (void)sys_lock(locked->key_fd, BYTE_KEY, LOCK_NONE);
     sys_close(locked->key_fd);
     locked->key_fd = -1;

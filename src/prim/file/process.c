@@ -17,7 +17,7 @@ struct stat_line {
     uint64_t threads, start_ticks;
 };
 
-/* Fields 3, 20 and 22. Field 2, the name, may contain any byte, so the last ')' ends it. */
+/* Reads fields 3, 20 and 22. Field 2, the name, may contain any byte, so the last ')' ends it. */
 static bool read_stat(const char *path, struct stat_line *ret_line)
 {
     char text[1024] = "";
@@ -81,8 +81,8 @@ int who_watch(const struct host_facts *facts, const struct who *who)
         return -1;
     int fd = sys_pidfd(who->pid);
     if (fd < 0) return -1;
-    /* Dead but not reaped, and its lease continues in another process. Reporting this death
-     * again and again would be a busy loop. */
+    /* The process is dead but not reaped, and its lease continues in another process. Reporting
+     * this death again and again would be a busy loop. */
     struct pollfd end = {.fd = fd, .events = POLLIN};
     if (poll(&end, 1, 0) == 0) return fd;
     sys_close(fd);

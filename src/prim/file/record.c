@@ -24,7 +24,7 @@ struct shape {
     uint32_t mark_at, mark; /* mark: a constant; 0: none */
     const struct field *fields;
     size_t count;
-    size_t size; /* size of the struct */
+    size_t size;
     bool (*makes_sense)(const void *record);
 };
 #define FIELD(type, place, member)                                                                 \

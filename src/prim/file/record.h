@@ -30,7 +30,7 @@ enum {
  * namespaces, and means nothing after a reboot. */
 struct who {
     uint32_t pid;
-    uint64_t start_ticks; /* field 22 of /proc/PID/stat */
+    uint64_t start_ticks;
     uint64_t pid_namespace;
 };
 
@@ -48,7 +48,7 @@ struct head {
     struct str key, owner, value; /* borrowed */
 };
 size_t head_size(const struct head *head);
-void head_encode(const struct head *head, char *out); /* writes head_size() bytes */
+void head_encode(const struct head *head, char *out);
 /* ERR_CORRUPT: damaged, or no head. The strings point into `bytes`. */
 enum err head_decode(struct str bytes, struct head *ret_head);
 
@@ -71,7 +71,7 @@ struct lock_record {
     struct who who;
     coord_id boot_id;
     int64_t locked_ns;
-    uint32_t op; /* enum file_op */
+    uint32_t op;
 };
 
 struct epoch_record {
@@ -104,7 +104,7 @@ struct group_value {
 void group_value_encode(const struct group_value *group, char out[GROUP_VALUE]);
 enum err group_value_decode(struct str bytes, struct group_value *ret_group);
 
-/* The text of the file FORMAT. Returns its length. */
+/* Writes the text of the file FORMAT. Returns its length. */
 size_t format_encode(const coord_id *store_id, char out[FORMAT_CAP]);
 /* ERR_VERSION: a file store of an unsupported version. */
 enum err format_decode(struct str bytes, coord_id *ret_store_id);
@@ -118,14 +118,14 @@ enum {
     LAYOUT_NAME_CAP = LAYOUT_PLAIN_MAX + 1,
     LAYOUT_TEMP_CAP = 80,
 };
-/* A bucket or a last key segment as one file name. Bytes outside A-Za-z0-9_- become %XX. The
- * empty bucket is "~". A name over 180 bytes becomes "~" and 40 hex digits of its SHA-256. */
+/* Encodes a bucket or a last key segment as one file name. Bytes outside A-Za-z0-9_- become %XX.
+ * The empty bucket is "~". A name over 180 bytes becomes "~" and 40 hex digits of its SHA-256. */
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
 bool layout_lease_id(const char *name, coord_id *ret_id); /* false: `name` is no lease id */
 
 /* Temporary file names identify their process, so that others can check whether it is dead. */
 struct layout_temp {
-    uint8_t boot[4]; /* first bytes of the boot id */
+    uint8_t boot[4];
     uint32_t pid;
     uint64_t start_ticks, number;
 };

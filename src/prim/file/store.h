@@ -21,7 +21,6 @@ enum {
 };
 #define NS_IN_MS INT64_C(1000000)
 
-/* The operation in a lock record (docs/formats/filestore.md). */
 enum file_op {
     OP_CREATE = 1,
     OP_CAS,
@@ -55,11 +54,10 @@ struct bucket {
     unsigned refs;
     bool stale; /* the directory was removed; bucket_get no longer returns this bucket */
     int heads, locks, temps;
-    atomic_bool durable;  /* the directories were synced */
+    atomic_bool durable;
     struct rwlock rwlock; /* the bucket lock between threads of this process */
 };
 
-/* A key lock that was refused repeatedly. */
 struct stuck {
     uint64_t hash;
     int64_t since_ns, last_ns;
@@ -87,7 +85,7 @@ struct file_store {
     int root, meta, leases, buckets_dir, lost;
     dev_t device;
     int64_t file_system; /* statfs magic at open */
-    char type[32];       /* "ext4" */
+    char type[32];
     bool durable_medium; /* data survives a power loss after fsync() */
     int scope;
     atomic_bool poll;
@@ -121,7 +119,8 @@ static inline mode_t file_mode(const struct file_store *store)
 }
 /* -- file.c -- */
 
-/* errno as UNAVAILABLE: storage, forbidden, overloaded or memory. `what`: the failed step. */
+/* Maps an errno to UNAVAILABLE: storage, forbidden, overloaded or memory. `what` is the failed
+ * step. */
 coord_result file_trouble(int error, const char *what);
 /* Step S1: OK, UNAVAILABLE/degraded, or UNAVAILABLE/storage if the root is gone. */
 coord_result file_usable(struct file_store *store);
@@ -163,8 +162,8 @@ coord_result head_publish(struct file_store *store, struct bucket *bucket, const
 /* After a failed publication, with the key locked. True: the head names this lease or is
  * unreadable. */
 bool head_may_have_lease(const struct bucket *bucket, const char *name, const coord_id *id);
-/* A revision larger than all earlier revisions of the key. `file`: the present head. `expired`:
- * watches may have used the head's revision + 1 for the expiry. Returns 0 or errno. */
+/* Computes a revision above all earlier revisions of the key. `file` is the present head.
+ * `expired`: watches may have used the head's revision + 1 for the expiry. Returns 0 or errno. */
 int head_next_revision(struct file_store *store, const struct head_file *file, bool expired,
                        uint64_t *ret_revision);
 
@@ -177,7 +176,7 @@ int file_open_dir(const struct file_store *store, int parent, const char *name, 
 /* UNAVAILABLE, or NOT_FOUND without `create`. */
 coord_result bucket_get(struct file_store *store, const char *name, bool create,
                         struct bucket **ret_bucket);
-/* The bucket of a key, and the key's file name in the bucket. */
+/* Finds the bucket of a key, and the key's file name in the bucket. */
 coord_result bucket_of_key(struct file_store *store, struct str key, bool create,
                            struct bucket **ret_bucket, char name[LAYOUT_NAME_CAP]);
 void bucket_put(struct file_store *store, struct bucket *bucket);
@@ -195,7 +194,8 @@ struct medium {
     bool network;      /* refused, except with netfs=create-only */
     const char *known; /* "NFS", or NULL */
 };
-/* By statfs and the mount table, which must agree: else UNSUPPORTED/file_system. */
+/* Identifies the file system by statfs and the mount table, which must agree: else
+ * UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
 /* Probes system calls in store->meta. For create-only, probes that link() replaces no file.
  * UNSUPPORTED/file_system names the probe. Sets store->poll without inotify. */
@@ -212,7 +212,7 @@ coord_result admission_clock(void);
  * directories and `damaged`. A create-only store has neither lock nor epochs. UNAVAILABLE,
  * INVALID/url, UNSUPPORTED. */
 coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns);
-/* The floor: the highest removed revision, or 0. Returns 0 or errno (EBADMSG: damaged). */
+/* Reads the floor, the highest removed revision, or 0. Returns 0 or errno (EBADMSG: damaged). */
 int floor_read(struct file_store *store, uint64_t *ret_floor);
 /* Durable; never lowers the floor. meta/recover.lk admits one process at a time. */
 int floor_raise(struct file_store *store, uint64_t floor);
@@ -225,7 +225,7 @@ int floor_raise(struct file_store *store, uint64_t floor);
 struct gc_report {
     unsigned temps, heads, locks, leases;
 };
-/* One round over the whole store. Searches without locks, and locks a bucket only to remove
+/* Runs one round over the whole store. Searches without locks, and locks a bucket only to remove
  * files. A bucket in use is left for the next round. */
 /* NULL `stop`: the round runs to its end. */
 struct gc_report gc_run(struct file_store *store, atomic_bool *stop);

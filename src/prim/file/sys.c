@@ -17,7 +17,7 @@
 
 #include "prim/thread.h"
 
-/* One bit per descriptor number: opened by the file store. */
+/* One bit per descriptor number, set if the file store opened the descriptor. */
 enum { FD_WORDS = 16384, FD_MAX = FD_WORDS * 64 };
 static _Atomic uint64_t ours[FD_WORDS];
 static atomic_int highest;
@@ -34,7 +34,7 @@ static void after_fork_parent(void)
     (void)pthread_rwlock_unlock(&fork_lock);
 }
 
-/* Releases no lock: locks belong to the open file, which the parent keeps. */
+/* Closing releases no lock: locks belong to the open file, which the parent keeps. */
 static void after_fork_child(void)
 {
     int last = atomic_load(&highest);
@@ -123,7 +123,7 @@ int sys_make_dir(int parent, const char *name, mode_t mode)
 {
     struct stat info;
     if (mkdirat(parent, name, mode) < 0) return errno == EEXIST ? 0 : errno;
-    /* The mode regardless of the umask, for all users of a shared store. With setgid, files
+    /* Sets the mode regardless of the umask, for all users of a shared store. With setgid, files
      * below inherit the group. */
     if (fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     return fchmodat(parent, name, mode | (info.st_mode & S_ISGID), 0) < 0 ? errno : 0;

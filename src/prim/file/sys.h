@@ -29,9 +29,9 @@ int sys_lock_test(int fd, uint64_t byte);
 
 /* The name must be unused. 0, EEXIST or another errno. */
 int sys_link(int from_dir, const char *from, int dir, const char *name);
-/* From offset 0 until `len` bytes or end of file. 0 or errno. */
+/* Reads from offset 0 until `len` bytes or end of file. 0 or errno. */
 int sys_read(int fd, void *into, size_t len, size_t *ret_got);
-int sys_write(int fd, const void *from, size_t len); /* all bytes, at offset 0 */
+int sys_write(int fd, const void *from, size_t len); /* writes all bytes at offset 0 */
 /* EBADMSG: the file has more than `cap` bytes. */
 int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret_got);
 /* Calls `each` for each name except "." and "..". 0 or errno. */

@@ -37,16 +37,16 @@ struct place {
     struct bucket *bucket;
     int wd; /* inotify watch descriptor; -1: polled */
     unsigned refs;
-    bool gone; /* the directory was removed */
+    bool gone;
     struct map tracks;
 };
 
 struct track {
     struct heap_node timer; /* armed while the entry is live and leased */
     struct place *place;
-    uint64_t revision; /* last reported revision */
-    struct head head;  /* of a leased entry; strings in `text` */
-    bool seen;         /* the running scan found the entry */
+    uint64_t revision;
+    struct head head; /* of a leased entry; strings in `text` */
+    bool seen;        /* the running scan found the entry */
     char *text;
 };
 
@@ -68,7 +68,7 @@ struct hub {
     struct list places, watches;
     struct heap timers;
     struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* wake, inotify, pidfds */
-    uint32_t pids[DEATHS_MAX];                 /* processes of the pidfds */
+    uint32_t pids[DEATHS_MAX];
     size_t deaths;
     int64_t next_poll_ns;
     char buffer[EVENTS_BYTES] __attribute__((aligned(8)));
@@ -233,7 +233,6 @@ static void deaths_add(struct hub *hub, const struct who *who)
     hub->pids[hub->deaths++] = who->pid;
 }
 
-/* True: the lease of this head is over. */
 static bool judge_track(struct hub *hub, struct track *track)
 {
     struct lease_verdict verdict;
@@ -317,7 +316,7 @@ static bool scan_name(void *context, const char *name)
     return true;
 }
 
-/* A file that was collected, or removed by hand while its lease is live. */
+/* Forgets a file that was collected, or removed by hand while its lease is live. */
 static void forget_name(struct hub *hub, struct place *place, struct str name)
 {
     struct track *track = map_get(&place->tracks, name);
@@ -467,7 +466,6 @@ static int wait_ms(struct hub *hub)
     return until <= now ? 0 : (int)((until - now + NS_IN_MS - 1) / NS_IN_MS);
 }
 
-/* Judges the leases of a process that died. */
 static void hear_death(struct hub *hub, uint32_t pid)
 {
     struct map_entry *entry;

@@ -9,7 +9,7 @@
 #include "prim/answer.h"
 #include "prim/thread.h"
 
-/* Several, because each call that waits at the server occupies a stream. */
+/* Several connections, because each call that waits at the server occupies a stream. */
 enum { CONNECTIONS_MAX = 16 };
 static const char system_roots[] = "/etc/ssl/certs/ca-certificates.crt";
 

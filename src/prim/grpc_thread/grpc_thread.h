@@ -14,16 +14,16 @@
 enum { GRPC_ADDRESS_CAP = 300 };
 struct grpc_servers {
     char memory[PRIM_URL_HOSTS_MAX][GRPC_ADDRESS_CAP];
-    const char *addresses[PRIM_URL_HOSTS_MAX + 1]; /* NULL-terminated */
+    const char *addresses[PRIM_URL_HOSTS_MAX + 1];
     bool tls;
     const char *ca_file, *cert_file, *key_file; /* or NULL; borrowed */
 };
-struct grpc_scheme {     /* a store's URL, also for error texts */
-    const char *name;    /* "etcd" */
-    const char *port;    /* ":2379", if the URL has no port */
-    const char *example; /* "etcd://h1:2379,h2:2379" */
-    const char *secure;  /* scheme with TLS, or NULL */
-    const char *tls;     /* how a URL requests TLS: "etcds:// or tls=1" */
+struct grpc_scheme { /* a store's URL, also for error texts */
+    const char *name;
+    const char *port; /* ":2379", if the URL has no port */
+    const char *example;
+    const char *secure; /* scheme with TLS, or NULL */
+    const char *tls;    /* how a URL requests TLS: "etcds:// or tls=1" */
 };
 /* Reads hosts, tls=, ca=, cert=, key= and coord_options' certificates. Or INVALID/url. */
 coord_result grpc_servers_read(const struct prim_open *in, const struct grpc_scheme *words,
@@ -69,8 +69,8 @@ struct grpc_thread { /* first member of the store's client */
     size_t address_count;
     /* Loop's thread only. */
     bool closing;
-    struct list waiting; /* calls that wait at the server */
-    struct list streams; /* open streams */
+    struct list waiting;
+    struct list streams;
     uint32_t generation; /* number of switches to another server */
     _Atomic bool stopping;
 };
@@ -79,7 +79,7 @@ struct grpc_thread { /* first member of the store's client */
 enum err grpc_open(struct grpc_thread *grpc_thread, const struct grpc_hooks *ways,
                    const struct grpc_servers *servers, struct prim_clock clock,
                    const struct rpc_channel_options *channel, struct note *note);
-/* Runs fn on the loop's thread and waits. Not on the loop's thread. */
+/* Runs fn on the loop's thread and waits. Must not be called on the loop's thread. */
 void grpc_loop_call(struct grpc_thread *grpc_thread, void (*fn)(void *owner), void *owner);
 /* Closes the streams, ends calls with ERR_CANCELLED or ERR_UNKNOWN, then ends the thread. */
 void grpc_close(struct grpc_thread *grpc_thread);
@@ -88,7 +88,6 @@ static inline struct loop *grpc_loop(const struct grpc_thread *grpc_thread)
 {
     return grpc_thread->io->loop;
 }
-/* Time of the store's clock. */
 static inline int64_t grpc_now(const struct grpc_thread *grpc_thread)
 {
     return prim_clock_now(&grpc_thread->clock);
@@ -99,7 +98,7 @@ static inline int64_t grpc_now(const struct grpc_thread *grpc_thread)
 bool grpc_should_move(const struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
 /* The server in use at `generation` failed. */
 void grpc_server_trouble(struct grpc_thread *grpc_thread, uint32_t generation);
-/* Switches to the next address. Not on the loop's thread. */
+/* Switches to the next address. Must not be called on the loop's thread. */
 void grpc_move_on(struct grpc_thread *grpc_thread);
 
 void grpc_streams_reset(struct grpc_thread *grpc_thread); /* stream.c: reopens all streams */

@@ -13,9 +13,8 @@
 
 enum { GRPC_REQUEST_ID_CAP = 56, GRPC_ARENA_LEAST = 1024 * 1024, GRPC_ARENA_GROWTH = 16 };
 struct grpc_thread_op {
-    /* Set by grpc_op_init and the caller. */
     const char *path;
-    struct buf request; /* encoded */
+    struct buf request;
     int64_t deadline_ns;
     /* For a write whose repeats the server recognises. A rejected repeat does not prove that the
      * first attempt was not applied. */
@@ -26,13 +25,11 @@ struct grpc_thread_op {
     bool bare;       /* a call of the store itself, without the headers of `prepare` */
     void (*done)(struct grpc_thread_op *op); /* on the loop's thread; NULL: grpc_op_run waits */
     void *owner;
-    /* The answer. */
-    enum err err; /* as in struct rpc_outcome */
+    enum err err;
     enum grpc_status status;
     bool answered, stopped; /* stopped: grpc_stop_waiting() ended the call */
     char text[160];
     struct buf response;
-    /* Used by the gRPC thread. */
     struct grpc_thread *grpc_thread;
     struct rpc_client_call *call;
     struct post post;
@@ -64,14 +61,15 @@ static inline struct str grpc_str(ProtobufCBinaryData b)
 }
 int grpc_op_silence(const struct grpc_thread_op *op); /* COORD_R_*: why there is no answer */
 void grpc_op_start(struct grpc_thread *grpc_thread, struct grpc_thread_op *op); /* any thread */
-/* grpc_op_will_wait, start, latch_wait. Not on the loop's thread. */
+/* Does grpc_op_will_wait, grpc_op_start and latch_wait. Must not be called on the loop's thread. */
 void grpc_op_run(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
 void grpc_op_will_wait(struct grpc_thread_op *op);
 /* Begins a call that `prepare` kept, or the store's own call. Loop's thread only. */
 void grpc_op_begin(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
 void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text);
 
-/* Pauses briefly while a store is opened. True: a retry may help. Not on the loop's thread. */
+/* Pauses briefly while a store is opened. True: a retry may help. Must not be called on the
+ * loop's thread. */
 bool grpc_worth_another_probe(const coord_result *result);
 /* Ends the calls that wait at the server, and lets no further one begin. Any thread. */
 void grpc_stop_waiting(struct grpc_thread *grpc_thread);

@@ -40,7 +40,7 @@ static void stream_retry(struct grpc_stream *s)
     const struct backoff backoff = {PAUSE_FIRST_MS, PAUSE_MAX_MS};
     uint64_t bound = backoff_bound_ms(backoff, s->failures + 1) / 2;
 
-    /* Opening, one message and an end also count as a failure. */
+    /* A stream that opens, delivers one message and ends has failed, too. */
     if (mono_elapsed_ms(s->opened, loop_now(io->loop)) >= STABLE_MS)
         s->failures = 0;
     else if (s->failures < FAILURES_MAX)

@@ -20,7 +20,7 @@ struct grpc_stream {
     struct list link;
     struct timer again;
     mono_time opened;
-    uint32_t failures; /* consecutive failures */
+    uint32_t failures;
     bool wanted;
 };
 enum err grpc_stream_init(struct grpc_stream *stream, struct grpc_thread *grpc_thread,
@@ -30,5 +30,5 @@ void grpc_stream_want(struct grpc_stream *stream);   /* opens the stream, also w
 void grpc_stream_leave(struct grpc_stream *stream);  /* closes the stream; no event follows */
 void grpc_stream_reset(struct grpc_stream *stream);  /* reopens a hanging stream */
 enum err grpc_stream_send(struct grpc_stream *stream, struct str message); /* may return ERR_FULL */
-void grpc_stream_send_end(struct grpc_stream *stream); /* half-closes the stream */
+void grpc_stream_send_end(struct grpc_stream *stream);
 #endif

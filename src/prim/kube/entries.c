@@ -5,10 +5,9 @@
 
 #include "prim/kube/store.h"
 
-/* The state of a change. */
 struct own {
     struct ask ask;
-    struct doc doc;             /* last read, guessed or written object */
+    struct doc doc;
     int64_t remembered_sent_ns; /* of the lease from kube_held; 0: none */
 };
 
@@ -56,7 +55,8 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
         doc->sent_ns = moved ? c->grant.sent_ns : old.sent_ns;
         kube_doc_deinit(&old);
     } else if (leased && result->code == COORD_UNAVAILABLE && own->remembered_sent_ns) {
-        /* A failed renewal does not lose the lease. Remembered, to detect a late renewal. */
+        /* A failed renewal does not lose the lease. The send time shows whether a later renewal
+         * is late. */
         remember = true;
         doc->sent_ns = own->remembered_sent_ns;
     }
@@ -207,7 +207,7 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
                            "another controller coordinates by this object");
     if (!prim_seen_is_claims(&seen, claim, str_from(claim->held[0].key)))
         return prim_seen_lost(&seen, &claim->lease_id);
-    /* Known only if the holder recorded this host's clock. */
+    /* The time since the last renewal is known only if the holder recorded this host's clock. */
     int64_t ago_ms = store_now(store) / 1000000 - doc->view.at_ms;
     if (doc->view.boot.len == 0 || !str_equal(doc->view.boot, str_from(store->boot)) || ago_ms < 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,

@@ -65,7 +65,7 @@ static bool annotation(const struct json *object, const char *prefix, const char
     return value && !json_get_string(value, "", ret_text, NULL);
 }
 
-/* "2026-11-15T20:00:00Z", the only form the server writes. */
+/* Parses "2026-11-15T20:00:00Z", the only form the server writes. */
 static bool read_seconds(struct str text, uint64_t *ret_seconds)
 {
     int64_t seconds;
@@ -107,8 +107,8 @@ static bool read_spec(const struct json *object, struct kube_lease_view *view)
     return true;
 }
 
-/* "<boot id in hex> <ms>". Other content is unknown, not damage, because only an import needs
- * it. */
+/* Parses "<boot id in hex> <ms>". Other content counts as unknown, not as damage, because only
+ * an import needs the text. */
 static void read_moment(const struct json *object, const char *prefix, struct kube_lease_view *view)
 {
     struct str text, boot;
@@ -121,7 +121,6 @@ static void read_moment(const struct json *object, const char *prefix, struct ku
     view->at_ms = (int64_t)ms;
 }
 
-/* Decodes the envelope. ERR_CORRUPT, ERR_NOMEM. */
 static enum err read_envelope(struct str text, struct kube_lease_view *view)
 {
     enum err err;
@@ -206,7 +205,7 @@ static void copy_foreign(struct ndjson *w, const struct json *from, struct str o
             ndjson_string(w, key, text);
 }
 
-/* Members of other programs, which a PUT would otherwise remove. */
+/* Copies members of other programs, which a PUT would otherwise remove. */
 static enum err copy_member(struct ndjson *w, const struct kube_lease_view *over, const char *name)
 {
     const struct json *metadata = json_find(over->object, "metadata");

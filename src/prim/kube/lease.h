@@ -22,9 +22,9 @@ enum {
     LEASE_BODY_MAX = 1 << 20,
 };
 
-/* First 40 characters of the SHA-256 in lower-case base32. */
+/* Computes the first 40 characters of the SHA-256 in lower-case base32. */
 void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP]);
-void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" and the hash */
+void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]);
 
 /* Strings of the envelope point into `bytes`. */
 struct kube_lease_view {
@@ -36,7 +36,7 @@ struct kube_lease_view {
     uint32_t duration_s, transitions;
     bool foreign; /* strategy or preferredHolder is set by another program */
     struct claim_envelope envelope;
-    struct buf bytes;          /* the envelope, decoded from base64 */
+    struct buf bytes;
     const struct json *object; /* borrowed: an update copies foreign labels */
     struct str boot;           /* boot id of the clock of `at_ms`; borrowed; "": unknown */
     int64_t at_ms;             /* before the grant or its last renewal was sent */
@@ -51,7 +51,7 @@ void kube_lease_view_deinit(struct kube_lease_view *view); /* accepts a zeroed o
 struct doc {
     bool present;
     struct json *json;
-    struct kube_lease_view view; /* set if the object exists */
+    struct kube_lease_view view;
     int64_t sent_ns, got_ns;
 };
 void kube_doc_deinit(struct doc *doc); /* accepts a zeroed or deinited doc */
@@ -65,7 +65,6 @@ static inline bool kube_lease_is_leased(const struct kube_lease_view *view)
     return (view->envelope.flags & ENVELOPE_LEASED) && !kube_lease_is_tombstone(view);
 }
 
-/* An object to write. */
 struct lease_write {
     const char *prefix, *store_id; /* label <prefix>/store */
     const char *namespace_;
@@ -74,7 +73,7 @@ struct lease_write {
     uint64_t n, create_n;
     struct claim_envelope envelope; /* revision and token: for later reads */
     uint64_t wall_us;               /* for people */
-    const char *boot;               /* as in struct kube_lease_view */
+    const char *boot;
     int64_t at_ms;
     bool new_holder; /* acquireTime is now; adds a transition */
 };

@@ -13,7 +13,7 @@ struct sight {
     struct list node;
     char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
     int64_t first_ns;
-    bool absent;     /* absent since first_ns */
+    bool absent;
     struct doc kept; /* last written object of a lease of this process */
     struct str key;
 };
@@ -117,7 +117,7 @@ int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, 
 {
     const struct sight *sight = sights_find(sights, key);
 
-    /* Until a new object gets a later creation second than the deleted one. */
+    /* Returns the time until a new object gets a later creation second than the deleted object. */
     if (!sight || !sight->absent) return 0;
     int64_t since_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
     return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;

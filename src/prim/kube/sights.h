@@ -22,18 +22,18 @@ struct sights {
 void kube_sights_init(struct sights *sights, uint64_t seed);
 void kube_sights_deinit(struct sights *sights);
 
-/* The state from a read or an answered write. sent_ns: before the request; got_ns: after the
- * answer. An interval counts from the end of the first request to the start of the last. Without
- * memory nothing is recorded, which is safe. */
+/* Records the state from a read or an answered write. sent_ns is before the request, got_ns
+ * after the answer. An interval counts from the end of the first request to the start of the
+ * last. Without memory nothing is recorded, which is safe. */
 void kube_sights_note(struct sights *sights, struct str key, const struct kube_lease_view *view,
                       int64_t got_ns);
-/* A read found no object. */
+/* Records that a read found no object. */
 void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns);
-bool kube_sights_knows(const struct sights *sights, struct str key); /* true: the key was seen */
-/* From at_ns until the holder counts as gone; 0: gone. */
+bool kube_sights_knows(const struct sights *sights, struct str key);
+/* Returns the time from at_ns until the holder counts as gone; 0: gone. */
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
                             const struct kube_lease_view *view, int64_t at_ns);
-/* Wait before an object is made, so that it does not get the creation second of a deleted
+/* Returns how long to wait, so that a new object does not get the creation second of a deleted
  * object. */
 int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, int64_t at_ns);
 /* Stores the object of a lease of this process. kube_sights_take returns the object if it
@@ -41,5 +41,5 @@ int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, 
 void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc);
 bool kube_sights_take(struct sights *sights, struct str key, const coord_id *lease_id,
                       struct doc *ret_doc);
-int64_t kube_sights_grace_ms(int64_t ttl_ms); /* T6 */
+int64_t kube_sights_grace_ms(int64_t ttl_ms);
 #endif

@@ -53,7 +53,7 @@ static int64_t store_left_ms(const struct ask *ask)
     return prim_left_ms(&ask->store->base.clock, ask->call->deadline_ns);
 }
 
-/* UNAVAILABLE/timeout at once if the deadline comes first. */
+/* Returns UNAVAILABLE/timeout at once if the deadline comes first. */
 static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what)
 {
     if (ms >= store_left_ms(ask))
@@ -62,7 +62,7 @@ static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what
     return prim_ok(COORD_R_NONE);
 }
 
-/* A pause that the server asked for (Q11). Fails if there is no time. */
+/* Waits for the end of a pause that the server asked for (Q11). Fails if there is no time. */
 static coord_result wait_for_server(const struct ask *ask)
 {
     pthread_mutex_lock(&ask->store->lock);
@@ -187,7 +187,7 @@ static enum prim_wrote write_body(struct ask *ask, const struct lease_write *wri
         prim_change_doubt(ask->change, sent_ns);
         wrote = PRIM_WROTE_RACE;
     } else if (err == ERR_EXISTS || err == ERR_CONFLICT || (err == ERR_NOT_FOUND && write->over)) {
-        /* Changed (409) or deleted (404). The next read shows which. */
+        /* The object was changed (409) or deleted (404). The next read shows which. */
         wrote = PRIM_WROTE_RACE;
     } else {
         *ret_why = kube_store_err(store, err, &answer, &note);

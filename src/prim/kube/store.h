@@ -68,7 +68,7 @@ bool kube_held_take(struct kube_store *store, struct str key, const coord_id *le
                     struct doc *ret_doc);
 void kube_held_put(struct kube_store *store, struct str key, struct doc *own_doc);
 
-/* For errors of kube.h without a special rule. */
+/* Maps errors of kube.h that have no special rule. */
 coord_result kube_store_err(struct kube_store *store, enum err err,
                             const struct kube_answer *answer, const struct note *note);
 struct kube_path kube_store_path(const struct kube_store *store, const char *name);

@@ -91,7 +91,6 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
     return true;
 }
 
-/* Sends a list as a snapshot and opens the stream from its version. */
 static coord_result kube_watch_begin(struct watch *w, struct kube_watch **ret_stream)
 {
     struct prim_scope scope = prim_feed_scope(w->feed);
@@ -153,7 +152,7 @@ static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_
     bool full = false;
 
     if (event->kind == KUBE_BOOKMARK) return false;
-    /* Not reported as a value; the following list returns "corrupt". */
+    /* An unreadable object is not reported as a value; the following list returns "corrupt". */
     if (kube_lease_decode(event->object, w->store->prefix, &doc.view, &note)) {
         *ret_unread = true;
         return false;
@@ -163,7 +162,7 @@ static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_
         uint64_t before = known ? known->revision : 0;
         bool was_live = known && known->live;
         if (event->kind == KUBE_DELETED) {
-            /* Deleted by hand. A new object has a later creation time. */
+            /* The object was deleted by hand. A new object has a later creation time. */
             if (was_live) {
                 known->live = known->leased = false;
                 full = kube_watch_notify(w, COORD_DELETE, doc.view.key, known);
@@ -207,7 +206,7 @@ static bool look_at(struct watch *w, struct str key, struct known *known)
 
     if (read.code != COORD_OK || !doc.present || kube_lease_is_tombstone(&doc.view) ||
         doc.view.revision != known->revision) {
-        /* Unreadable, or changed: the stream will report the change. */
+        /* The object is unreadable, or it changed and the stream will report the change. */
         known->due_ns = store_now(w->store) + RETRY_MS * PRIM_NS_PER_MS;
     } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
         known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * PRIM_NS_PER_MS;
@@ -236,7 +235,6 @@ static bool expire_due(struct watch *w)
 
 /* -- the thread -- */
 
-/* Why a stream ended. */
 enum end {
     END_BROKEN, /* events may be missing: send RESYNC, then read a list */
     END_FULL,   /* the feed sent RESYNC; read a list when its reader asks */

@@ -183,7 +183,7 @@ static coord_result native_backend_probe_status(struct native_backend *b, int64_
     return result;
 }
 
-/* The store's identity, after a read that needs a leader and the client's permissions. */
+/* Reads the store's identity, after a read that needs a leader and the client's permissions. */
 static coord_result native_backend_probe(struct native_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};

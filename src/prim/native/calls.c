@@ -158,7 +158,7 @@ static coord_result call_remove(struct prim_backend *base, const struct prim_cal
         message.held = native_id_bytes(&in->claim->lease_id);
         message.token = token_of(in->claim, in->key);
     }
-    /* Correct for a repeat, too, because the server knows the first attempt. */
+    /* The result is correct for a repeat, too, because the server knows the first attempt. */
     return change_send(base, call, NATIVE_PATH("Delete"), &message.base, &message.request, false)
         .result;
 }
@@ -236,7 +236,7 @@ static coord_result renewal_read(const Muster__V1__RenewResponse *response)
     return result;
 }
 
-/* `token`: of any claim under the lease. OK sets granted_ttl_ms. */
+/* `token` is the token of any claim under the lease. OK sets granted_ttl_ms. */
 static coord_result lease_renew(struct native_backend *b, int64_t deadline_ns,
                                 const coord_id *lease_id, uint64_t token, int64_t *ret_sent_ns)
 {
@@ -387,7 +387,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
         }
         arena_deinit(&arena);
     }
-    /* Minus the possible age of the last log entry, which a slow disk may have delayed. */
+    /* Subtracts the possible age of the last log entry, which a slow disk may have delayed. */
     if (left_ms > LEFT_ERROR_MS && left_ms < INT64_MAX) left_ms -= LEFT_ERROR_MS;
     if (result.code == COORD_OK) *ret_left_ms = left_ms == INT64_MAX ? -1 : left_ms;
     return result;
@@ -395,7 +395,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
 
 /* -- slots -- */
 
-/* Ends before the call's deadline, so that the server's answer arrives in time. */
+/* The server's wait ends before the call's deadline, so that the answer arrives in time. */
 static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_call *call,
                             const struct prim_acquire *in)
 {
@@ -479,7 +479,7 @@ static bool holder_add(coord_holders *holders, const Muster__V1__Holder *row)
 struct holders_pages {
     coord_holders *holders;
     uint64_t revision;
-    uint32_t next; /* next slot to read */
+    uint32_t next;
 };
 
 static coord_result holders_add_page(const Muster__V1__HoldersResponse *page,

@@ -17,10 +17,10 @@ struct native_feed {
     bool waits_for_room;
     struct post room;
     _Atomic bool room_posted;
-    /* For the thread that opens the watch. */
+    /* Used by the thread that opens the watch. */
     int64_t deadline_ns;
     struct timer late;
-    struct latch *opening; /* opens after the first snapshot */
+    struct latch *opening;
     coord_result opened;
 };
 
@@ -62,7 +62,7 @@ static bool native_feed_to_event(const Muster__V1__WatchEvent *event, int type,
     return true;
 }
 
-/* The part received so far. */
+/* Drops the part received so far. */
 static void drop_snapshot(struct native_feed *f)
 {
     prim_snapshot_close(f->snapshot);
@@ -116,7 +116,6 @@ static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse 
     }
 }
 
-/* Events were lost: a snapshot follows. */
 static void take_gap(struct native_feed *f)
 {
     f->next = 0;
@@ -260,7 +259,7 @@ static void native_feed_on_unwatch(void *owner)
     drop_snapshot(f);
 }
 
-/* On the loop's thread, where a pending on_room post runs first. */
+/* Ends the watch on the loop's thread, where a pending on_room post runs first. */
 void native_unwatch(struct prim_backend *base, void *watch)
 {
     grpc_loop_call(&native_of(base)->grpc_thread, native_feed_on_unwatch, watch);

@@ -38,7 +38,7 @@ struct native_requests { /* at first: a random client id, next = 1, acked = 1 */
     struct request_place {
         coord_id id;
         uint64_t sequence;
-        uint32_t inside;  /* calls under way with this sequence */
+        uint32_t inside;
         int64_t until_ns; /* until then prim may repeat the request */
     } ring[REQUESTS_RING];
 };
@@ -76,7 +76,7 @@ enum err native_write(const struct native_backend *b, ProtobufCMessage *message,
 struct native_ask {
     const char *path;
     ProtobufCMessage *request;
-    const ProtobufCMessageDescriptor *type;  /* message type of the answer */
+    const ProtobufCMessageDescriptor *type;
     const struct native_request *request_of; /* the request of a change; NULL: a read */
     bool waits, hurried;
 };

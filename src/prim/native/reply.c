@@ -59,7 +59,7 @@ coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 
 /* -- answers -- */
 
-/* A text from the numbers. The server sends a text only if it says more. */
+/* Makes a text from the outcome's numbers. The server sends a text only if it says more. */
 static void outcome_text(coord_result *result, const Muster__V1__Outcome *o)
 {
     char *text = result->text;

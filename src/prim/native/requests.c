@@ -11,7 +11,7 @@ static struct request_place *requests_find(struct native_requests *r, const coor
     return NULL;
 }
 
-/* Oldest sequence that may still be repeated. */
+/* Returns the oldest sequence that may still be repeated. */
 static uint64_t oldest(const struct native_requests *r, int64_t now_ns)
 {
     uint64_t low = r->next;

@@ -61,7 +61,7 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
     return ERR_OK;
 }
 
-/* "2026-11-15T20:47:38.7617445Z"; 0: anything else. */
+/* Parses "2026-11-15T20:47:38.7617445Z"; 0: anything else. */
 static int64_t unix_ms_of(struct str text)
 {
     int64_t seconds;

@@ -12,7 +12,6 @@ enum {
     JET_TTL_MIN_MS = 2000,
 };
 
-/* Error numbers of the JetStream API. */
 enum {
     JET_E_NO_PEERS = 10005, /* too few servers for the number of replicas */
     JET_E_NO_MESSAGE = 10037,
@@ -37,8 +36,8 @@ struct jet_account {
 };
 struct jet_stream {
     struct jet_error error;
-    bool mine;         /* the stream has exactly the bucket's subjects */
-    bool message_ttl;  /* message TTLs and markers are allowed */
+    bool mine; /* the stream has exactly the bucket's subjects */
+    bool message_ttl;
     char fault[160];   /* why the stream cannot be used, or "" */
     uint64_t replicas; /* 1 if the server sends no number */
     bool on_disk;
@@ -76,13 +75,13 @@ void jet_seen_of(const struct claim_envelope *envelope, uint64_t sequence,
 /* marker, operation: the headers Nats-Marker-Reason and KV-Operation; "": missing. */
 void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,
                   struct jet_state *ret_state);
-/* Value of a header in a raw block; "": missing. */
+/* Returns the value of a header in a raw block; "": missing. */
 struct str jet_header(struct str block, struct str name);
-/* Answer of the message-get call. Clears `memory`, from which the state borrows. */
+/* Decodes the answer of the message-get call. Clears `memory`, from which the state borrows. */
 enum err jet_decode_message(struct str json, struct buf *memory, struct jet_error *ret_error,
                             struct jet_state *ret_state, struct note *note);
 
-/* From the reply subject of a message that a consumer delivered. */
+/* Fields in the reply subject of a message that a consumer delivered. */
 struct jet_delivery {
     uint64_t stream_sequence, consumer_sequence, pending;
 };

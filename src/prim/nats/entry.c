@@ -162,7 +162,7 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
 
 /* -- a change --------------------------------------------------------------------------------- */
 
-/* For the change's last answer. */
+/* Allocates the memory of the change's last answer. */
 static void *entry_begin(struct prim_change *)
 {
     struct buf *memory = malloc(sizeof *memory);

@@ -77,7 +77,7 @@ static coord_result take_reply(struct asking *asking, int64_t deadline_ns)
     return result;
 }
 
-/* From the stream's leader, with a window of requests in flight. */
+/* Reads each slot from the stream's leader, with a window of requests in flight. */
 static coord_result slots_each(struct slots *slots, int64_t deadline_ns)
 {
     struct jet_link *link = &slots->store->link;
@@ -159,8 +159,8 @@ void jet_list_end(struct prim_slots *list)
     free(slots);
 }
 
-/* Each slot at a different instant. A repeated call looks for its own slot, so it needs the
- * leader's answers. */
+/* Reads each slot at a different instant. A repeated call looks for its own slot, so it needs
+ * the leader's answers. */
 static coord_result slots_ask(struct slots *slots, const struct prim_call *call)
 {
     struct jet_store *store = slots->store;

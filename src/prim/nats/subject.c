@@ -14,7 +14,6 @@ bool jet_bucket_is_valid(struct str bucket)
     return bucket.len >= 1 && bucket.len <= JET_BUCKET_MAX;
 }
 
-/* Returns the end. */
 static char *subject_encode(char *at, struct str key)
 {
     for (size_t i = 0; i < key.len; i++) {

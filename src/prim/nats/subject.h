@@ -14,7 +14,7 @@ enum {
 
 bool jet_bucket_is_valid(struct str bucket); /* A-Z a-z 0-9 - _ */
 void jet_subject_of(struct str bucket, struct str key, char subject[JET_SUBJECT_CAP]);
-/* For a watch of a bucket: its own keys, not deeper keys. */
+/* Returns the filter for a watch of a bucket: its own keys, not deeper keys. */
 void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJECT_CAP]);
 /* False: no key of this bucket. */
 bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1]);

@@ -25,14 +25,13 @@ struct watch {
     pthread_mutex_t lock; /* guards whether the run is open, because unwatch interrupts its wait */
     struct jet_run run;
     int64_t heard_ns;
-    struct prim_snapshot *snapshot; /* snapshot being collected */
-    uint64_t newest;                /* highest sequence in `snapshot` */
-    struct map live;                /* live keys; the end of a tombstone is not reported (W5) */
+    struct prim_snapshot *snapshot;
+    uint64_t newest;
+    struct map live; /* live keys; the end of a tombstone is not reported (W5) */
 };
 
 /* -- keys ------------------------------------------------------------------------------------- */
 
-/* False: the key was not live. */
 static bool forget(struct watch *watch, struct str key)
 {
     void *live = map_remove(&watch->live, key);
@@ -114,7 +113,7 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
 
 /* -- the thread ------------------------------------------------------------------------------- */
 
-/* One message, or a wait without a message. False: a new run must start. */
+/* Handles one message, or a wait without a message. False: a new run must start. */
 static bool watch_step(struct watch *watch)
 {
     struct jet_message got;
