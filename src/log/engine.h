@@ -5,7 +5,7 @@
  * Effects are valid until the next call with a non-const engine. The caller owns the bytes of
  * entries and keeps them while the effects are used. After each call the driver works in this
  * order:
- * 1. ENGINE_VOTE: makes term and vote durable, before it steps again or sends.
+ * 1. With ENGINE_VOTE: makes term and vote durable before another step or message.
  * 2. Queues the snapshot or the entries for the disk.
  * 3. Sends the messages. Entries in a message need not be on disk yet, because only
  *    engine_persisted and engine_installed acknowledge.

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes a configuration in libraft's format, which stays in the log permanently:
  *
- *     u8 format, 1
- *  u64 count
- *  count times: u64 id, address, NUL, u8 role
- *  zeros up to 8 bytes
+ *     u8 format, 1 | u64 count | count times: u64 id, address, NUL, u8 role | zeros up to 8 bytes
  *
  * Little-endian; role 0: learner, 1: voter. libraft's decoder trusts its input, so
  * members_decode checks the bytes first. */

@@ -12,9 +12,7 @@ static_assert(ENTRY_BYTES_MAX < 1 << KIND_SHIFT, "length and kind share a number
  *
  * A slot never moves, because moving millions of slots would block the loop.
  *
- *     blocks: [ block 0
- *  block 1
- *  ... ]     slot of index i: number i - base
+ *     blocks: [ block 0 | block 1 | ... ]     slot of index i: number i - base
  *              ^base */
 
 enum { BLOCK_SLOTS = 1024 };

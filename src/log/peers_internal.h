@@ -10,10 +10,8 @@
  * A line is one lane to one peer. A line survives its connections:
  *
  *     OFF --wanted--> DIALING --hello came--> OPEN
- *      ^
- *
- *
- * <--on_closed-- CLOSING <--any failure---+
+ *      ^                 |                      |
+ *      |<--on_closed-- CLOSING <--any failure---+
  *      +--wanted--> WAITING --timer--> DIALING
  *
  * A stream calls its owner until on_closed. `kept` counts streams and jobs; after peers_close

@@ -3,10 +3,7 @@
  * their index is applied.
  *
  *     IDLE --> GATHERED --> SUBMITTED --its index is applied--> IDLE: done(), at once
- *
- *
- *
- *  abandoned, leadership lost, skipped by a snapshot, closed
+ *       |         |             | abandoned, leadership lost, skipped by a snapshot, closed
  *       +-refused-+-------------+--> DECIDED --the pump--> IDLE: done(outcome)
  *
  * A proposal is identified by (index, term). If its index is applied with its term, the proposal

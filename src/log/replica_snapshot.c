@@ -8,9 +8,7 @@
  * new snapshot.
  *
  *     idle -> taking -> finishing -> durable -> idle
- *
- *
- *
+ *               |           |
  *               +-----------+--> giving up (no space, no memory, an install began) -> idle
  *
  * Without space or memory the next check of the policy tries again. Other disk errors stop the

@@ -2,8 +2,7 @@
 /* A reader's watch: a snapshot read in pages at one revision R, then Watch from R + 1.
  *
  *   SNAPSHOT --pages read--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT
- *
- *   \--history gone (compaction)-------------------> SNAPSHOT
+ *                             |  \--history gone (compaction)-------------------> SNAPSHOT
  *                             \--no permission--> ENDED
  *
  * etcd does not report why a key was deleted, so the feed asks for the lease: EXPIRE if the
