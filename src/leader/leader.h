@@ -93,7 +93,7 @@ struct leader_rules {
     void (*written)(struct leader_request *request, enum err err, struct str reply);
     /* The caller of a kept request disconnected. NULL: the request is freed. */
     void (*gone)(struct leader_request *request);
-    /* the server stops; kept requests only; may be NULL */
+    /* Called for kept requests when the server stops. May be NULL. */
     void (*drain)(struct leader_request *request);
     void (*writable)(struct leader_request *request); /* the peer reads again; may be NULL */
     void (*freed)(struct leader_request *request);

@@ -71,9 +71,9 @@ enum datadir_join {
     DATADIR_STALE,
     DATADIR_GAP,
 };
-/* `first` and `last`: indexes of the log's entries; empty log: next index and the index before.
- * `term_at_mark`: term of the log entry at the snapshot's index, 0 if absent. No snapshot: a
- * zero mark. */
+/* `first` and `last` are indexes of the log; for an empty log, the next index and the index
+ * before. `term_at_mark` is the term of the log entry at the snapshot's index, 0 if absent.
+ * Without a snapshot the mark is zero. */
 enum datadir_join datadir_join(const struct snapshot_mark *mark, uint64_t first, uint64_t last,
                                uint64_t term_at_mark);
 
@@ -101,8 +101,8 @@ enum err datadir_force_config(const struct datadir_force *force, struct datadir 
 enum err datadir_rejoin(struct fs *fs, struct entropy *entropy, const char *dir,
                         struct datadir *ret_old, struct datadir *ret_new, struct note *note);
 /* Makes a replica from a backup, as the only voter of a new cluster with new identities. The old
- * content is removed after the new state is durable. After an interruption the directory is the
- * old one, or reads as ERR_NOT_READY until a restore completes. */
+ * content is removed after the new state is durable. After an interruption the directory is
+ * unchanged, or datadir_read returns ERR_NOT_READY until a restore completes. */
 enum { DATADIR_SECTION_BYTES_MAX = 1 << 20 };
 #define DATADIR_SECTIONS_END UINT32_MAX
 struct datadir_restore {

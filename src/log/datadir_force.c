@@ -4,9 +4,8 @@
  * lost.
  *
  * The other replicas may have handed out revisions, tokens and epochs that this replica does not
- * know. The META_RECOVER entry raises the numbers of every state machine above theirs, before
- * the replica can serve. Both entries are durable before FORMAT.new becomes FORMAT. A repeated
- * run appends both again, which only raises the numbers. */
+ * know. The META_RECOVER entry raises the numbers of every state machine above those, before the
+ * replica can serve. Both entries are durable before FORMAT.new becomes FORMAT. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  *
  * The new content is built in restoring/ and is durable before the file RESTORE is written. Then
  * the old content is removed, the new content is moved in, and RESTORE is removed last. RESTORE
- * prevents a start, so after a crash the directory is the complete old one or cannot start. A
- * repeated restore starts again. */
+ * prevents a start. So after a crash the directory is the complete old directory, or cannot
+ * start. A repeated restore begins again. */
 #include <inttypes.h>
 #include <string.h>
 

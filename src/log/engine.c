@@ -20,9 +20,9 @@ enum {
     MESSAGES_MAX = 4 * REPLICA_MEMBERS_MAX + 4,
     /* Larger than any step's allocations. Never written to, so not resident. */
     ENGINE_RESERVE_BYTES = 1 << 20,
-    /* Each failed candidacy doubles the election time-out, up to the larger of the configured
-     * value and ELECTION_MAX_MS, and at most ELECTION_FACTOR_MAX times the configured value. The
-     * library waits one to two times as long, at random. */
+    /* Each failed candidacy doubles the election time-out. Limits: ELECTION_FACTOR_MAX times the
+     * configured value, and ELECTION_MAX_MS unless the configured value is larger. The library
+     * waits one to two times as long, at random. */
     ELECTION_FACTOR_MAX = 4,
     ELECTION_MAX_MS = 1000,
 };
@@ -58,7 +58,7 @@ struct engine {
     struct raft_entry barrier;
     struct raft_entry *given; /* entries passed to the library */
     size_t given_cap;
-    void *reserve; /* memory for one step; NULL: used, and the engine has failed */
+    void *reserve; /* memory for one step; NULL: the engine ran out of memory */
 };
 
 static const struct guards_step plain; /* a step without vote, leader's message or time-out */
@@ -215,7 +215,7 @@ void engine_close(struct engine *engine)
 /* -- back-off of elections -- */
 
 /* A vote that arrives after its candidate's term elects nobody. Slow replicas could repeat this
- * for ever, so each failed candidacy makes the next one longer. */
+ * for ever, so each failed candidacy makes the time-out longer. */
 static void set_election_timeout(struct engine *engine, uint64_t ms)
 {
     if (engine->raft.election_timeout != ms) raft_set_election_timeout(&engine->raft, (unsigned)ms);
@@ -229,7 +229,8 @@ static void candidacy_failed(struct engine *engine)
     set_election_timeout(engine, min_u64(2 * (uint64_t)engine->raft.election_timeout, longest));
 }
 
-/* A candidacy has failed when the next one begins or another candidate has a higher term. */
+/* A candidacy has failed when this replica's next candidacy begins or another candidate has a
+ * higher term. */
 static void look_at_candidacy(struct engine *engine, bool timeout)
 {
     const struct raft *raft = &engine->raft;

@@ -62,8 +62,8 @@ enum engine_flag {
 struct engine_effects {
     uint32_t flags;
     uint64_t term, vote; /* with ENGINE_VOTE */
-    /* with ENGINE_ENTRIES: index of the first entry; an index that exists replaces the log from
-     * there */
+    /* Index of the first entry, with ENGINE_ENTRIES. The entries replace all existing entries
+     * from this index on. */
     uint64_t entries_index;
     const struct raft_entry *entries;
     size_t entry_count;
@@ -106,8 +106,8 @@ enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint6
                       const struct snapshot_mark *mark, struct engine_effects *ret_effects);
 enum err engine_installed(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
                           struct engine_effects *ret_effects);
-/* Call when all entries up to `index` are durable, unless they were replaced after they were
- * queued. */
+/* Call when all entries up to `index` are durable. Do not count entries that were replaced after
+ * they were queued. */
 enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
                           struct engine_effects *ret_effects);
 /* Call when this replica's snapshot is durable. Drops entries up to the snapshot's index minus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log in memory. Bytes are dropped from the oldest entries first. */
+/* The log in memory (entries.h). Invariant: only the newest entries, from `cached_first` on,
+ * have bytes in memory. */
 #include "log/entries.h"
 
 #include <stdlib.h>

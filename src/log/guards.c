@@ -84,8 +84,8 @@ void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_
 
 /* Defect 2: an append may begin below this log's first entry, when late, repeated, or with prev
  * 0. The library then appends compacted entries again and truncates applied entries.
- * Guard: skip all entries up to the snapshot. They are committed, so a leader of this term has
- * them. */
+ * Guard: skip all entries up to the snapshot. A leader of this term has these entries, because
+ * they are committed. */
 static unsigned trim_compacted(const struct raft *raft, struct raft_append_entries *append)
 {
     uint64_t skip;
@@ -123,11 +123,11 @@ unsigned guards_part(const struct raft_entry *entries, unsigned count)
     return part;
 }
 
-/* Defect 20: the library remembers one uncommitted CHANGE, so a second CHANGE replaces the
- * first. Trigger: a follower gets the second before it applied the first, and a new leader
- * truncates the second. The follower rolls back to the configuration before the first.
- * Guard: a leader writes a CHANGE only after the previous one is committed. So an accepted
- * second CHANGE proves that the first is committed. */
+/* Defect 20: the library remembers one uncommitted CHANGE, so CHANGE 2 replaces CHANGE 1.
+ * Trigger: a follower gets CHANGE 2 before it applied CHANGE 1, and a new leader truncates
+ * CHANGE 2. The follower rolls back to the configuration before CHANGE 1.
+ * Guard: a leader writes CHANGE 2 only after CHANGE 1 is committed. So an accepted CHANGE 2
+ * proves that CHANGE 1 is committed. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append)
 {
     uint64_t first = raft->configuration_uncommitted_index;
@@ -265,9 +265,9 @@ static bool patch_vote_result(struct guards *guards, const struct raft *raft,
     return voted;
 }
 
-/* Guard 16: a leader sends a non-voter only committed entries. Otherwise the newest log after a
- * leader's death could belong to a non-voter, which cannot campaign and votes for no older log, so
- * nobody wins. The library treats the entries left out as lost and sends them again. */
+/* Guard 16: a leader sends a non-voter only committed entries. Otherwise, after the leader's
+ * death, only a non-voter may have the newest log. A non-voter cannot campaign and votes for no
+ * older log, so nobody wins. The library sends the missing entries again. */
 static void cut_append(const struct raft *raft, uint64_t to, struct raft_append_entries *append)
 {
     uint64_t room = raft->commit_index > append->prev_log_index

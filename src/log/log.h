@@ -61,9 +61,9 @@ struct machine_ops {
      * version but not the command. The replica then stops before the entry. */
     enum err (*apply)(void *state, const struct machine_entry *entry, struct buf *reply,
                       struct note *note);
-    /* Continues an expensive entry: called after apply and once in each later turn, until false.
-     * Meanwhile no other entry is applied, no snapshot begins, and reads see the state before
-     * the entry. The last call completes the reply. May be NULL. */
+    /* Continues an expensive entry: called after apply and once in each later turn, until it
+     * returns false. Meanwhile no other entry is applied, no snapshot begins, and reads see the
+     * state before the entry. The last call completes the reply. May be NULL. */
     bool (*apply_more)(void *state, struct buf *reply);
     /* Opens a view of the state after entry `index`. apply may run while the view is read.
      * Backups may open further views. ERR_NOMEM, or ERR_FULL: no further view is allowed. */
@@ -242,8 +242,8 @@ struct replica_member {
     /* On a leader: match index and time since the last response (UINT64_MAX: never). Else 0. */
     uint64_t match, silent_ms;
     uint32_t level; /* highest cluster level the member announced; 0: not announced */
-    /* Address of the connection to the member; empty without one. For this replica: the address
-     * that it announces. */
+    /* Address of the connection to the member; empty: not connected. For this replica: the
+     * address that the replica announces. */
     char met_at[REPLICA_ADDRESS_MAX + 1];
 };
 /* Lists the committed configuration on a leader, else this replica's newest configuration.
@@ -255,7 +255,8 @@ enum member_change_kind {
     CHANGE_PROMOTE, /* makes a voter of a learner that has caught up */
     CHANGE_REMOVE,
     CHANGE_ADDRESS, /* id and role stay */
-    CHANGE_TAKE,    /* like CHANGE_ADDRESS; a member with the new address gets the old one */
+    /* like CHANGE_ADDRESS, but swaps addresses with a member that has the new address */
+    CHANGE_TAKE,
 };
 struct member_change;
 typedef void change_fn(struct member_change *change, enum err err, const struct note *note);

@@ -47,8 +47,8 @@ static enum err about(struct note *note, enum err err, uint64_t id, const char *
     return note_fail(note, err, "replica %016llx %s", (unsigned long long)id, what);
 }
 
-/* Rule R2 without its majority. Only one change runs at a time, after this leader has committed
- * an entry of its own term. Otherwise changes of two leaders could both take effect. */
+/* First part of rule R2: only one change runs at a time, after this leader has committed an
+ * entry of its own term. Otherwise changes of two leaders could both take effect. */
 static enum err may_change_now(const struct members_view *view, struct note *note)
 {
     if (view->handing_over)
@@ -62,7 +62,8 @@ static enum err may_change_now(const struct members_view *view, struct note *not
     return ERR_OK;
 }
 
-/* Rule R2: the remaining voters have a sound majority. `leaving`: a position, or none. */
+/* Second part of rule R2: a majority of the remaining voters is sound. `leaving`: a position, or
+ * none. */
 static enum err may_do_without(const struct members_view *view, size_t leaving, struct note *note)
 {
     size_t staying = members_voters(view->members), sound = sound_voters(view, leaving);
@@ -104,7 +105,7 @@ static enum err take_address(struct str address, char ret_text[REPLICA_ADDRESS_M
     return ERR_OK;
 }
 
-/* Refuses another member's address, because one of the two would be unreachable. */
+/* Refuses another member's address, because one of the two members would be unreachable. */
 static enum err check_free(const struct members *members, const struct member *wishing,
                            struct note *note)
 {

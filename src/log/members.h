@@ -13,8 +13,7 @@ struct members_view { /* the leader's state now */
     bool own_term_committed;
     uint64_t commit;
     bool handing_over; /* a leadership transfer is in progress */
-    /* By position in `members`: the match index, and whether the member responded within one
-     * election time-out. */
+    /* By position in `members`. responsive: the member responded within one election time-out. */
     uint64_t match[REPLICA_MEMBERS_MAX];
     bool responsive[REPLICA_MEMBERS_MAX];
 };

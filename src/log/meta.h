@@ -25,7 +25,7 @@ void meta_init(struct meta *meta);
 void meta_advance(struct meta *meta, const struct log_envelope *envelope);
 enum err meta_apply(struct meta *meta, struct str command, struct note *note); /* ERR_PARSE */
 enum err meta_level_command(uint32_t level, struct buf *into);
-/* Encodes META_RECOVER. It also raises the level, so that a program that does not know
+/* Encodes META_RECOVER. The command also raises the level, so that a program that does not know
  * META_RECOVER cannot join. */
 enum err meta_recover_command(uint32_t level, const struct machine_recovery *recovery,
                               struct buf *into);

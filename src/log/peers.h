@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to the other replicas: admission, sending, dropping.
+/* Connections to the other replicas: admission, sending, dropping (docs/protocols/raft-port.md).
  *
- * Each replica dials each other replica. A connection carries frames from the dialer. The
+ * Each replica dials each other replica, on two lanes: control, and bulk for snapshots, so that
+ * a heartbeat never waits behind a snapshot. A connection carries the dialer's frames. The
  * listener returns only the hello, beats (keep-alive) and the acknowledgement of a snapshot.
- * Lanes: control, and bulk for snapshots, so that a heartbeat never waits behind a snapshot.
- * Frames to a peer with a full queue are dropped, if the protocol can repeat them.
+ * When a peer's queue is full, frames that the protocol can repeat are dropped.
  *
- * Both sides send three beats per idle_ms. A side that received nothing for idle_ms closes the
- * connection, because a new connection is faster than TCP's back-off after a partition.
- *
- * Admission: the hello names cluster, sender and receiver, and all must be right, because a
- * wiped replica has the old address and a new identity. Under TLS the certificate must contain
- * muster://replica/<x>: the name in the hello, or the 16 hex digits of its id. A replica without
- * a cluster dials no peer, and accepts the first cluster whose hello has its id. A sender that
- * is no member is accepted, because this replica's configuration may lack the leader. A replayed
- * hello gives no access (peers_greet.c).
- *
- * Names are resolved at every dial. Back-off is 20 ms to 1 s with jitter; peers_set and a hello
- * of the peer reset the back-off. Malformed bytes close only their sender's connection. */
+ * A replica without a cluster dials no peer, and joins the first cluster whose hello has the
+ * replica's id. A sender that is no member is accepted, because this replica's configuration may
+ * lack the leader. Malformed bytes close only their sender's connection. */
 #ifndef LOG_PEERS_H
 #define LOG_PEERS_H
 #include "base/note.h"
@@ -37,8 +28,8 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
      * on_snap_lost follows if the connection breaks before the end. */
     bool (*on_snap)(void *owner, uint64_t from, struct peer_frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
-    /* Passes the id of the cluster to a replica without one. Store the id durably before true.
-     * False refuses the connection. */
+    /* Passes the cluster id to a replica without a cluster. Store the id durably before
+     * returning true. False refuses the connection. */
     bool (*on_cluster)(void *owner, uint64_t cluster_id);
     /* A peer sent its hello. `address` is empty unless the peer dialed this replica. */
     void (*on_hello)(void *owner, uint64_t from, uint32_t level, struct str address);

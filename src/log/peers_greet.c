@@ -8,8 +8,8 @@
 
 #include "log/peers_internal.h"
 
-/* Closes the sender's older connection on the lane. A dialer has one per lane, so the older one
- * is broken. */
+/* Closes the sender's older connection on the lane, which is broken: a dialer has one connection
+ * per lane. */
 static void replace_older(struct incoming *c)
 {
     LIST_EACH(&c->peers->incoming, node)
@@ -94,7 +94,7 @@ enum err peer_greet(struct incoming *c, const struct frame_hello *hello)
     if (!peers_greet_judge(c, hello)) return ERR_DENIED;
     keep_hello(c, hello);
     frame = peers_hello(c->peers, c->lane, c->from, nonce);
-    frame.u.hello.cluster_id = c->cluster_id; /* of this replica, or the cluster to join */
+    frame.u.hello.cluster_id = c->cluster_id; /* this replica's cluster, or the cluster to join */
     err = peer_in_answer(c, &frame);
     if (err) peer_in_refuse(c, REFUSED_MEMORY, err_text(err));
     c->in.session = c->out.session = frame_session(hello->nonce, nonce);

@@ -205,7 +205,7 @@ static bool top_up(struct incoming *c, struct str *rest)
     return true;
 }
 
-/* Takes frames until one is incomplete or the owner is busy. Keeps the remaining bytes. */
+/* Takes frames until a frame is incomplete or the owner is busy. Keeps the remaining bytes. */
 static void take_frames(struct incoming *c, struct str rest)
 {
     enum err err = ERR_OK;

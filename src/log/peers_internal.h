@@ -34,7 +34,7 @@ enum {
     STALL_MS = 60000, /* maximum pause of a snapshot transfer */
     QUEUE_BYTES_DEFAULT = 32 << 20,
     KEPT_BYTES = 64 << 10, /* an idle line frees a larger empty buffer */
-    STRANGERS_MAX = 64,    /* connections without a hello; one more closes the oldest */
+    STRANGERS_MAX = 64,    /* connections without a hello; a new connection closes the oldest */
     OUTSIDERS_MAX = 32,    /* connections of senders that peers_set did not list */
     IN_STREAMS_MAX = 512,
     IN_OUTPUT_MAX = 16 << 10,  /* buffer for the hello and beats to a dialer */
@@ -75,7 +75,7 @@ struct peer_line {
     enum line_state state;
     struct stream *stream;
     struct timer timer;  /* next dial, the hello's deadline or the next beat */
-    uint64_t backoff_ms; /* before the next dial, without jitter */
+    uint64_t backoff_ms; /* pause before the next dial, without jitter */
     mono_time dialed;
     mono_time dial_at; /* earliest next dial */
     bool connected;    /* DIALING: connected, but no hello yet */

@@ -219,8 +219,8 @@ static void begin_transfers(struct replica *replica)
 }
 
 /* A leader whose disk is full refuses every write, while another replica may have space. The
- * leader does not know the others' free space, so it tries each voter in turn, with growing
- * pauses. */
+ * leader does not know the free space of other replicas, so it tries each voter in turn, with
+ * growing pauses. */
 static uint64_t next_voter(const struct replica *replica)
 {
     struct members_view view;
@@ -271,9 +271,9 @@ void replica_change(struct replica *replica, struct member_change *change)
     replica_wake(replica);
 }
 
-/* A member that understands less than the cluster level would stop at an entry of that level. A
- * new member's level is unknown before its hello. A member must announce its level to become a
- * voter. */
+/* A member that does not understand the cluster level would stop at an entry of that level. The
+ * level of a new member is unknown before its hello. A member must announce its level to become
+ * a voter. */
 static enum err judge_level(const struct replica *replica, const struct member_change *asked,
                             struct note *note)
 {

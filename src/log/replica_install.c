@@ -308,7 +308,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
     struct replica_installs *in = replica->installs;
     uint64_t free_bytes = replica->disk.free_bytes;
 
-    /* The same sender began again, or a newer leader began. Cancels the current transfer, unless
+    /* The same sender or a newer leader begins a transfer. Cancels the current transfer, unless
      * the snapshot is complete. */
     if (in->state == REPLICA_INSTALL_TAKING &&
         (in->doomed || begin->term > in->begin.term || (from == in->from && !in->ended))) {

@@ -303,7 +303,7 @@ static void replica_propose_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    /* A done() may propose again. The next call handles a new refusal. */
+    /* A done() may propose again. The next call of this function handles a new refusal. */
     list_init(&refused);
     list_splice(&refused, &replica->propose.refused);
     for (struct list *node; (node = list_pop(&refused));) {

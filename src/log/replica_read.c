@@ -2,13 +2,13 @@
 /* Linearizable reads without a write: a round asks all voters whether they still accept this
  * term.
  *
- * A round serves the tickets that arrived before it began. The commit index at its start covers
- * everything acknowledged before. A majority that accepts the term after the start proves that
+ * A round serves the tickets that arrived before the round began. The commit index at that time
+ * covers everything acknowledged before. A majority that accepts the term afterwards proves that
  * no other leader was elected by then. Responses contain term and round, so an old response
  * proves nothing. No clock is involved.
  *
- * The leader must first commit an entry of its own term, because before that it does not know
- * which entries its predecessor acknowledged. */
+ * The leader must first commit an entry of its own term. A new leader does not know which
+ * entries its predecessor acknowledged. */
 #include "log/replica_internal.h"
 
 static struct read_ticket *ticket_at(struct list *node)

@@ -181,8 +181,8 @@ static bool find_members(const struct replica *replica, struct snapshot_mark *ma
     return mark->members_index <= mark->index && mark->members.count > 0;
 }
 
-/* A machine above the cluster level is empty. Its section is left out, because a replica that
- * does not know the machine would stop. */
+/* A machine that the cluster level does not include is empty. Its section is left out, because a
+ * replica that does not know the machine would stop. */
 static bool has_section(const struct replica *replica, uint32_t id)
 {
     const struct state_machine *machine = &replica->machines[id];

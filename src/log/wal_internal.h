@@ -56,8 +56,8 @@ struct wal {
     uint64_t release_before; /* segments below can be removed */
 
     struct fs_file *file;
-    uint64_t offset;     /* of the next record */
-    uint64_t serial;     /* of the last record, also if only gathered */
+    uint64_t offset;     /* place of the next record */
+    uint64_t serial;     /* serial of the last record, also if only gathered */
     uint64_t synced;     /* serial of the last durable record */
     uint64_t next_index; /* 0: any index is accepted */
     bool sealed;

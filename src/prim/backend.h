@@ -141,7 +141,8 @@ struct prim_backend_ops {
     const char *name;
     uint32_t renewals_max; /* renewals per second that the authority handles well; 0: no limit */
     uint32_t guards_max;   /* limit of watched keys of kept claims (prim/guard.h); 0: no watches */
-    /* with more watched keys, a bucket gets one watch for all; 0: each key has its own watch */
+    /* A bucket with more watched keys gets one watch for all keys. 0: each key has its own
+     * watch. */
     uint32_t guards_alone;
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
 

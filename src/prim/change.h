@@ -28,7 +28,7 @@ struct prim_seen {
     bool barred;                    /* LIVE or TOMBSTONE, but another program uses the record */
     struct claim_envelope envelope; /* if LIVE or TOMBSTONE; owned by the backend */
     uint64_t revision, create_revision;
-    uint64_t token; /* of the lease; 0: not leased */
+    uint64_t token; /* token of the lease; 0: not leased */
     /* left_ms -1: no lease, or unknown; if EXPIRED: the slot's remaining cool-down */
     int64_t ttl_ms, left_ms;
     uint64_t sequence; /* record version, if the backend has versions */
@@ -66,14 +66,14 @@ struct prim_change {
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
     const void *in;
     void *out;
-    const struct prim_claim *claim; /* of a holder that renews or releases; else NULL */
+    const struct prim_claim *claim; /* claim of a holder that renews or releases; else NULL */
     const struct prim_claim *held;  /* lease that the caller claims to hold; NULL: none */
     const struct prim_claim *under; /* a new entry joins this lease; NULL: its own lease */
     const coord_id *lease_id;       /* for a lease that the change may make; NULL: none */
     uint64_t expected;              /* the revision that the caller expects; 0: none */
     struct prim_change *record;     /* for a slot: the change of its group's record; else NULL */
     const struct prim_seen *known;  /* the key's record from a list, instead of a first read */
-    bool reads;                     /* only reads: no write can be in doubt */
+    bool reads;                     /* the change only reads: no write can be in doubt */
     bool stale;                     /* with `reads`: older data is allowed */
     bool guesses;                   /* the backend may guess the record without a read */
     bool makes;                     /* the key may be new: the backend may prepare storage */

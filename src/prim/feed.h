@@ -30,7 +30,7 @@ struct prim_scope { /* one key, or all keys directly in one bucket */
 };
 struct prim_scope prim_feed_scope(const struct prim_feed *feed); /* valid as long as the feed */
 bool prim_feed_covers(const struct prim_feed *feed, struct str key);
-/* False: dropped; a snapshot is needed, now or at on_room. */
+/* False: the event was dropped. A snapshot is needed, now or at on_room. */
 bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event);
 /* on_room is called when the reader has read RESYNC and waits for a snapshot, on the reader's
  * thread without a lock of the feed. Set on_room before the first event. After a call with NULL

@@ -3,9 +3,9 @@
  * a key was deleted, expired or taken over (O3). A guard that cannot be opened does not reduce
  * safety, because every renewal checks the store.
  *
- * Each key has its own watch. If watches are expensive, only `guards_alone` keys of a bucket do;
- * one more key opens a watch of the whole bucket. Later keys join this watch, unless it has
- * passed the revision of their grant. */
+ * Each key has its own watch. If watches are expensive, at most `guards_alone` keys of a bucket
+ * have their own watch. For more keys the whole bucket is watched. A key joins this watch,
+ * unless the watch has passed the revision of the key's grant. */
 #ifndef PRIM_GUARD_H
 #define PRIM_GUARD_H
 #include "prim/backend.h"

@@ -106,7 +106,7 @@ void prim_keeper_hear(coord_lease *lease, struct keeper_event event)
     if (lease->kept && lease->over == 0) keeper_step(lease->store->keeper, lease, event, 0, 0);
 }
 
-/* True: the caller must drop the guard. A closing store ends its guards itself. */
+/* True: the caller must drop the guard. A closing store ends all its guards. */
 static bool take_guard(coord_lease *lease)
 {
     bool guarded = lease->guarded && !lease->store->closing;

@@ -61,14 +61,14 @@ void prim_lease_unreserve(coord_store *store);
  * sent_ns: before the granting request was sent. */
 coord_lease *prim_lease_make(coord_store *store, const struct prim_claim *claim, int64_t sent_ns);
 
-/* The keeper's reference to the memory, under store->lock. A hanging renewal thus does not
- * prolong the keeping. prim_lease_pin: false if no caller reference is left. prim_lease_unpin:
- * true if the memory must be freed, without the lock. */
+/* A pin keeps the memory for the keeper, but does not keep the lease alive after the caller's
+ * last reference. Under store->lock. prim_lease_pin: false if no caller reference is left.
+ * prim_lease_unpin: true if the memory must be freed, without the lock. */
 bool prim_lease_pin(coord_lease *lease);
 bool prim_lease_unpin(coord_lease *lease);
 void prim_lease_free(coord_lease *lease);
 
-/* The keys for one backend call; release it afterwards. */
+/* The keys for one backend call. Release the view after the call. */
 struct held_lease_view {
     struct prim_claim claim;
     struct held_set *set;
@@ -106,7 +106,7 @@ void prim_keeper_hear(coord_lease *lease, struct keeper_event event);
 bool prim_keeper_forget(coord_lease *lease);
 /* Locked. Waits until no on_lost of this lease is running or due, unless called from on_lost. */
 void prim_keeper_quiet(coord_lease *lease);
-/* Locked. Waits for a running on_lost, but not for one that is due. */
+/* Locked. Waits for a running on_lost, but not for an on_lost that is due. */
 void prim_keeper_quiet_if_running(coord_lease *lease);
 /* Call after the keys of the lease changed. Not locked; inside a call. */
 void prim_keeper_reguard(coord_lease *lease);

@@ -86,8 +86,8 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
     if (result.code != COORD_OK) return result;
     coord_caps caps = store->backend->ops->capabilities(store->backend);
     if (caps.bits & COORD_CAP_LATE_RENEWAL) {
-        /* Such a server accepts a late renewal even after another holder was granted the claim,
-         * so a late renewal is never sent. */
+        /* This server would accept a late renewal even after another holder was granted the
+         * claim. So a late renewal is never sent. */
         int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
         if (frame.began_ns >= until_ns) {
             (void)pthread_mutex_lock(&store->lock);

@@ -272,8 +272,8 @@ static void on_backend_lost(struct prim_host *host, const coord_id *lease_id, in
     {
         coord_lease *lease = CONTAINER_OF(node, coord_lease, node);
         if (!prim_id_equal(&lease->id, lease_id)) continue;
-        /* The handle may have dropped the key of the event itself, so ask the store about the
-         * remaining keys. */
+        /* This handle may have dropped the event's key, so ask the store about the remaining
+         * keys. */
         if (lease->changes > 0 && lease->kept)
             prim_keeper_hear(lease, (struct keeper_event){.kind = KEEPER_ASK});
         else if (lease->changes == 0)

@@ -220,7 +220,7 @@ static bool look_at_bucket(void *context, const char *name)
     int dir = sys_open_dir(sweep->store->buckets_dir, name);
     sweep->heads = dir < 0 ? -1 : sys_open_dir(dir, "h");
     sys_close(dir);
-    if (sweep->heads < 0) { return true; } /* the bucket's next user completes it */
+    if (sweep->heads < 0) { return true; } /* the next user completes an incomplete bucket */
     sweep->bucket_name = name;
     int error = sys_walk(sweep->heads, look_at_head, sweep);
     sys_close(sweep->heads);

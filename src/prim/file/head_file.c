@@ -173,7 +173,7 @@ static int sync_dirs(struct file_store *store, struct bucket *bucket)
 
 static coord_result sync_failed(struct file_store *store, int error, bool published)
 {
-    /* A full disk loses only the temporary file. */
+    /* A full disk loses only the temporary file, so the store is not degraded. */
     if (published || (error != ENOSPC && error != EDQUOT)) atomic_store(&store->sync_failed, true);
     coord_result result = file_trouble(error, published ? "sync a directory" : "sync a head");
     if (published) result.flags |= COORD_F_MAYBE_APPLIED;

@@ -444,7 +444,7 @@ static coord_result claim_check(struct file_store *store, const struct prim_clai
     return prim_ok(COORD_R_NONE);
 }
 
-/* Why the lease is over. Its heads may have a better reason than `reason`. */
+/* Returns why the lease is over. The lease's heads may show a more exact reason than `reason`. */
 static coord_result why_over(struct file_store *store, const struct prim_claim *claim,
                              int64_t until_ns, int reason)
 {

@@ -26,8 +26,8 @@ enum {
 };
 #define REVISION_MAX ((uint64_t)INT64_MAX)
 
-/* Identifies a process, so that others can prove it dead. A pid is reused, differs between
- * namespaces, and means nothing after a reboot. */
+/* Identifies a process, so that other processes can prove it dead. A pid is reused, differs
+ * between namespaces, and means nothing after a reboot. */
 struct who {
     uint32_t pid;
     uint64_t start_ticks;
@@ -123,7 +123,8 @@ enum {
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
 bool layout_lease_id(const char *name, coord_id *ret_id); /* false: `name` is no lease id */
 
-/* Temporary file names identify their process, so that others can check whether it is dead. */
+/* A temporary file name identifies its process, so that other processes can check whether it is
+ * dead. */
 struct layout_temp {
     uint8_t boot[4];
     uint32_t pid;

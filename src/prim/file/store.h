@@ -214,7 +214,7 @@ coord_result admission_clock(void);
 coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns);
 /* Reads the floor, the highest removed revision, or 0. Returns 0 or errno (EBADMSG: damaged). */
 int floor_read(struct file_store *store, uint64_t *ret_floor);
-/* Durable; never lowers the floor. meta/recover.lk admits one process at a time. */
+/* Raises the floor durably, and never lowers it. meta/recover.lk admits one process at a time. */
 int floor_raise(struct file_store *store, uint64_t floor);
 
 /* -- gc.c: removal of unneeded files --

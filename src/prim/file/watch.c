@@ -26,7 +26,7 @@ enum {
     LOOK_MS = 1000, /* between checks of a lease, for holders without a pidfd */
     JUDGE_MS = 200,
     FIXED_FDS = 2,
-    DEATHS_MAX = 256, /* processes watched by pidfd; others are polled */
+    DEATHS_MAX = 256, /* processes watched by pidfd; further processes are polled */
     TRACKS_MAX = 1 << 24,
     EVENTS_BYTES = 64 * 1024,
 };

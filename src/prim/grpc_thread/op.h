@@ -71,6 +71,6 @@ void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text);
 /* Pauses briefly while a store is opened. True: a retry may help. Must not be called on the
  * loop's thread. */
 bool grpc_worth_another_probe(const coord_result *result);
-/* Ends the calls that wait at the server, and lets no further one begin. Any thread. */
+/* Ends the calls that wait at the server. No further waiting call begins. Any thread. */
 void grpc_stop_waiting(struct grpc_thread *grpc_thread);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that reopen by themselves (stream.h). Loop's thread only.
  *
- * Invariant: a cancelled call that has not ended outlives its stream. Its memory is kept until
- * it ends, and its late events are ignored. */
+ * Invariant: a cancelled call that has not ended outlives its stream. The memory of the call is
+ * kept until the call ends, and late events of the call are ignored. */
 #include "prim/grpc_thread/stream.h"
 
 #include <stdlib.h>

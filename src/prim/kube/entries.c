@@ -65,7 +65,7 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
     free(own);
 }
 
-/* Guesses that an unknown key is absent: one request creates the key, or 409 shows that it
+/* Guesses that an unknown key is absent: one request creates the key, or 409 shows that the key
  * exists. The store has no clock (T5), so a lease whose last renewal is older than its TTL is
  * over here. */
 static bool kube_entries_guess(struct prim_change *c)

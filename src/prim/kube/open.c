@@ -71,7 +71,7 @@ static uint64_t open_left_ms(const struct prim_open *in)
     return (uint64_t)prim_left_ms(&in->clock, in->deadline_ns);
 }
 
-/* Asks by an access review, so that no verb is tried on real objects. */
+/* Asks the server for permission by an access review. No verb is tried on real objects. */
 static coord_result review(struct kube_store *store, const struct prim_open *in, const char *verb,
                            bool *ret_allowed)
 {

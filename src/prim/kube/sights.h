@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Observed expiry, without the API server's clock. For each object a contender stores (uid,
- * resourceVersion) and when it first saw this pair, on its own clock. An equal pair at a later
- * read means that nothing was written in between. A holder counts as gone when its pair did not
- * change for its duration and a grace period. A contender that has just started waits a full
- * TTL.
+ * resourceVersion) and the time on its own clock when it first saw this pair. If the pair does
+ * not change for the lease's duration and a grace period, the holder counts as gone. A contender
+ * that has just started waits a full TTL.
  *
  * Forgetting a sight (SIGHTS_MAX) only makes the contender wait again. A sight also stores the
  * object of a lease of this process, so that a renewal needs no read. Not thread safe. */

@@ -3,8 +3,8 @@
  * keys. Runs inside a step (shared.h).
  *
  * Invariants: a write that runs out of memory changes nothing, and ending a lease needs no
- * memory. An ended record is kept until GONE_MAX later ones have ended, so that a repeated
- * request finds its own request id. */
+ * memory. The newest GONE_MAX records without a live entry are kept, so that a repeated request
+ * finds its own request id. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -264,7 +264,7 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
-/* *ret_record: the key's old record before the call, the new one after. */
+/* *ret_record: the key's old record before the call, its new record after the call. */
 static enum prim_wrote records_put(struct memory_shared *s, const struct prim_change *c,
                                    const struct prim_plan *plan, struct memory_record **ret_record,
                                    coord_result *ret_why)

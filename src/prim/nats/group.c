@@ -116,8 +116,8 @@ static coord_result slot_keep(struct slot *slot, struct str payload)
     return prim_ok(COORD_R_NONE);
 }
 
-/* Reads a long list with one ordered consumer (a run), which is faster. Its replica may lag: a
- * slot wrongly seen as free costs a refused publish. */
+/* Reads a long list with one ordered consumer (a run), which is faster. The replica of the run
+ * may lag: a slot wrongly seen as free costs a refused publish. */
 static coord_result slots_run(struct slots *slots, int64_t deadline_ns)
 {
     struct jet_store *store = slots->store;

@@ -44,7 +44,7 @@ static inline struct jet_store *jet_of(struct prim_backend *backend)
 
 /* stream.c: detects the server's capabilities. */
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
-/* Starts a thread that checks the configuration after an edit and every JET_CHECK_MS. It
+/* Starts a thread that checks the configuration after an edit and every JET_CHECK_MS. The thread
  * degrades the store if a capability was lost (C4). */
 coord_result jet_check_start(struct jet_store *store);
 void jet_check_stop(struct jet_store *store);

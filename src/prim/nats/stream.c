@@ -156,8 +156,9 @@ static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, co
     return result;
 }
 
-/* Does a message with a TTL of one second end and leave its marker? An existing marker is proof,
- * too: it is at most 15 minutes old. No answer means not supported (C3). */
+/* Tests whether a message with a TTL of one second ends and leaves its marker. An existing
+ * marker is proof, too, because a marker is at most 15 minutes old. No answer means not
+ * supported (C3). */
 static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
 {
     char subject[JET_BUCKET_MAX + 16], body[JET_BUCKET_MAX + 64];

@@ -50,7 +50,7 @@ void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJ
     memcpy(at, keys.len > 0 ? ".*" : "*", keys.len > 0 ? 3 : 2);
 }
 
-/* Upper case only, so that each key has one subject. */
+/* Accepts upper case only, so that each key has one subject. */
 static int hex_digit(char c)
 {
     return c >= 'a' && c <= 'f' ? -1 : hex_value(c);
