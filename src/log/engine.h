@@ -145,7 +145,7 @@ bool engine_installing(const struct engine *engine);
 uint64_t engine_match(const struct engine *engine, uint64_t id);
 /* On the leader only; 0: never. */
 mono_time engine_heard(const struct engine *engine, uint64_t id);
-/* Newest configuration. *ret_uncommitted: its index, 0 once committed. */
+/* Newest configuration. *ret_uncommitted: the configuration's index, or 0 if committed. */
 void engine_members(const struct engine *engine, struct members *ret_members,
                     uint64_t *ret_uncommitted);
 uint64_t engine_members_committed(const struct engine *engine, struct members *ret_members);

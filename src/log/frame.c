@@ -47,7 +47,7 @@ struct frame_field {
         WHERE(of), .wire = (bytes), .is_flag = true                                                \
     }
 
-/* Texts, entries or a chunk follow the fields. */
+/* The fields of each frame kind. Texts, entries or a chunk follow the fields. */
 static const struct {
     const char *name;
     struct frame_field fields[10];

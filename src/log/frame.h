@@ -43,7 +43,7 @@ struct frame_hello {
     uint32_t protocol;
     enum frame_lane lane;
     uint64_t cluster_id, from, to; /* `to` reveals a wiped replica, whose id is new */
-    uint64_t nonce;                /* both sides' nonces make the session */
+    uint64_t nonce;                /* random; the nonces of both sides give the session number */
     uint32_t level;                /* highest cluster level the sender understands */
     struct str name, address;      /* label of the sender; where to dial the sender */
 };

@@ -226,8 +226,8 @@ struct read_ticket {
     uint64_t index;   /* done() follows when this index is applied */
     enum err outcome; /* error of a refused ticket */
 };
-/* Starts a linearizable read on the leader. In done(ERR_OK) the caller reads the state machines.
- * They contain everything that was acknowledged to any client before this call. ERR_NOT_LEADER,
+/* Starts a linearizable read on the leader. In done(ERR_OK) the state machines contain
+ * everything that was acknowledged to any client before this call. ERR_NOT_LEADER,
  * ERR_NOT_READY, ERR_FULL (65,536 tickets wait), ERR_CLOSED. Without a majority a ticket waits
  * for ever, so cancel the ticket at a deadline. */
 void replica_read(struct replica *replica, struct read_ticket *ticket);

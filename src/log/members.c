@@ -19,8 +19,8 @@ static size_t find(const struct members *members, uint64_t id)
     return at;
 }
 
-/* The member has every committed entry and responded recently. A dead member keeps its match
- * index. */
+/* True if the member has every committed entry and responded recently. A dead member keeps its
+ * match index. */
 static bool is_sound(const struct members_view *view, size_t at)
 {
     return view->match[at] >= view->commit &&

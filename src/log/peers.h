@@ -23,9 +23,9 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
      * False: the replica cannot take a step now. Reading then pauses until peers_resume, and the
      * frame is delivered again. */
     bool (*on_frame)(void *owner, uint64_t from, struct peer_frame *frame);
-    /* Delivers a frame of the bulk lane, a part of a snapshot from replica `from`. False as for
-     * on_frame. Chunks arrive in order without gap, and their total is the announced size.
-     * on_snap_lost follows if the connection breaks before the end. */
+    /* Delivers a part of a snapshot from replica `from`. Chunks arrive in order without gap, and
+     * their total is the announced size. Returns false like on_frame. on_snap_lost follows if
+     * the connection breaks before the end. */
     bool (*on_snap)(void *owner, uint64_t from, struct peer_frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
     /* Passes the cluster id to a replica without a cluster. Store the id durably before

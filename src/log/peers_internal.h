@@ -81,7 +81,7 @@ struct peer_line {
     bool connected;    /* DIALING: connected, but no hello yet */
     bool quiet;        /* a file transfer ended: do not log the close */
     bool reported;     /* failure logged: do not log further failed dials */
-    uint64_t nonce;    /* both sides' nonces make the session */
+    uint64_t nonce;    /* random; the nonces of both sides give the session number */
     struct frame_link in, out;
     struct buf input;
     struct buf output;

@@ -12,7 +12,7 @@
 /* -- state hashes -- */
 
 /* An empty machine counts like an absent machine, so that releases with and without the machine
- * agree until it is used. */
+ * agree until the machine is used. */
 static uint64_t state_hash(const struct replica *replica)
 {
     uint64_t parts[REPLICA_MACHINES_MAX + 1] = {meta_hash(&replica->meta)};

@@ -296,7 +296,7 @@ static bool is_current(const struct replica_installs *in, uint64_t from, uint64_
            in->begin.id == id;
 }
 
-/* Closes the connection, so that the sender does not send a dropped snapshot. */
+/* Closes the connection, so that the sender stops sending. */
 static bool replica_install_refuse(struct replica *replica, uint64_t from)
 {
     peers_refuse_snap(replica->peers, from);

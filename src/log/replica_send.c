@@ -121,7 +121,7 @@ static void replica_send_old_done(struct replica_job *job)
         return;
     }
     if (send_some(lag, next_read, min_u64(old->count, lag->end - lag->next + 1)))
-        lag_run(lag); /* now the bulk thread may own the buffers */
+        lag_run(lag); /* after this call the bulk thread may own the buffers */
     replica_wake(replica);
 }
 

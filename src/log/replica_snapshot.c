@@ -134,7 +134,7 @@ bool replica_snapshot_is_passing(enum err err)
 
 /* -- beginning -- */
 
-/* Entries were applied since the last snapshot. Index 1 does not count (guard 21). */
+/* True if entries were applied since the last snapshot. Index 1 does not count (guard 21). */
 static bool is_worth_it(const struct replica *replica)
 {
     return replica->applied > max_u64(replica->snapshot.index, 1);

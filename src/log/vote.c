@@ -152,7 +152,7 @@ enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_f
     }
     err = vote_load(file, &slot, note);
     /* The content may not be durable. The newest slot is rewritten first, so that the other slot
-     * stays until then. */
+     * stays valid until the newest slot is durable. */
     if (!err && !read_only) err = slot_put(file, slot, note);
     if (!err && !read_only) err = slot_put(file, 1 - slot, note);
     if (err) goto fail;

@@ -190,7 +190,7 @@ enum err wal_seal(struct wal *wal, struct note *note)
     enum err err = wal_check(wal, note);
     if (err || wal->sealed || wal->serial == 0) return err;
     assert(wal->synced == wal->serial && wal->batch_len == 0);
-    /* A segment without room for a seal is ended, which writes a seal. */
+    /* Without room, roll() ends the segment, which writes the seal. */
     if (!fits(wal, RECORD_HEAD)) return roll(wal, note);
     err = wal_gather(wal, (struct log_record){.kind = RECORD_SEAL}, note);
     return err ? err : wal_sync(wal, note);

@@ -62,7 +62,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return result;
     }
-    if (grant->granted_ttl_ms <= 0) { /* replays a call that made no lease */
+    if (grant->granted_ttl_ms <= 0) { /* the request replays a call that made no lease */
         prim_lease_unreserve(store);
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "this request id made an entry without a lease: each call its own id");
@@ -188,7 +188,7 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
     struct prim_frame frame;
     RETURN_UNLESS_OK(prim_lease_check_use(NULL, lease));
     coord_store *store = lease->store;
-    /* First, because a handle may outlive its store's backend. */
+    /* prim_enter comes first, because a handle may outlive its store's backend. */
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
     coord_result result = create_under(store, &frame, lease, prim_str(key), prim_str(value));
     prim_leave(store);

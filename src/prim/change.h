@@ -152,7 +152,7 @@ prim_holders_fn prim_change_holders;
     .resize = prim_change_resize, .holders = prim_change_holders
 /* clang-format on */
 
-/* Of several released keys, the caller gets the result with the highest rank. */
+/* A release of several keys returns the key's result with the highest rank. */
 int prim_release_rank(const coord_result *result);
 
 struct prim_make {

@@ -327,8 +327,8 @@ void prim_keeper_stop(coord_store *store)
         lease->kept = false;
     }
     store->keeper = NULL;
-    /* A loss found after the timer thread ended is not reported: wakes the callers that wait for
-     * its on_lost. */
+    /* No loss is reported after the timer thread has ended. Wakes the callers that wait for an
+     * on_lost. */
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
     keeper_free(keeper);

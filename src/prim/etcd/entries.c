@@ -46,8 +46,8 @@ static void etcd_entries_end(struct prim_change *c, const coord_result *result)
 
 /* -- reading -- */
 
-/* Plain entries name no lease and no request. The lease number identifies an entry of the claim,
- * or of this request. */
+/* A plain entry (raw=1) names no lease and no request. The number of its etcd lease shows
+ * whether the entry belongs to the claim, or to this request's new lease. */
 static void see_raw(const struct prim_change *c, struct prim_seen *seen)
 {
     const struct prim_claim *held = c->held ? c->held : c->claim;

@@ -86,7 +86,8 @@ static struct lease *lease_take(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* Replaces another thread's copy. Keeps the descriptor if there is room. */
+/* Puts the lease into the table and replaces another thread's copy. Keeps the descriptor if
+ * there is room. */
 static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
     (void)pthread_mutex_lock(&table->mutex);

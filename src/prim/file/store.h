@@ -142,7 +142,7 @@ prim_release_fn file_release;
 enum head_found { HEAD_IS_ABSENT, HEAD_IS_THERE, HEAD_IS_DAMAGED };
 struct head_file {
     enum head_found found;
-    struct head head; /* HEAD_IS_THERE: its strings point into the buffer below */
+    struct head head; /* set if HEAD_IS_THERE; the strings point into the buffer below */
     char *large;
     char small[1024];
 };

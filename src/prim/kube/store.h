@@ -44,7 +44,7 @@ struct ask {
 
 coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc);
 
-/* POST without an object to replace, else PUT with the object's version and uid. */
+/* Sends POST if there is no object to replace, else PUT with the object's version and uid. */
 enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
                                struct doc *ret_doc, coord_result *ret_why);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mem: store: stores and their names, the step around each call, watches, and a thread that
- * ends leases between calls. The thread starts with the first watch, because each call ends
- * expired leases.
+ * ends leases between calls. Without a watch no thread is needed, because each call ends expired
+ * leases.
  *
  * `memory_shared` is the data, one per name; `memory` is one open store object. Events are sent
- * under the mutex, so each reader gets them in the order of changes. */
+ * under the mutex, so each reader gets the events in the order of changes. */
 #include <stdlib.h>
 
 #include "prim/answer.h"

@@ -116,7 +116,7 @@ static int64_t cooldown_ms(const struct memory_shared *s, struct str group)
     return rules.cooldown_ms;
 }
 
-/* Leaves a record of the given kind. */
+/* Ends the entry and leaves a record of the given kind. */
 static void record_end(struct memory_shared *s, struct memory_record *record,
                        enum prim_seen_kind kind, const struct claim_envelope *left)
 {

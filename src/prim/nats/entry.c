@@ -147,7 +147,7 @@ static enum prim_wrote entry_write_key(struct prim_change *c, const struct prim_
     uint64_t sequence = 0;
     if (plan->act == PRIM_ACT_RENEW) envelope.revision = c->seen.revision;
     if (plan->act == PRIM_ACT_RENEW || plan->act == PRIM_ACT_UPDATE)
-        envelope.token = c->seen.create_revision; /* of the grant, or creation revision */
+        envelope.token = c->seen.create_revision; /* token of the grant, or creation revision */
     *ret_why = entry_publish(jet_of(c->backend), c, &envelope, &sequence);
     if (ret_why->code == COORD_OK) {
         jet_seen_of(&envelope, sequence, &c->seen);
