@@ -96,7 +96,7 @@ struct leader_rules {
     /* Called for kept requests when the server stops. May be NULL. */
     void (*drain)(struct leader_request *request);
     void (*writable)(struct leader_request *request); /* the peer reads again; may be NULL */
-    void (*freed)(struct leader_request *request);
+    void (*freed)(struct leader_request *request);    /* may be NULL */
 };
 
 enum {

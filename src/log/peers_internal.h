@@ -30,7 +30,7 @@ enum {
     HELLO_MS = 2000,     /* limit from connect or accept to the peer's hello */
     IDLE_MS_DEFAULT = 3000,
     BEATS_PER_IDLE = 3,
-    SLOW_FACTOR = 10,
+    SLOW_FACTOR = 10, /* limit for a whole frame, in units of idle_ms */
     STALL_MS = 60000, /* maximum pause of a snapshot transfer */
     QUEUE_BYTES_DEFAULT = 32 << 20,
     KEPT_BYTES = 64 << 10, /* an idle line frees a larger empty buffer */

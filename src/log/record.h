@@ -45,5 +45,6 @@ struct segment_head {
     uint64_t cluster_id, replica_id; /* cluster_id: informational, can be outdated */
 };
 void segment_head_write(const struct segment_head *head, char room[SEGMENT_HEAD]);
+/* ERR_CORRUPT, ERR_VERSION. */
 enum err segment_head_read(struct str bytes, struct segment_head *ret_head);
 #endif

@@ -31,7 +31,7 @@ enum receiving { NONE, REPLICA_INSTALL_TAKING, CHECKING, OFFERED, KEEPING, RESTO
 enum inbox_work { INBOX_NOTHING, INBOX_WRITE, INBOX_CHECK, INBOX_DROP, INBOX_KEEP, INBOX_READ };
 
 struct send {
-    uint64_t to;
+    uint64_t to; /* receiver; 0: unused */
     uint64_t id, index, term;
     bool wanted, running;
     uint32_t whole;  /* complete transfers that left the follower behind */

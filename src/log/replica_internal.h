@@ -259,7 +259,7 @@ struct replica {
     bool closing, woken, change_due;
     enum replica_role role; /* role and term after the last step */
     uint64_t role_term;
-    enum err stopped;
+    enum err stopped; /* ERR_OK while the replica runs */
     struct note stopped_note;
     struct replica_status reported;
 
@@ -396,7 +396,8 @@ const struct entry *replica_old_entry(const struct replica_old *old, uint64_t in
 
 /* -- replica_restore.c -- */
 /* Restores the machines and meta from the newest snapshot, or makes them empty, and removes
- * temporary files. *ret_head: mark.index is 0 without a snapshot. Blocks; for the start only. */
+ * temporary files. *ret_head: mark.index is 0 without a snapshot. Blocks; for the start only.
+ * ERR_CORRUPT, ERR_VERSION and errors of the disk. */
 enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_head,
                                struct note *note);
 /* Restores a snapshot piece by piece. The machines must not be used between begin and end. An

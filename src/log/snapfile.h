@@ -78,6 +78,7 @@ enum err snap_inbox_write(struct snap_inbox *inbox, uint64_t offset, struct str 
                           struct note *note);
 /* Syncs and verifies the whole file, which keeps its temporary name. */
 enum err snap_inbox_check(struct snap_inbox *inbox, struct snap_head *ret_head, struct note *note);
+/* Renames the file durably. Frees the inbox. */
 enum err snap_inbox_keep(struct snap_inbox *own_inbox, struct note *note);
 void snap_inbox_drop(struct snap_inbox *own_inbox); /* removes the temporary file; accepts NULL */
 #endif

@@ -65,6 +65,7 @@ struct prim_feed {
     struct list dead;
     size_t dead_count;
 
+    /* Fields of the reader. */
     bool begun;
     bool in_on_room;
     struct prim_snapshot *snapshot;

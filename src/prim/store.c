@@ -105,6 +105,7 @@ coord_result prim_need_grant(coord_store *store, uint32_t bits)
     return refusal.code == COORD_OK ? prim_need(store, bits) : refusal;
 }
 
+/* Under the lock. Unit: thousandths of a renewal per second. */
 static int64_t renewals_expected(const coord_store *store)
 {
     int64_t milli = 0;

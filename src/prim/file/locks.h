@@ -35,6 +35,7 @@ void unlock(struct locked *locked);
 /* Retries until the deadline. 0, ETIMEDOUT or an errno. */
 int lock_byte(struct file_store *store, int fd, uint64_t byte, enum lock_kind kind,
               int64_t until_ns);
+/* Opens or creates a lock file or record. -1 with errno on failure. */
 int lock_open(const struct file_store *store, int dir, const char *name);
 
 /* Random pauses of 0.2 to 10 ms that grow. pause_until() is false at the deadline. */

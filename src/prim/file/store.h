@@ -21,6 +21,7 @@ enum {
 };
 #define NS_IN_MS INT64_C(1000000)
 
+/* docs/formats/filestore.md */
 enum file_op {
     OP_CREATE = 1,
     OP_CAS,

@@ -14,7 +14,7 @@
 enum { GRPC_ADDRESS_CAP = 300 };
 struct grpc_servers {
     char memory[PRIM_URL_HOSTS_MAX][GRPC_ADDRESS_CAP];
-    const char *addresses[PRIM_URL_HOSTS_MAX + 1];
+    const char *addresses[PRIM_URL_HOSTS_MAX + 1]; /* NULL-terminated */
     bool tls;
     const char *ca_file, *cert_file, *key_file; /* or NULL; borrowed */
 };

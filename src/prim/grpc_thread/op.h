@@ -25,11 +25,13 @@ struct grpc_thread_op {
     bool bare;       /* a call of the store itself, without the headers of `prepare` */
     void (*done)(struct grpc_thread_op *op); /* on the loop's thread; NULL: grpc_op_run waits */
     void *owner;
+    /* The answer. */
     enum err err;
     enum grpc_status status;
     bool answered, stopped; /* stopped: grpc_stop_waiting() ended the call */
     char text[160];
     struct buf response;
+    /* Used by the gRPC thread. */
     struct grpc_thread *grpc_thread;
     struct rpc_client_call *call;
     struct post post;

@@ -121,6 +121,7 @@ static void read_moment(const struct json *object, const char *prefix, struct ku
     view->at_ms = (int64_t)ms;
 }
 
+/* ERR_CORRUPT, ERR_NOMEM. */
 static enum err read_envelope(struct str text, struct kube_lease_view *view)
 {
     enum err err;

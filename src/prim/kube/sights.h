@@ -40,5 +40,5 @@ int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, 
 void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc);
 bool kube_sights_take(struct sights *sights, struct str key, const coord_id *lease_id,
                       struct doc *ret_doc);
-int64_t kube_sights_grace_ms(int64_t ttl_ms);
+int64_t kube_sights_grace_ms(int64_t ttl_ms); /* T6 */
 #endif
