@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes requests between the server, the log and the service. A request is in its leader's list,
- * sorted by age, until the service keeps it in a list of its own. Loop's thread only. */
+/* Passes requests between the RPC server, the log and the service. leader.requests is sorted by
+ * age. Loop's thread only. */
 #include "leader/leader.h"
 
 #include <stdarg.h>
@@ -16,7 +16,8 @@ bool leader_here(const struct leader *leader)
     return leader->replica && replica_status(leader->replica).role == REPLICA_LEADER;
 }
 
-/* The replica's status is read, because the service may not yet know that the term is lost. */
+/* The service may not know yet that the replica lost the term, so this reads the replica's
+ * status. */
 bool leader_leads(const struct leader *leader)
 {
     return leader->ready && replica_status(leader->replica).term == leader->term;
@@ -74,12 +75,12 @@ void request_end(struct leader_request *request, enum grpc_status status, bool a
     request_answer(request, status, str_from(text), STR_EMPTY);
 }
 
-/* Refuses the request. `number` is part of the error text, if the text for `why` has a number. */
 static void request_refuse_with(struct leader_request *request, enum leader_refusal why,
                                 uint64_t number)
 {
     static const struct {
-        const char *text, *behind; /* behind: text after the number; NULL if there is no number */
+        /* text before and after `number`; behind is NULL if the text has no number */
+        const char *text, *behind;
     } own[LEADER_REFUSALS] = {
         [LEADER_TOO_MANY] = {"", " calls are under way; try again"},
         [LEADER_NOT_READY] = {"the leader is not ready yet", NULL},
@@ -263,11 +264,11 @@ static void request_give_up(struct leader_request *request)
         replica_read_cancel(leader->replica, &request->ticket);
         request_refuse_with(request, LEADER_NO_MAJORITY, leader->options.wait_ms);
         break;
-    case REQUEST_WRITES: /* the request ends when done() is called, in this loop turn */
+    case REQUEST_WRITES: /* replica_abandon calls done() in this turn */
         list_remove(&request->link);
         replica_abandon(leader->replica, &request->proposal);
         break;
-    case REQUEST_KEPT: assert(false); /* kept requests have no age limit */
+    case REQUEST_KEPT: assert(false); /* request_keep removed kept requests from leader.requests */
     }
 }
 
@@ -288,7 +289,6 @@ static void on_overdue(struct timer *timer)
 
 /* -- new requests -- */
 
-/* NULL: out of memory. */
 static struct leader_request *request_new(struct leader *leader, const struct leader_method *method,
                                           const ProtobufCMessage *message)
 {
@@ -396,7 +396,6 @@ void leader_close(struct leader *leader)
     timer_deinit(&leader->overdue);
 }
 
-/* Returns the binding of the method, which is the same on every server. */
 static struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method)
 {
     struct leader_binding *binding;

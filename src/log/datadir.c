@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes FORMAT, the file with the ids of a directory's replica and cluster, and small
- * files of the same syntax. A change writes a new file, durable when the call returns. */
+/* Reads and writes FORMAT, which has the ids of the replica and its cluster, and small files of
+ * the same syntax. A write is durable when the call returns. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ enum err datadir_parse(struct str text, struct datadir *ret_datadir)
     struct datadir datadir;
     uint64_t check = 0;
     if (!str_starts(rest, STR("muster-data "))) return ERR_CORRUPT;
-    /* A different number means a format unknown to this program; other text means damage. */
+    /* "muster-data 2" is an unknown format; other text is damage. */
     if (!str_starts(rest, first)) {
         size_t end = str_find(text, '\n'), from = sizeof "muster-data " - 1;
         uint64_t number;
@@ -88,7 +88,7 @@ enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret
     return err == ERR_NOT_FOUND ? ERR_OK : fs_noted(err, "look at", path, note);
 }
 
-/* Reads a small file and passes its text to `judge`, which accepts or refuses it. */
+/* `judge` accepts or refuses the file's text. */
 typedef enum err judge_fn(struct str text, void *context);
 static enum err read_judged(struct fs *fs, const char *dir, const char *name, judge_fn *judge,
                             void *context, struct note *note)
@@ -98,7 +98,7 @@ static enum err read_judged(struct fs *fs, const char *dir, const char *name, ju
     enum err err = fs_path(dir, name, path, note);
     if (err) return err;
     buf_init(&text, DATADIR_TEXT_CAP);
-    /* A single read may return wrong bytes: read again before reporting damage. */
+    /* Reads twice before reporting damage, because a single read may return wrong bytes. */
     for (int attempt = 0; attempt < 2; attempt++) {
         buf_clear(&text);
         err = fs_read_whole(fs, path, DATADIR_TEXT_CAP, &text);
@@ -139,7 +139,7 @@ enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
 {
     enum err err = datadir_read_file(fs, dir, name, ret_datadir, note);
 
-    /* Syncs the directory, because the file's writer may have died before the name was durable. */
+    /* The file's writer may have died before it synced the directory. */
     return err ? err : datadir_sync(fs, dir, note);
 }
 
@@ -190,7 +190,7 @@ uint64_t datadir_draw_id(struct entropy *entropy)
     return id;
 }
 
-/* Reads FORMAT.new, if it exists. Returns ERR_NOT_READY if a different tool wrote the file. */
+/* Reads FORMAT.new, if there is one. ERR_NOT_READY: another tool wrote FORMAT.new. */
 static enum err interrupted(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
                             struct datadir *ret_next, struct note *note)
 {
@@ -223,7 +223,7 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
     if (err) found = *next;
-    /* Writes even an existing file again, because its writer may have died before a sync. */
+    /* Writes even an existing file, because its writer may have died before a sync. */
     err = datadir_write_file(fs, dir, DATADIR_NEXT, &found, unique, note);
     if (!err) *ret_next = found;
     return err;
@@ -243,7 +243,7 @@ static enum err room_check(struct fs *fs, const char *dir, const char *name, str
                            struct note *note)
 {
     enum err err = read_judged(fs, dir, name, judge_room, &want, note);
-    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err; /* every data directory has this file */
+    return err == ERR_NOT_FOUND ? ERR_CORRUPT : err;
 }
 
 enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadir,
@@ -262,7 +262,7 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
     }
     if (!err) err = room_check(fs, dir, "log/FORMAT", STR("muster-log 1\n"), note);
     if (!err) err = room_check(fs, dir, "snap/FORMAT", STR("muster-snap 1\n"), note);
-    /* A new directory always has a vote file. Without VOTE the replica has forgotten its votes. */
+    /* A data directory without VOTE has lost its votes. */
     if (!err) err = datadir_has(fs, dir, "log/VOTE", &has_vote, note);
     if (err) return err;
     if (!has_vote) return note_fail(note, ERR_CORRUPT, "%s/log/VOTE: is missing", dir);

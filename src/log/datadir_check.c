@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verifies all parts of a data directory offline, even if one is bad. Each finding is a line. */
+/* Verifies all parts of a data directory offline. A bad part does not stop the check. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +13,11 @@ struct check {
     struct buf *report;
     struct datadir datadir;
     struct datadir_scan scan;
-    bool log_read; /* the log was read, so the results in `scan` are valid */
+    bool log_read; /* `scan` has the log's results */
     uint64_t findings;
-    enum err err; /* set if the report or the disk failed, so that the check is incomplete */
+    enum err err; /* the report or the disk failed: the check is incomplete */
 };
 
-/* Writes one line. Returns 1, so that callers can count findings. */
 __attribute__((format(printf, 2, 3))) static unsigned say(struct check *check, const char *format,
                                                           ...)
 {
@@ -31,7 +30,7 @@ __attribute__((format(printf, 2, 3))) static unsigned say(struct check *check, c
     return 1;
 }
 
-/* Returns true without an error. Bad content is a finding; any other error ends the check. */
+/* Bad content is a finding. Any other error ends the check. */
 static bool passed(struct check *check, enum err err, const struct note *note)
 {
     if (!err) return true;
@@ -136,7 +135,7 @@ static enum err check_locked(struct check *check, struct note *note)
         return err;
     }
     bool known = passed(check, err, &own);
-    if (!known) /* the file FORMAT itself may still be readable */
+    if (!known) /* FORMAT itself may still be readable */
         known = datadir_read_file(check->fs, check->dir, DATADIR_FORMAT, &check->datadir, &own) ==
                 ERR_OK;
     if (known)
@@ -144,7 +143,7 @@ static enum err check_locked(struct check *check, struct note *note)
             check->datadir.cluster_id);
     datadir_scan_init(&check->scan, check->datadir.replica_id);
     own.text[0] = '\0';
-    /* check_snapshots reports every bad snapshot, so this error is ignored. */
+    /* check_snapshots reports this error. */
     (void)datadir_scan_snapshot(&check->scan, check->fs, check->dir, &own);
     if (known) check_log(check);
     check_vote(check);

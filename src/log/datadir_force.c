@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes this replica the only voter. Appends a configuration with one member to the log, in a new
- * term and under a new cluster identity. Entries that other replicas committed without this replica
- * are lost, so a person must request this.
+/* Makes this replica the only voter: appends a configuration with one member, in a new term and
+ * under a new cluster identity. Entries that other replicas committed without this replica are
+ * lost.
  *
- * The other replicas may also have handed out revisions, tokens and epochs that this replica does
- * not know. The META_RECOVER entry after the configuration raises the numbers of every state
- * machine above all of those. This entry is applied before the replica can lead and serve requests.
- * Both entries are durable before FORMAT.new becomes FORMAT. After an interruption the next run
- * appends both entries again, which only raises the numbers further. */
+ * The other replicas may have handed out revisions, tokens and epochs that this replica does not
+ * know. The META_RECOVER entry raises the numbers of every state machine above those, before the
+ * replica can serve. Both entries are durable before FORMAT.new becomes FORMAT. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +24,6 @@ struct datadir_force_work {
     struct note *note;
 };
 
-/* Encodes the META_RECOVER entry. */
 static enum err recovery_entry(struct datadir_force_work *work)
 {
     struct machine_recovery recovery = {.floor = recovery_floor(work->force->wall_ms)};
@@ -48,7 +45,6 @@ static enum err recovery_entry(struct datadir_force_work *work)
     return err;
 }
 
-/* Makes the configuration with one member, with the requested address or its old address. */
 static enum err alone(struct datadir_force_work *work, uint64_t self)
 {
     const char *address = work->force->address;
@@ -67,7 +63,7 @@ static enum err alone(struct datadir_force_work *work, uint64_t self)
     return err;
 }
 
-/* Reads the directory and changes nothing, so that an impossible request fails early. */
+/* Changes nothing, so that an impossible request fails early. */
 static enum err datadir_force_check(struct datadir_force_work *work, uint64_t self)
 {
     const struct datadir_force *force = work->force;
@@ -96,8 +92,8 @@ static enum err append_alone(struct datadir_force_work *work, struct wal *wal,
         last = mark->index;
         last_term = mark->term;
     }
-    /* The new term is above any term in use, because shards and workers ignore terms below the last
-     * known term. The vote for ourselves in the new term is durable before the entry. */
+    /* The new term is above every term in use, because shards and workers ignore lower terms.
+     * The vote is durable before the entry. */
     vote.term = recovery_above(max_u64(vote.term, last_term), recovery_floor(work->force->wall_ms));
     vote.candidate = work->next.replica_id;
     if (!err) err = vote_write(vote_file, vote, work->note);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a data directory. The identity is written to FORMAT.new first and renamed to FORMAT last,
- * so that a half-made directory is never mistaken for a replica. The next run empties a half-made
- * directory and starts again. */
+/* Makes a data directory. FORMAT.new is written first and renamed to FORMAT last, so that an
+ * unfinished directory is never a replica. The next run empties an unfinished directory. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +40,6 @@ static bool any_name(struct str, enum fs_kind)
     return true;
 }
 
-/* Lists the names in log/ or snap/ and returns its path. */
 static enum err left_in(struct fs *fs, const char *dir, const char *name, char path[FS_PATH_CAP],
                         struct buf *ret_names, struct note *note)
 {
@@ -101,7 +99,6 @@ enum err datadir_must_be_free(struct fs *fs, const char *dir, struct note *note)
 
 /* -- making -- */
 
-/* Copies the founders and fills in our own identity. */
 static enum err founders_check(const struct datadir_format_options *options,
                                const struct datadir *datadir, struct members *ret_founders,
                                struct note *note)

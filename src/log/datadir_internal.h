@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the files of the data directory share. Included by datadir*.c only.
+/* Functions that the datadir*.c files share.
  *
  *     datadir.c         read FORMAT, adopt a cluster
  *     datadir_format.c  make a directory
@@ -7,11 +7,11 @@
  *     datadir_force.c   force-config after the loss of a majority
  *     datadir_rejoin.c  new identity for a damaged replica
  *     datadir_restore.c make a replica from a backup
- *     datadir_scan.c    compare the content of log and snapshot
+ *     datadir_scan.c    compare log and snapshot
  *
- * FORMAT.new is the intent record of a change in several steps. FORMAT.new holds the next FORMAT,
- * is durable before the first step, and is renamed to FORMAT by the last step. FORMAT.new alone
- * means a half-made directory. FORMAT.new beside FORMAT means an interrupted offline tool. */
+ * FORMAT.new is the next FORMAT and the intent record of a change: durable before the first
+ * step, renamed to FORMAT by the last. Without FORMAT, the directory is unfinished. Beside
+ * FORMAT, an offline tool was interrupted. */
 #ifndef LOG_DATADIR_INTERNAL_H
 #define LOG_DATADIR_INTERNAL_H
 #include "log/datadir.h"
@@ -23,26 +23,25 @@ enum { DATADIR_TEXT_CAP = 128 };
 #define DATADIR_NEXT    "FORMAT.new"
 #define DATADIR_RESTORE "RESTORE"
 
-/* Writes the content of FORMAT, and returns its length. */
 size_t datadir_text(const struct datadir *datadir, char text[DATADIR_TEXT_CAP]);
 enum err datadir_parse(struct str text, struct datadir *ret_datadir); /* ERR_CORRUPT, ERR_VERSION */
 
-/* Reads FORMAT or FORMAT.new. Returns ERR_NOT_FOUND, ERR_CORRUPT or ERR_VERSION. */
+/* Errors: ERR_NOT_FOUND, ERR_CORRUPT, ERR_VERSION. */
 enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
                            struct datadir *ret_datadir, struct note *note);
 enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
                             const struct datadir *datadir, uint64_t unique, struct note *note);
-/* Returns ERR_NOT_READY after an interrupted restore: another restore must complete first. */
+/* ERR_NOT_READY: a restore was interrupted, and a restore must complete first. */
 enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note);
-/* Makes the last step of a change: renames FORMAT.new to FORMAT, durably. */
+/* The last step of a change: renames FORMAT.new to FORMAT, durably. */
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
-/* Creates log/ and snap/ with their FORMAT lines. Existing directories are kept. */
+/* Creates log/ and snap/ with their FORMAT files. Keeps existing directories. */
 enum err datadir_make_subdirs(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
-/* These functions write the failed operation and its path to `note`. */
+/* On errors, `note` gets the operation and the path. */
 enum err datadir_sync(struct fs *fs, const char *dir, struct note *note);
-enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note); /* removes temporaries */
+enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note);
 enum err datadir_make(struct fs *fs, const char *dir, struct note *note);
-/* Removes a file or an empty directory, if it exists. Durable only after datadir_sync. */
+/* Removes a file or an empty directory, if there is one. datadir_sync makes the removal durable. */
 enum err datadir_remove(struct fs *fs, const char *dir, const char *name, struct note *note);
 enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
                      struct note *note);
@@ -56,10 +55,9 @@ static inline struct wal_options datadir_wal(struct fs *fs, struct entropy *entr
                                 .cluster_id = datadir->cluster_id,
                                 .replica_id = datadir->replica_id};
 }
-/* Removes every file of log/ or snap/, if the directory exists. */
 enum err datadir_empty_subdir(struct fs *fs, const char *dir, const char *name, struct note *note);
-/* The content of a new log: a vote in term `term` for no candidate, and no entries. A
- * configuration, if given, becomes the entry at index 1. */
+/* A new log: a vote of `term` for nobody, and no entry except a configuration at index 1, if
+ * given. */
 struct datadir_first {
     struct fs *fs;
     struct entropy *entropy;
@@ -69,10 +67,8 @@ struct datadir_first {
     struct str configuration;
 };
 enum err datadir_write_first(const struct datadir_first *first, struct note *note);
-/* Begins an offline tool's change and makes FORMAT.new durable. Reads FORMAT.new if the same tool
- * was interrupted, else writes `next` to FORMAT.new. Returns ERR_NOT_READY if another tool was
- * interrupted: a rejoin changes the identity, force-config does not. datadir_may_begin only
- * checks. */
+/* Begins an offline tool's change: makes FORMAT.new durable, or continues with the FORMAT.new of
+ * the same tool. ERR_NOT_READY: another tool was interrupted. datadir_may_begin only checks. */
 enum err datadir_may_begin(struct fs *fs, const char *dir, const struct datadir *now, bool rejoin,
                            struct note *note);
 enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now,
@@ -81,12 +77,12 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
 
 /* -- comparison of log and snapshot -- */
 struct datadir_scan {
-    struct snap_head snapshot; /* mark.index is 0 if there is no snapshot */
-    uint64_t first, last;      /* indexes of the log's entries; 0 if the log is empty */
+    struct snap_head snapshot; /* mark.index is 0 without a snapshot */
+    uint64_t first, last;      /* of the log; 0 if the log is empty */
     uint64_t last_term;
     uint64_t term_at_snapshot; /* term of the log entry at the snapshot's index, or 0 */
-    uint64_t term_back;        /* index of an entry whose term is below the term before it, or 0 */
-    uint64_t self;             /* id of the replica whose addresses are collected */
+    uint64_t term_back;        /* index of an entry with a lower term than its predecessor, or 0 */
+    uint64_t self;             /* the replica whose addresses are collected */
     struct buf addresses;      /* array of struct datadir_address, sorted by index */
 };
 struct datadir_address {
@@ -95,10 +91,10 @@ struct datadir_address {
 };
 void datadir_scan_init(struct datadir_scan *scan, uint64_t self);
 void datadir_scan_deinit(struct datadir_scan *scan);
-/* Reads the newest snapshot's head. Call this before the log is read. */
+/* Reads the newest snapshot's head. Call before the log is read. */
 enum err datadir_scan_snapshot(struct datadir_scan *scan, struct fs *fs, const char *dir,
                                struct note *note);
-enum err datadir_scan_found(void *scan, const struct wal_found *found); /* a wal_found_fn */
+enum err datadir_scan_found(void *scan, const struct wal_found *found);
 enum datadir_join datadir_scan_join(const struct datadir_scan *scan);
 const char *datadir_scan_address(const struct datadir_scan *scan); /* NULL: unknown */
 #endif

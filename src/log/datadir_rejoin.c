@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives a damaged replica a new identity and moves its log and snapshots to another directory. A
- * replica that lost acknowledged data must not vote under its old identity (rule R1). The replica
- * has no cluster id until a cluster adds it, because a restore or force-config gives a cluster a
- * new id. */
+/* Gives a damaged replica a new identity and moves its log and snapshots aside. A replica that
+ * lost acknowledged data must not vote under its old identity (rule R1). The new identity has no
+ * cluster id until a cluster adds the replica. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "log/datadir_internal.h"
 
-/* Moves log/ or snap/ into `aside`, durably. If the target exists, an earlier run has already moved
- * the directory, and the directory at the source path is new and empty. */
+/* Moves log/ or snap/ into `aside`, durably. An existing target means that an earlier run moved
+ * the directory. */
 static enum err put_aside(struct fs *fs, const char *dir, const char *aside, const char *name,
                           struct note *note)
 {
@@ -21,7 +20,7 @@ static enum err put_aside(struct fs *fs, const char *dir, const char *aside, con
     if (err) return err;
     if (moved) return datadir_empty_subdir(fs, dir, name, note);
     err = fs_rename(fs, from, to);
-    if (err == ERR_NOT_FOUND) return ERR_OK; /* `from` does not exist: nothing to put aside */
+    if (err == ERR_NOT_FOUND) return ERR_OK;
     if (!err) err = fs_sync_dir(fs, aside);
     if (!err) err = fs_sync_dir(fs, dir);
     if (err) note_set(note, "put %s aside as %s: %s", from, to, err_text(err));

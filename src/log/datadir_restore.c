@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a replica from a backup. The replica is the only voter, under a new identity of a new
- * cluster. It has a snapshot, an empty log after the snapshot, and the snapshot's term.
+/* Makes a replica from a backup: the only voter of a new cluster, with a snapshot and an empty
+ * log.
  *
- * The new content is built in restoring/, beside the old content, and is durable before the file
- * RESTORE is written. After RESTORE exists, the old content is removed, the new directories and
- * FORMAT are moved in, and RESTORE is removed last. A crash therefore leaves either the complete
- * old directory, or a directory whose RESTORE file prevents any start. Running the restore again
- * starts from the beginning. */
+ * The new content is built in restoring/ and is durable before the file RESTORE is written. Then
+ * the old content is removed, the new content is moved in, and RESTORE is removed last. RESTORE
+ * prevents a start. So after a crash the directory is the complete old directory, or cannot
+ * start. A repeated restore begins again. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 
 enum { DATADIR_RESTORE_FILE_MODE = 0600 };
 #define STAGE "restoring"
-/* Limit of a restored index or term. Real values are far lower; near 2^64 a log soon runs out. */
+/* Limit of a restored index or term: near 2^64 a log soon runs out. */
 #define INDEX_MAX ((uint64_t)1 << 62)
 
 struct datadir_restore_work {
@@ -44,7 +43,6 @@ static enum err remove_room(struct datadir_restore_work *work, const char *dir, 
     return err ? err : remove_one(work, dir, name);
 }
 
-/* Removes files that an earlier run left in restoring/. */
 static enum err clear_stage(struct datadir_restore_work *work)
 {
     struct fs *fs = work->restore->fs;
@@ -102,7 +100,7 @@ static enum err write_snapshot(struct datadir_restore_work *work)
     return err;
 }
 
-/* Writes an empty log that continues after the snapshot. */
+/* An empty log that continues after the snapshot. */
 static enum err datadir_restore_write_log(struct datadir_restore_work *work)
 {
     const struct datadir_restore *restore = work->restore;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads log and newest snapshot: last index and term, addresses of this replica, and whether the
- * log continues the snapshot. Entries that a later record replaced do not count. */
+/* Reads log and newest snapshot: last index and term, this replica's addresses, whether the log
+ * continues the snapshot. Replaced entries do not count. */
 #include <string.h>
 
 #include "log/datadir_internal.h"
 
-enum { ADDRESSES_MAX = 16 << 20 }; /* bytes; enough for 60,000 configurations in one log */
+enum { ADDRESSES_MAX = 16 << 20 }; /* bytes; enough for 60,000 configurations */
 
 void datadir_scan_init(struct datadir_scan *scan, uint64_t self)
 {
@@ -26,7 +26,6 @@ enum err datadir_scan_snapshot(struct datadir_scan *scan, struct fs *fs, const c
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-/* Drops the configurations at `index` and later. */
 static void addresses_cut(struct datadir_scan *scan, uint64_t index)
 {
     struct datadir_address address;
@@ -63,7 +62,7 @@ enum err datadir_scan_found(void *context, const struct wal_found *found)
         return ERR_OK;
     }
     if (scan->first == 0 || entry->index < scan->first) scan->first = entry->index;
-    /* For a replaced entry the preceding term is unknown here, so nothing is reported. */
+    /* The term before a replaced entry is unknown here. */
     if (entry->index == scan->last + 1 && entry->term < scan->last_term && !scan->term_back)
         scan->term_back = entry->index;
     if (entry->index <= mark->index) scan->term_at_snapshot = 0;
@@ -80,7 +79,6 @@ enum datadir_join datadir_join(const struct snapshot_mark *mark, uint64_t first,
 {
     assert(first <= last + 1);
     if (first > mark->index + 1) return DATADIR_GAP;
-    /* A log that begins directly after the snapshot, or contains its last entry, continues it. */
     if (first == mark->index + 1) return DATADIR_JOINS;
     return last >= mark->index && term_at_mark == mark->term ? DATADIR_JOINS : DATADIR_STALE;
 }

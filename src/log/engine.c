@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the Raft library. Each call runs one or a few steps of the library, with guards before and
- * after each step, and returns one set of effects.
+/* Runs the Raft library (libraft): each call runs library steps between guards and returns one
+ * set of effects.
  *
- * Ownership (table in docs/raft-guards.md): the bytes of entries always belong to the caller. The
- * library frees the "batch" that contains the entries. The engine passes the address of `no_batch`
- * as the batch, and our allocator ignores a free of that address. Configurations are allocated for
- * each event and then belong to the library.
+ * Ownership (docs/raft-guards.md): the bytes of entries always belong to the caller. The engine
+ * passes &no_batch as the library's "batch", and the allocator ignores a free of that address.
+ * Configurations are allocated for each event and then belong to the library.
  *
- * Out of memory: after a failed allocation the library frees memory twice, loses state, or
- * continues as if nothing had failed (defect 22). Therefore no step sees a failed allocation. A
- * reserve is used instead, and the call then returns ERR_NOMEM, which ends the process. */
+ * Out of memory: the library does not survive a failed allocation (defect 22). Therefore an
+ * allocation uses a reserve instead, and the call returns ERR_NOMEM, which ends the process. */
 #include "log/engine.h"
 
 #include <stdlib.h>
@@ -18,14 +16,13 @@
 #include "log/guards.h"
 
 enum {
-    /* A new leader sends each member two messages, then one with its barrier entry. */
+    /* A new leader sends each member two messages and its barrier entry. */
     MESSAGES_MAX = 4 * REPLICA_MEMBERS_MAX + 4,
-    /* Larger than any step's allocations: a few configurations, messages, or a doubled term table.
-     * The reserve is never written to, so it uses no resident memory. */
+    /* Larger than any step's allocations. Never written to, so not resident. */
     ENGINE_RESERVE_BYTES = 1 << 20,
-    /* The election time-out doubles after each failed candidacy, up to ELECTION_FACTOR_MAX times
-     * the configured value. ELECTION_MAX_MS is a second bound, unless the configured value is
-     * higher. The actual time-out is random, between one and two times this value. */
+    /* Each failed candidacy doubles the election time-out. Limits: ELECTION_FACTOR_MAX times the
+     * configured value, and ELECTION_MAX_MS unless the configured value is larger. The library
+     * waits one to two times as long, at random. */
     ELECTION_FACTOR_MAX = 4,
     ELECTION_MAX_MS = 1000,
 };
@@ -38,7 +35,7 @@ struct heard {
     uint64_t id;
     mono_time at;
 };
-struct shape { /* ENGINE_ROLE reports changes of these fields */
+struct shape { /* a change of these fields sets ENGINE_ROLE */
     int state;
     uint64_t term, leader, uncommitted, committed;
 };
@@ -47,12 +44,11 @@ struct engine {
     struct guards guards;
     mono_time now;
     bool begun;
-    uint64_t commit;      /* index up to which entries may be applied */
-    uint32_t election_ms; /* configured value; failed candidacies lengthen the library's time-out */
+    uint64_t commit;      /* last index that may be applied */
+    uint32_t election_ms; /* configured value */
     struct shape reported;
-    struct heard heard[REPLICA_MEMBERS_MAX]; /* used by a leader: last response of each member */
+    struct heard heard[REPLICA_MEMBERS_MAX]; /* on a leader: each member's last response */
     size_t heard_count;
-    /* Fields of the current call. */
     uint32_t flags;
     uint64_t entries_index;
     struct raft_entry *entries; /* entries returned to the caller */
@@ -62,21 +58,21 @@ struct engine {
     struct raft_entry barrier;
     struct raft_entry *given; /* entries passed to the library */
     size_t given_cap;
-    void *reserve; /* spare memory for one step; NULL once used, and then the engine has failed */
+    void *reserve; /* memory for one step; NULL: the engine ran out of memory */
 };
 
-static const struct guards_step plain; /* for a step without vote, leader's message or time-out */
+static const struct guards_step plain; /* a step without vote, leader's message or time-out */
 
 /* -- memory -- */
 
 static char no_batch;
 static _Thread_local struct engine *stepping; /* the engine whose step runs on this thread */
 
-/* Returns true if the reserve was released, so that the caller tries the allocation again. */
+/* True: the reserve is free, so try the allocation again. */
 static bool use_reserve(const void *got)
 {
     if (got || !stepping || !stepping->reserve) {
-        assert(got || !stepping); /* the reserve suffices for one step */
+        assert(got || !stepping);
         return false;
     }
     free(stepping->reserve);
@@ -101,12 +97,12 @@ static void *heap_calloc(void *, size_t count, size_t size)
 static void *heap_realloc(void *, void *memory, size_t size)
 {
     void *grown = realloc(memory, size);
-    if (grown) return grown; /* if realloc fails, `memory` stays allocated */
+    if (grown) return grown;
     return use_reserve(grown) ? realloc(memory, size) : NULL;
 }
 static void *heap_aligned_alloc(void *, size_t alignment, size_t size)
 {
-    return aligned_alloc(alignment, size); /* used by the library's libuv layer only */
+    return aligned_alloc(alignment, size); /* only the library's libuv layer calls this */
 }
 static void heap_aligned_free(void *data, size_t, void *memory)
 {
@@ -192,7 +188,7 @@ enum err engine_open(const struct engine_options *options, struct engine **ret_e
         free(engine);
         return err_of(rv);
     }
-    engine->raft.tracer = NULL; /* an environment variable could make a logger write to stderr */
+    engine->raft.tracer = NULL; /* the environment can set a tracer that writes to stderr */
     raft_seed(&engine->raft, options->seed);
     raft_set_election_timeout(&engine->raft, options->election_ms);
     raft_set_heartbeat_timeout(&engine->raft, options->heartbeat_ms);
@@ -218,8 +214,8 @@ void engine_close(struct engine *engine)
 
 /* -- back-off of elections -- */
 
-/* A vote that arrives after its candidate has moved to the next term elects nobody. Slow replicas
- * could repeat this for ever, so each failed candidacy makes the next candidacy longer. */
+/* A vote that arrives after its candidate's term elects nobody. Slow replicas could repeat this
+ * for ever, so each failed candidacy makes the time-out longer. */
 static void set_election_timeout(struct engine *engine, uint64_t ms)
 {
     if (engine->raft.election_timeout != ms) raft_set_election_timeout(&engine->raft, (unsigned)ms);
@@ -233,7 +229,8 @@ static void candidacy_failed(struct engine *engine)
     set_election_timeout(engine, min_u64(2 * (uint64_t)engine->raft.election_timeout, longest));
 }
 
-/* A candidacy has failed when the next begins, or when we follow another candidate's term. */
+/* A candidacy has failed when this replica's next candidacy begins or another candidate has a
+ * higher term. */
 static void look_at_candidacy(struct engine *engine, bool timeout)
 {
     const struct raft *raft = &engine->raft;
@@ -245,8 +242,7 @@ static void look_at_candidacy(struct engine *engine, bool timeout)
         candidacy_failed(engine);
 }
 
-/* Resets the time-out when a leader is known. A leader also checks for its majority at this
- * interval. */
+/* Resets the time-out. A leader checks for its majority at this interval. */
 static void election_over(struct engine *engine)
 {
     set_election_timeout(engine, engine->election_ms);
@@ -267,7 +263,7 @@ static void engine_take_entries(struct engine *engine, const struct raft_update 
 {
     struct raft_entry *batch = update->entries.batch;
 
-    if (batch->batch != &no_batch) { /* a barrier made by the library: 8 zero bytes on its heap */
+    if (batch->batch != &no_batch) { /* a barrier made by the library, on its heap */
         assert(update->entries.n == 1 && batch->type == RAFT_BARRIER);
         engine->barrier = *batch;
         engine->barrier.buf = (struct raft_buffer){NULL, 0};
@@ -279,7 +275,6 @@ static void engine_take_entries(struct engine *engine, const struct raft_update 
         engine->entries_index = update->entries.index;
         engine->entries = batch;
     }
-    /* Parts of one append are contiguous. */
     assert(engine->entries_index + engine->entry_count == update->entries.index);
     assert(engine->entries + engine->entry_count == batch);
     engine->entry_count += update->entries.n;
@@ -295,7 +290,7 @@ static enum err engine_step(struct engine *engine, struct raft_event *event,
     int rv;
 
     event->time = engine->now.ms;
-    event->capacity = 0; /* with a limit the library would refuse the barrier during an election */
+    event->capacity = 0; /* with a limit the library would refuse a new leader's barrier */
     stepping = engine;
     rv = raft_step(&engine->raft, event, &update);
     stepping = NULL;
@@ -346,8 +341,8 @@ static void engine_give(struct raft_entry *to, const struct entry *entries, size
         };
 }
 
-/* Appends a barrier, because a new leader needs an entry of its own term for the commit index, for
- * reads and for changes. The library does so only if its log is longer than its commit index. */
+/* A new leader needs an entry of its own term for the commit index, reads and changes. The
+ * library appends a barrier only if its log is longer than its commit index. */
 static enum err ensure_barrier(struct engine *engine)
 {
     struct raft_event event = {.type = RAFT_SUBMIT};
@@ -406,7 +401,7 @@ static enum err call_end(struct engine *engine, enum err err, struct engine_effe
 
 /* -- events -- */
 
-/* Returns the newest configuration of the start entries (count 0: none). ERR_CORRUPT: a bad log. */
+/* Newest configuration of the start entries; count 0: none. ERR_CORRUPT: a bad log. */
 static enum err newest_members(const struct engine_start *start, struct members *ret_members)
 {
     uint64_t last = start->start_index + start->entry_count - 1;
@@ -489,8 +484,7 @@ enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effe
     return call_end(engine, err, ret_effects);
 }
 
-/* Returns false for a message that no correct peer sends. On such input the library would fail an
- * assertion or, in Debian's build, use the input. */
+/* False: no correct peer sends this message, and the library might fail on it. */
 static bool sound_leader(const struct engine *engine, uint64_t from, uint64_t term)
 {
     return from && from != engine->raft.id && term &&
@@ -517,7 +511,7 @@ static bool sound_append(const struct engine *engine, uint64_t from,
             if (members_decode(entry->bytes, &members)) return false;
         } else if ((entry->kind != ENTRY_COMMAND && entry->kind != ENTRY_BARRIER) ||
                    entry->index == 1) {
-            return false; /* the first entry of a log is its first configuration */
+            return false; /* a log's first entry is its first configuration */
         }
         term = entry->term;
     }
@@ -549,7 +543,7 @@ static enum err receive_part(struct engine *engine, uint64_t from,
     if (guards_settles_change(&engine->raft, part)) err = settle_change(engine);
     if (err) return err;
     message.append_entries = *part;
-    engine->message_count = 0; /* drops earlier responses, which the last response covers */
+    engine->message_count = 0; /* the last response covers the earlier responses */
     return engine_step(engine, &event, &what);
 }
 
@@ -577,7 +571,7 @@ enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t fr
     engine_give(engine->given, append->entries, append->entry_count, 0);
     rest.entries = engine->given;
     rest.entries += guards_trim_append(&engine->raft, &rest);
-    while (!err && more) { /* the loop ends: each part but the last has an entry */
+    while (!err && more) { /* ends: each part but the last has an entry */
         struct raft_append_entries part = rest;
         uint64_t last;
         part.n_entries = guards_part(rest.entries, rest.n_entries);
@@ -608,7 +602,7 @@ static void hear(struct engine *engine, uint64_t id)
 
     if (!is_member(engine, id)) return;
     while (at < engine->heard_count && heard[at].id != id) at++;
-    if (at == REPLICA_MEMBERS_MAX) /* all slots are used: reuse the slot of a removed member */
+    if (at == REPLICA_MEMBERS_MAX) /* all slots are used: reuse a removed member's */
         for (at = 0; is_member(engine, heard[at].id);) at++;
     if (at == engine->heard_count) engine->heard_count++;
     heard[at] = (struct heard){.id = id, .at = engine->now};
@@ -641,7 +635,7 @@ enum err engine_receive(struct engine *engine, mono_time now, const struct raft_
     if (!sound_message(engine, message)) return ERR_INVALID;
     call_begin(engine, now);
     copy.server_address = "";
-    switch (message->type) { /* sets the library's message version, which frames do not carry */
+    switch (message->type) { /* frames do not carry the library's message version */
     case RAFT_APPEND_ENTRIES_RESULT:
         copy.append_entries_result.version = 2;
         if (engine->raft.state == RAFT_LEADER &&
@@ -712,7 +706,7 @@ enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
 
     assert(engine->begun);
     call_begin(engine, now);
-    /* A snapshot install dropped the log that contained these entries. */
+    /* A snapshot install dropped the log with these entries. */
     if (engine->raft.snapshot.installing || index <= engine->raft.last_stored)
         return call_end(engine, ERR_OK, ret_effects);
     assert(index <= guards_last_index(&engine->raft));

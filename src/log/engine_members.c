@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes a configuration in the engine's format, which stays in the log permanently:
+/* Encodes a configuration in libraft's format, which stays in the log permanently:
  *
  *     u8 format, 1 | u64 count | count times: u64 id, address, NUL, u8 role | zeros up to 8 bytes
  *
- * Numbers are little-endian; roles are 0 learner and 1 voter. The engine's own decoder trusts its
- * input, so members_decode always checks the bytes first. */
+ * Little-endian; role 0: learner, 1: voter. libraft's decoder trusts its input, so
+ * members_decode checks the bytes first. */
 #include <string.h>
 
 #include "base/buf.h"
@@ -92,7 +92,6 @@ enum err members_decode(struct str bytes, struct members *ret_members)
     if (bytes.len >= ALIGN) return ERR_PARSE;
     for (size_t i = 0; i < bytes.len; i++)
         if (bytes.at[i]) return ERR_PARSE;
-    /* A cluster without voters could decide nothing. */
     if (members_voters(&members) == 0) return ERR_PARSE;
     memcpy(ret_members->at, members.at, members.count * sizeof members.at[0]);
     ret_members->count = members.count;

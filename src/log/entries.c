@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps the log in memory. The newest entries have bytes in memory, from `cached_first` on, because
- * bytes are dropped from the oldest entries first. */
+/* The log in memory (entries.h). Invariant: only the newest entries, from `cached_first` on,
+ * have bytes in memory. */
 #include "log/entries.h"
 
 #include <stdlib.h>
@@ -11,28 +11,27 @@ static_assert(ENTRY_BYTES_MAX < 1 << KIND_SHIFT, "length and kind share a number
 
 /* -- the array of slots ------------------------------------------------------------------------
  *
- * The array grows at its end and is trimmed at its front. A slot never moves, because moving
- * millions of slots would block the loop.
+ * A slot never moves, because moving millions of slots would block the loop.
  *
  *     blocks: [ block 0 | block 1 | ... ]     slot of index i: number i - base
  *              ^base */
 
 enum { BLOCK_SLOTS = 1024 };
 struct entry_slot {
-    char *bytes; /* NULL: not in memory, or the entry has no bytes */
+    char *bytes; /* NULL: not in memory, or empty */
     uint64_t term;
-    uint64_t end;             /* bytes on disk of all entries up to and including this entry */
+    uint64_t end;             /* bytes on disk of all entries up to this one */
     uint32_t sequence;        /* number of the segment; valid if offset is not 0 */
-    uint32_t offset;          /* position in the segment, after its head; 0 if not on disk yet */
+    uint32_t offset;          /* position in the segment; 0: not on disk yet */
     uint32_t length_and_kind; /* the kind is in the bits from KIND_SHIFT on */
 };
 struct slots {
     struct entry_slot **blocks;
     size_t block_count, block_cap;
-    uint64_t base; /* index of the first slot in block 0 */
+    uint64_t base;
 };
 
-/* Frees blocks that only hold slots from `end` on. */
+/* Frees blocks whose slots are all at `end` or later. */
 static void slots_cut(struct slots *slots, uint64_t end)
 {
     assert(end >= slots->base);
@@ -56,7 +55,7 @@ static struct entry_slot *slots_at(const struct slots *slots, uint64_t index)
     return &slots->blocks[number / BLOCK_SLOTS][number % BLOCK_SLOTS];
 }
 
-/* Allocates the slot of `index`, which exists or is the next index. Does not clear the slot. */
+/* `index` exists or is the next index. Does not clear the slot. */
 static enum err slots_reserve(struct slots *slots, uint64_t index)
 {
     uint64_t block = (index - slots->base) / BLOCK_SLOTS;
@@ -77,7 +76,7 @@ static enum err slots_reserve(struct slots *slots, uint64_t index)
     return ERR_OK;
 }
 
-/* Frees blocks that only hold slots before `first`. */
+/* Frees blocks whose slots are all before `first`. */
 static void slots_forget(struct slots *slots, uint64_t first)
 {
     size_t dead = min_size((size_t)((first - slots->base) / BLOCK_SLOTS), slots->block_count);
@@ -94,11 +93,11 @@ static void slots_forget(struct slots *slots, uint64_t first)
 
 struct entries {
     struct slots slots;
-    uint64_t first, last;  /* if the log is empty, last + 1 == first */
-    uint64_t cached_first; /* index from which bytes are in memory; between first and last + 1 */
+    uint64_t first, last;  /* empty log: last + 1 == first */
+    uint64_t cached_first; /* entries from here on have bytes in memory; at most last + 1 */
     size_t cached_bytes, cache_bytes;
     uint64_t end_before; /* `end` of the entry before `first` */
-    bool fresh;          /* empty since creation, so the first entry read sets `first` */
+    bool fresh;          /* the first entry read sets `first` */
 };
 
 static struct entry_slot *slot_at(const struct entries *e, uint64_t index)
@@ -124,7 +123,7 @@ static void uncache(struct entries *e, struct entry_slot *slot)
     slot->bytes = NULL;
 }
 
-/* Removes entries from the newest down to and including `index`. */
+/* Removes `index` and all later entries. */
 static void drop_from(struct entries *e, uint64_t index)
 {
     while (e->last >= index && e->last >= e->first) {
@@ -135,7 +134,7 @@ static void drop_from(struct entries *e, uint64_t index)
     slots_cut(&e->slots, e->last + 1);
 }
 
-/* Empties the log, which then continues after `index`. */
+/* The emptied log continues after `index`. */
 static void restart(struct entries *e, uint64_t index)
 {
     drop_from(e, e->first);
@@ -152,7 +151,7 @@ enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_e
     assert(first > 0);
     if (!e) return ERR_NOMEM;
     e->cache_bytes = cache_bytes;
-    e->first = 1; /* an empty log, as restart requires */
+    e->first = 1;
     restart(e, first - 1);
     e->fresh = true;
     *ret_entries = e;
@@ -181,7 +180,7 @@ size_t entries_bytes(const struct entries *entries)
     return entries->cached_bytes;
 }
 
-/* Appends the entry. All memory is allocated before anything changes. */
+/* Allocates all memory before anything changes. */
 static enum err push(struct entries *e, const struct entry *entry, const struct wal_place *place)
 {
     char *bytes = NULL;
@@ -214,8 +213,8 @@ static enum err push(struct entries *e, const struct entry *entry, const struct 
     return ERR_OK;
 }
 
-/* Makes `index` the next index to append. If a later allocation fails, the dropped entries are
- * lost, so the caller stops the replica. */
+/* Makes `index` the next index to append. If an allocation fails then, the caller stops the
+ * replica. */
 static void replace_from(struct entries *e, uint64_t index)
 {
     if (index <= e->last) drop_from(e, index);
@@ -238,8 +237,7 @@ enum err entries_found(void *context, const struct wal_found *found)
         return ERR_OK;
     }
     if (entry->index == 0 || found->place.sequence > UINT32_MAX) return ERR_CORRUPT;
-    /* The oldest segment may begin with entries that were replaced later. The replacements may
-     * begin at a lower index than the segment, because older segments were released. The log then
+    /* The oldest segment may begin with entries whose replacements have lower indexes. The log
      * begins at the first replacement. */
     if (entries->fresh || entry->index < entries->first) {
         restart(entries, entry->index - 1);
@@ -249,7 +247,7 @@ enum err entries_found(void *context, const struct wal_found *found)
         replace_from(entries, entry->index);
     enum err err = push(entries, entry, &found->place);
     if (err) return err;
-    entries_trim(entries, entries->last); /* all bytes can be read from disk again */
+    entries_trim(entries, entries->last);
     return ERR_OK;
 }
 
@@ -260,7 +258,7 @@ void entries_placed(struct entries *entries, uint64_t index, const struct wal_pl
     assert(index <= entries->last);
     assert(place->offset != 0);
     assert(place->sequence <= UINT32_MAX); /* 2^32 segments of 1 MiB exceed any disk */
-    if (index < entries->first) return;    /* the entry was compacted during the write */
+    if (index < entries->first) return;    /* compacted during the write */
     slot = slot_at(entries, index);
     assert(place->size == record_size(slot_length(slot)));
     slot->sequence = (uint32_t)place->sequence;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An entry of the log, the type that all files of src/log share. */
 #ifndef LOG_ENTRY_H
 #define LOG_ENTRY_H
 #include "base/str.h"
 
-/* The values equal those of the Raft library, and are used on disk and in network frames. */
+/* The values equal libraft's, and are used on disk and in frames. */
 enum entry_kind {
     ENTRY_COMMAND = 1, /* an envelope (log/envelope.h) */
     ENTRY_BARRIER = 2, /* written by a new leader; no bytes */
-    ENTRY_CHANGE = 3,  /* a configuration, in the engine's encoding */
+    ENTRY_CHANGE = 3,
 };
 struct entry {
     uint64_t index, term;

@@ -9,10 +9,8 @@
  *     12  u32  cluster level
  *     16  u64  advance of the replicated clock, nanoseconds
  *     24  u32  length of the command
- *     28  12 bytes of zero
- *     40  actor, request id, command; nothing follows
- *
- * Later versions may use the zero bytes, so a nonzero byte means another version. */
+ *     28  12 bytes of zero; a nonzero byte means a later version
+ *     40  actor, request id, command; nothing follows */
 #include "log/envelope.h"
 
 #include "base/bytes.h"

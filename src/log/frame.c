@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The encoding of a frame. Integers are little-endian at fixed offsets:
+/* The encoding of a frame, little-endian:
  *
  *    0  u32  length of the payload
  *    4  u8   kind, then three zeros
@@ -7,7 +7,7 @@
  *   12  u32  CRC-32C of session, bytes 0 to 7, number
  *   16  u64  number
  *
- * Every kind has a minimum and maximum length, so the head alone reveals most errors. */
+ * Every kind has a minimum and maximum length, so the head alone shows most errors. */
 #include "log/frame.h"
 
 #include "base/bytes.h"
@@ -28,13 +28,12 @@ enum {
 static_assert(HELLO_FIXED + REPLICA_NAME_MAX + REPLICA_ADDRESS_MAX <= HELLO_MAX, "hello fits");
 static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entry fits");
 
-/* An integer field: its offset in struct peer_frame, its size there, and its size on the wire.
- * Fields follow each other on the wire. */
+/* An integer field of struct peer_frame. Fields follow each other on the wire. */
 struct frame_field {
     uint16_t at;
-    uint8_t size; /* bytes in struct peer_frame; 0: a reserved field, written as zeros */
-    uint8_t wire; /* bytes in the frame; 0 ends the list of fields */
-    bool is_flag; /* the value is 0 or 1 */
+    uint8_t size; /* bytes in struct peer_frame; 0: reserved, written as zeros */
+    uint8_t wire; /* bytes in the frame; 0 ends the list */
+    bool is_flag;
 };
 #define FRAME_OF  ((const struct peer_frame *)NULL)
 #define WHERE(of) .at = offsetof(struct peer_frame, u.of), .size = sizeof FRAME_OF->u.of
@@ -48,11 +47,11 @@ struct frame_field {
         WHERE(of), .wire = (bytes), .is_flag = true                                                \
     }
 
-/* Fields and limits of each frame kind. Texts, entries or a chunk follow the fields. */
+/* The fields of each frame kind. Texts, entries or a chunk follow the fields. */
 static const struct {
     const char *name;
     struct frame_field fields[10];
-    uint32_t more_min, more_max; /* limits of the number of bytes after the fields */
+    uint32_t more_min, more_max; /* limits of the bytes after the fields */
 } kinds[FRAME_KIND_COUNT] = {
     [FRAME_HELLO] = {"hello",
                      {FIELD(hello.protocol, 4), FIELD(hello.lane, 4), FIELD(hello.cluster_id, 8),
@@ -154,7 +153,7 @@ static size_t payload_length(const struct peer_frame *frame)
     }
 }
 
-/* Returns the address of the low-order `size` bytes of a uint64_t, for either byte order. */
+/* Address of the value's low-order `size` bytes, for either byte order. */
 static char *low_end(uint64_t *value, size_t size)
 {
     return (char *)value + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof *value - size : 0);
@@ -191,7 +190,7 @@ static char *put_payload(char *at, const struct peer_frame *frame)
     return at;
 }
 
-/* Completes the head of a frame whose payload is already written. */
+/* Writes the head of a frame whose payload is written. */
 static void seal(struct frame_link *link, char *head, enum peer_frame_kind kind, size_t length)
 {
     uint32_t sum;
@@ -268,7 +267,7 @@ void frame_seal(struct frame_link *link, struct buf *into, size_t start)
 
 /* -- reading -- */
 
-/* Decodes a payload that contains at least its fields. `bad` is set for an invalid value. */
+/* Decodes a payload that is at least as long as its fields. `bad`: a value is invalid. */
 struct frame_reader {
     const char *at;
     size_t left;
@@ -301,7 +300,7 @@ static void take_fields(struct frame_reader *r, struct peer_frame *frame)
     }
 }
 
-/* Returns true if the text may be shown in log lines and used as a C string. */
+/* True: the text is safe in log lines and as a C string. */
 static bool is_plain(struct str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -313,7 +312,7 @@ static enum err read_hello(struct frame_reader *r, struct frame_hello *hello, st
 {
     size_t name_len = hello->name.len, address_len = hello->address.len;
 
-    if (hello->protocol != FRAME_PROTOCOL) { /* in another protocol the later fields may differ */
+    if (hello->protocol != FRAME_PROTOCOL) { /* another protocol may have other fields here */
         return note_fail(note, ERR_VERSION, "the peer speaks protocol %u, we speak %u",
                          hello->protocol, FRAME_PROTOCOL);
     }
@@ -389,7 +388,6 @@ static enum err read_payload(struct frame_reader *r, struct peer_frame *frame, s
     return ERR_OK;
 }
 
-/* Checks all fields of a frame's head. */
 static enum err check_head(const struct frame_link *link, const char *head, struct note *note)
 {
     uint32_t length = load_le32(head + FRAME_AT_LENGTH), kind = load_le32(head + FRAME_AT_KIND);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each guard has a comment with the defect of libraft 0.22.1, its smallest trigger and the remedy.
- * docs/raft-guards.md has details and tests. A planted bug removes the guard of its number. */
+/* Each guard's comment has the defect of libraft 0.22.1 ("the library"), a trigger and the
+ * remedy. docs/raft-guards.md has details and tests. A planted bug removes the guard of its
+ * number. */
 #include "log/guards.h"
 
 /* -- queries of the library -- */
 
-/* The library's trail is a ring buffer with the last index of each run of entries of one term. */
+/* The trail is a ring buffer with the last index of each run of entries of one term. */
 static unsigned trail_runs(const struct raft_trail *trail)
 {
     if (trail->front <= trail->back) return trail->back - trail->front;
@@ -52,11 +53,11 @@ static bool leader_silent(const struct guards *guards, mono_time now)
 
 /* -- before a step -- */
 
-/* Defect 17: a single voter becomes leader without a new term, also after a restart. Trigger: voter
- * A promotes B, and A's next entries reach B before A's own disk. A loses the entries in a crash,
- * leads the same term again and writes other entries with the same index and term. B's log check
- * passes, and the two logs differ permanently. Guard: every start of a single voter begins a new
- * term, in which the voter has voted for itself. */
+/* Defect 17: a single voter becomes leader without a new term, also after a restart. Trigger:
+ * voter A promotes B, and A's next entries reach B before A's own disk. A loses the entries in a
+ * crash, leads the same term again and writes other entries with the same index and term. B's
+ * log check passes, and the two logs differ permanently.
+ * Guard: a single voter starts in a new term, in which the voter has voted for itself. */
 uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_t term)
 {
     const struct member *own = members_find(members, self);
@@ -66,7 +67,7 @@ uint64_t guards_start_term(const struct members *members, uint64_t self, uint64_
 
 /* Defect 23: a snapshot is lost in transit after the leader took a newer snapshot. The library
  * ignores the follower's rejections, which name the newer snapshot, and sends nothing for 30 s.
- * Guard: a shorter time-out. An additional request during a transfer does no harm. */
+ * Guard: a shorter time-out. A repeated request during a transfer does no harm. */
 uint32_t guards_install_ms(uint32_t election_ms)
 {
     return 20 * election_ms;
@@ -81,9 +82,10 @@ void guards_leader_heard(struct guards *guards, const struct raft *raft, uint64_
     guards->leader_term = term;
 }
 
-/* Defect 2: an append may begin below our first entry (when late, repeated, or with prev 0). The
- * library then appends compacted entries again and truncates applied entries. Guard: skip all
- * entries up to our snapshot. These entries are committed, so a leader of our term has them too. */
+/* Defect 2: an append may begin below this log's first entry, when late, repeated, or with prev
+ * 0. The library then appends compacted entries again and truncates applied entries.
+ * Guard: skip all entries up to the snapshot. A leader of this term has these entries, because
+ * they are committed. */
 static unsigned trim_compacted(const struct raft *raft, struct raft_append_entries *append)
 {
     uint64_t skip;
@@ -102,16 +104,17 @@ unsigned guards_trim_append(const struct raft *raft, struct raft_append_entries 
     unsigned skip = trim_compacted(raft, append);
 
     append->n_entries -= skip;
-    /* Defect 18: the library sets the commit index to the append's last index, even if lower, so a
-     * late heartbeat decreases it. Guard: limit leader_commit to the append's last index. */
+    /* Defect 18: the library sets the commit index to the append's last index, even if lower, so
+     * a late heartbeat decreases the commit index. Guard: limit leader_commit to the append's
+     * last index. */
     append->leader_commit =
         min_u64(append->leader_commit, append->prev_log_index + append->n_entries);
     return skip;
 }
 
-/* Defect 3: the library records a CHANGE under the index of the append's first new entry. For a
- * later CHANGE this index is wrong: the change never becomes committed, no other change is
- * possible, and a rollback can be missed. Guard: split the append before each CHANGE. */
+/* Defect 3: the library records a CHANGE under the index of the append's first new entry. With a
+ * wrong index the change never becomes committed, and a rollback can be missed.
+ * Guard: split the append before each CHANGE. */
 unsigned guards_part(const struct raft_entry *entries, unsigned count)
 {
     unsigned part = count ? 1 : 0;
@@ -120,11 +123,11 @@ unsigned guards_part(const struct raft_entry *entries, unsigned count)
     return part;
 }
 
-/* Defect 20: the library remembers one uncommitted CHANGE, so a second CHANGE replaces the first.
- * Trigger: a follower gets the second before it applied the first, and a new leader truncates the
- * second. The follower rolls back to the configuration before the FIRST, and later ignores that the
- * first is applied. Guard: a leader writes a change only after the previous change is committed.
- * Therefore, to accept the second change proves that the first is committed. */
+/* Defect 20: the library remembers one uncommitted CHANGE, so CHANGE 2 replaces CHANGE 1.
+ * Trigger: a follower gets CHANGE 2 before it applied CHANGE 1, and a new leader truncates
+ * CHANGE 2. The follower rolls back to the configuration before CHANGE 1.
+ * Guard: a leader writes CHANGE 2 only after CHANGE 1 is committed. So an accepted CHANGE 2
+ * proves that CHANGE 1 is committed. */
 bool guards_settles_change(const struct raft *raft, const struct raft_append_entries *append)
 {
     uint64_t first = raft->configuration_uncommitted_index;
@@ -137,7 +140,7 @@ bool guards_settles_change(const struct raft *raft, const struct raft_append_ent
 
 /* Defect 4: a rejection that is older than the follower's latest acknowledgement sets the next
  * index below the match index. Guard: drop the rejection. A rejection by guard 1 has index
- * UINT64_MAX and shows an old leader the new term; a later leader must ignore it. */
+ * UINT64_MAX and is for an old leader; a later leader ignores it. */
 static bool admit_result(const struct raft *raft, uint64_t from,
                          const struct raft_append_entries_result *result)
 {
@@ -149,11 +152,12 @@ static bool admit_result(const struct raft *raft, uint64_t from,
     return result->rejected == 0 || result->rejected > match;
 }
 
-/* Defect 6: a server that is no voter in its own configuration keeps its known leader for ever.
- * Such a server therefore refuses all votes, although a newer configuration may have promoted it.
- * Guard: after a leader was silent for an election time-out, disrupt_leader lets a vote request
- * skip this check. (The rules of members.h prevent the rest of this defect.) Guard 15: our own vote
- * in this term is final, so another candidate of the same term gets no vote. */
+/* Defect 6: a server that is no voter in its own configuration refuses all votes while it knows
+ * a leader, and it never forgets a leader. A newer configuration may have promoted the server.
+ * Guard: after a leader's silence of an election time-out, set disrupt_leader, which skips this
+ * check.
+ * Guard 15: this replica's own vote of a term is final, so no other candidate of the term gets a
+ * vote. */
 static bool admit_vote(const struct guards *guards, const struct raft *raft,
                        struct raft_request_vote *vote, mono_time now)
 {
@@ -172,33 +176,32 @@ bool guards_admit(struct guards *guards, const struct raft *raft, struct raft_me
         return admit_result(raft, message->server_id, &message->append_entries_result);
     case RAFT_REQUEST_VOTE: return admit_vote(guards, raft, &message->request_vote, now);
     case RAFT_REQUEST_VOTE_RESULT:
-        /* Defect 8: in every state the library checks a vote response against a field of the
-         * candidate's state. In other states that field is another member of a union. A late
-         * pre-vote response may then raise the term and depose a leader. Guard: only a candidate
-         * accepts vote responses. */
+        /* Defect 8: the library checks a vote response against a field of the candidate's state.
+         * In other states the field is another member of a union, so a late pre-vote response
+         * may depose a leader. Guard: only a candidate accepts vote responses. */
         return raft->state == RAFT_CANDIDATE;
     default: return true;
     }
 }
 
-/* Defect 9: a second InstallSnapshot during an install is dropped and its memory leaks. Guard: drop
- * the message before the library gets it; the leader sends it again. */
+/* Defect 9: the library drops a second InstallSnapshot during an install, and leaks its memory.
+ * Guard: drop the message earlier. The leader sends the message again. */
 bool guards_admit_install(const struct raft *raft)
 {
     return !raft->snapshot.installing;
 }
 
-/* Defect 21: the library assumes that entry 1 exists if its term is known, but a snapshot at index
- * 1 also has this term. Such a leader sends a new member neither entry 1 nor the snapshot, but
- * empty appends for ever. Guard: no snapshot at index 1, which would save nothing anyway. */
+/* Defect 21: the library assumes that entry 1 exists if its term is known, but a snapshot at
+ * index 1 has this term, too. The leader then sends a new member empty appends for ever. Guard:
+ * no snapshot at index 1. */
 bool guards_admit_snapshot(uint64_t index)
 {
     return index > 1;
 }
 
-/* Defect 11: if a CHANGE is refused in the middle of a batch, the entries before it stay in the
- * library's log and are never returned. Guard: submit a CHANGE alone, and only if it will be
- * accepted. */
+/* Defect 11: if a CHANGE is refused in the middle of a batch, the entries before the CHANGE stay
+ * in the library's log and are never returned. Guard: submit a CHANGE alone, and only if the
+ * library will accept it. */
 enum err guards_submit(const struct raft *raft, const struct entry *entries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -211,9 +214,9 @@ enum err guards_submit(const struct raft *raft, const struct entry *entries, siz
 
 /* -- after a step -- */
 
-/* Defect 1: the library answers an InstallSnapshot (or an append with prev 0) of an older term with
- * success and an uninitialised last index. A replica that leads again counts this answer, and
- * committed entries are lost. Guard: a rejection whose index matches nothing. */
+/* Defect 1: the library answers an InstallSnapshot (or an append with prev 0) of an older term
+ * with success and an uninitialised last index. A replica that leads again counts this answer,
+ * and committed entries are lost. Guard: a rejection whose index matches nothing. */
 static void patch_result(const struct raft *raft, const struct guards_step *step,
                          struct raft_append_entries_result *result)
 {
@@ -222,11 +225,10 @@ static void patch_result(const struct raft *raft, const struct guards_step *step
     result->last_log_index = 0;
 }
 
-/* Guard 15: a non-voter votes. In Raft a server votes even if its own configuration says that it is
- * no voter, because its configuration may be older than the candidate's. The library does not vote
- * (defect 6), so after an ill-timed crash during a promotion nobody can win. A non-voter votes only
- * if no leader is heard, only for a log at least as new as its own, and once per term. This vote is
- * stored beside the library's vote and made durable before the response is sent. */
+/* Guard 15: a non-voter votes, as in Raft, because its configuration may be older than the
+ * candidate's. The library does not vote (defect 6), so after an ill-timed crash during a
+ * promotion nobody can win. A non-voter votes once per term, only without a leader, and only for
+ * a log at least as new as its own. The vote is durable before the response is sent. */
 static bool grants(struct guards *guards, const struct raft *raft,
                    const struct raft_request_vote *vote, mono_time now, bool *ret_voted)
 {
@@ -247,9 +249,9 @@ static bool grants(struct guards *guards, const struct raft *raft,
     return true;
 }
 
-/* Defect 5: the response to a pre-vote of a lower term contains the request's term, so the sender
- * never learns our term. Trigger: A has a higher term but a shorter log than B, so A and B request
- * pre-votes of each other for ever. Guard: respond with our term. */
+/* Defect 5: the response to a pre-vote of a lower term contains the request's term, so the
+ * sender never learns the voter's term. Trigger: A has a higher term but a shorter log than B. A
+ * and B request pre-votes of each other for ever. Guard: respond with the voter's term. */
 static bool patch_vote_result(struct guards *guards, const struct raft *raft,
                               const struct guards_step *step, mono_time now,
                               struct raft_request_vote_result *result)
@@ -263,9 +265,9 @@ static bool patch_vote_result(struct guards *guards, const struct raft *raft,
     return voted;
 }
 
-/* Guard 16: a leader sends a non-voter only committed entries. Otherwise the newest log after a
- * leader's death could belong to a non-voter, which cannot campaign and votes for no older log, so
- * nobody wins. The library treats the entries left out as lost and sends them again. */
+/* Guard 16: a leader sends a non-voter only committed entries. Otherwise, after the leader's
+ * death, only a non-voter may have the newest log. A non-voter cannot campaign and votes for no
+ * older log, so nobody wins. The library sends the missing entries again. */
 static void cut_append(const struct raft *raft, uint64_t to, struct raft_append_entries *append)
 {
     uint64_t room = raft->commit_index > append->prev_log_index
@@ -277,9 +279,8 @@ static void cut_append(const struct raft *raft, uint64_t to, struct raft_append_
 }
 
 /* Defect 19: the library sends TimeoutNow after the target's first response, even if the target
- * lacks entries. The target must then ignore TimeoutNow, which is sent only once, and proposals
- * wait for an election time-out in vain. Under load this happens in every transfer. Guard: send
- * TimeoutNow only after the target has every entry. */
+ * lacks entries. The target then ignores the only TimeoutNow, and proposals wait for an election
+ * time-out. Guard: send TimeoutNow only after the target has every entry. */
 static bool heir_ready(const struct raft *raft, uint64_t heir)
 {
     raft_index match;
@@ -301,9 +302,9 @@ static bool patch_message(struct guards *guards, const struct raft *raft,
         cut_append(raft, message->server_id, &message->append_entries);
         return false;
     case RAFT_REQUEST_VOTE:
-        /* Defect 14: a transfer target that loses its election stays a candidate that may disrupt a
-         * leader, and unseats the leader at every time-out. Guard: only requests of the step that
-         * handled TimeoutNow may disrupt a leader. */
+        /* Defect 14: a transfer target that loses its election stays a candidate that may
+         * disrupt a leader, and unseats the leader at every time-out. Guard: only requests of
+         * the step that handled TimeoutNow may disrupt a leader. */
         if (!step->timeout_now) message->request_vote.disrupt_leader = false;
         return false;
     case RAFT_TIMEOUT_NOW:
@@ -362,8 +363,8 @@ uint64_t guards_vote(const struct guards *guards, const struct raft *raft)
     return guards->own_vote_term == raft->current_term ? guards->own_vote : 0;
 }
 
-/* Defect 10: a heartbeat during the install of a snapshot moves the commit index past entries that
- * the library never returned. Guard: apply nothing more until the snapshot is installed. */
+/* Defect 10: during the install of a snapshot, a heartbeat moves the commit index past entries
+ * that the library never returned. Guard: apply nothing until the snapshot is installed. */
 uint64_t guards_commit(const struct raft *raft, uint64_t before)
 {
     if (raft->snapshot.installing) return before;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules R1, R2, R2b and R3 of docs/raft-guards.md for safe membership changes. Stateless: the
- * leader checks the rules before it writes a change, and may retry later. */
+/* Rules R1, R2, R2b and R3 of docs/raft-guards.md for membership changes. Stateless: the leader
+ * checks the rules before it writes a change. */
 #include "log/members.h"
 
 #include <string.h>
 
 #include "io/net.h"
 
-/* A learner has caught up if it lacks at most this many entries. Under load the newest entries are
- * always in transit, and a learner gets only committed entries (guard 16), never all entries.
- * Safety does not depend on this number, because rule R2b does not count the new voter. */
+/* A learner has caught up if it lacks at most this many entries. Under load the newest entries
+ * are always in transit, and a learner gets only committed entries (guard 16). Safety does not
+ * depend on this number, because rule R2b does not count the new voter. */
 enum { CATCH_UP_ENTRIES = 4096 };
 
 static size_t find(const struct members *members, uint64_t id)
@@ -19,15 +19,14 @@ static size_t find(const struct members *members, uint64_t id)
     return at;
 }
 
-/* Returns true if the member has every committed entry and responded recently. The match index
- * alone is not enough, because a dead member keeps its match index. */
+/* True if the member has every committed entry and responded recently. A dead member keeps its
+ * match index. */
 static bool is_sound(const struct members_view *view, size_t at)
 {
     return view->match[at] >= view->commit &&
            (view->responsive[at] || view->members->at[at].id == view->self);
 }
 
-/* Counts the sound voters, without the member at position `besides`. */
 static size_t sound_voters(const struct members_view *view, size_t besides)
 {
     size_t count = 0;
@@ -48,8 +47,8 @@ static enum err about(struct note *note, enum err err, uint64_t id, const char *
     return note_fail(note, err, "replica %016llx %s", (unsigned long long)id, what);
 }
 
-/* Checks rule R2 except its majority. Only one change runs at a time, after this leader has
- * committed an entry of its own term. Otherwise changes of two leaders could both take effect. */
+/* First part of rule R2: only one change runs at a time, after this leader has committed an
+ * entry of its own term. Otherwise changes of two leaders could both take effect. */
 static enum err may_change_now(const struct members_view *view, struct note *note)
 {
     if (view->handing_over)
@@ -63,7 +62,8 @@ static enum err may_change_now(const struct members_view *view, struct note *not
     return ERR_OK;
 }
 
-/* Checks rule R2: the remaining voters have a sound majority. `leaving` is a position, or none. */
+/* Second part of rule R2: a majority of the remaining voters is sound. `leaving`: a position, or
+ * none. */
 static enum err may_do_without(const struct members_view *view, size_t leaving, struct note *note)
 {
     size_t staying = members_voters(view->members), sound = sound_voters(view, leaving);
@@ -105,7 +105,7 @@ static enum err take_address(struct str address, char ret_text[REPLICA_ADDRESS_M
     return ERR_OK;
 }
 
-/* Refuses an address of another member, as the engine does, because one would be unreachable. */
+/* Refuses another member's address, because one of the two members would be unreachable. */
 static enum err check_free(const struct members *members, const struct member *wishing,
                            struct note *note)
 {
@@ -156,9 +156,9 @@ static enum err promote(const struct members_view *view, size_t at, struct membe
         return note_fail(note, ERR_NOT_READY, "replica %016llx has not caught up: %llu of %llu",
                          (unsigned long long)next->at[at].id, (unsigned long long)view->match[at],
                          (unsigned long long)view->commit);
-    /* R2b: if the new voter were lost now, the other voters could still decide. In a cluster of
-     * three with a dead member, remove the dead member first. A step from one voter to two cannot
-     * satisfy R2b, but is allowed, because otherwise a cluster of one voter could not grow. */
+    /* R2b: the other voters could decide without the new voter. In a cluster of three with a
+     * dead member, remove the dead member first. The step from one voter to two cannot satisfy
+     * R2b and is allowed. */
     if (after > 2 && !is_majority(sound, after))
         return note_fail(
             note, ERR_NOT_READY,
@@ -182,15 +182,14 @@ static enum err leave(const struct members_view *view, size_t at, struct members
     }
     err = may_do_without(view, at, note);
     if (err) return err;
-    /* Keeps the other members in order, because the engine's progress array uses the same order. */
+    /* Keeps the order of members, as the engine's progress array does. */
     memmove(&next->at[at], &next->at[at + 1], (next->count - at - 1) * sizeof next->at[0]);
     next->count--;
     return ERR_OK;
 }
 
-/* Gives the old address of member `at` to the member that already has its new address. Therefore
- * each member has an address of its own. Both changes are in one entry, so two members that swapped
- * addresses never wait for each other. */
+/* Gives the old address of member `at` to the member that has its new address. One entry has
+ * both changes, so two members that swapped addresses never wait for each other. */
 static void make_way(const struct members_view *view, size_t at, struct members *next)
 {
     for (size_t i = 0; i < next->count; i++)
@@ -221,7 +220,7 @@ enum err members_change(const struct members_view *view, enum member_change_kind
     assert(next.count <= REPLICA_MEMBERS_MAX);
     if (id == 0) return note_fail(note, ERR_INVALID, "0 is no replica's identity");
     /* Checked first, because ERR_EXISTS and ERR_NOT_FOUND must not refer to a configuration that
-     * may still be rolled back. */
+     * may be rolled back. */
     err = may_change_now(view, note);
     if (err) return err;
     if (kind != CHANGE_ADD && at == next.count)

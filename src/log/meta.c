@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applies the commands of machine 0. Invariant: neither the replicated clock nor the cluster level
- * ever decreases. Runs inside apply, on the loop thread. */
+/* Applies the commands of machine 0. Neither the replicated clock nor the cluster level ever
+ * decreases. Loop's thread, inside apply. */
 #include "log/meta.h"
 
 #include <string.h>
 
 #include "base/bytes.h"
 
-/* A command is u32 kind, u32 level. META_RECOVER also has a u64 floor and an identity. */
+/* A command is u32 kind, u32 level. META_RECOVER adds an identity and a u64 floor. */
 enum { COMMAND_SIZE = 8, IDENTITY = 16, RECOVER_SIZE = COMMAND_SIZE + IDENTITY + 8 };
 
 void meta_init(struct meta *meta)
@@ -68,7 +68,7 @@ enum err meta_apply(struct meta *meta, struct str command, struct note *note)
         return note_fail(note, ERR_PARSE, "command of the log itself: %zu bytes", command.len);
     level = load_le32(command.at + 4);
     if (level == 0) return note_fail(note, ERR_PARSE, "command of the log itself: level 0");
-    /* Two leaders may propose levels in turn; the lower level must not undo the higher one. */
+    /* Two leaders may propose levels: a lower level must not undo a higher one. */
     if (level > meta->level) meta->level = level;
     return ERR_OK;
 }

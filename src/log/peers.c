@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the connections to other replicas; also their metrics and the work of each turn.
- * The memory is freed when the last stream and job that use it have ended. Loop thread only. */
+/* Opens and closes the connections to other replicas; metrics; the work of each turn. The last
+ * stream or job that ends frees the memory. Loop's thread only. */
 #include "log/peers.h"
 
 #include <stdio.h>
@@ -168,7 +168,7 @@ static void on_turn(struct turn_hook *hook)
 
 static void peers_on_wake(struct task *task)
 {
-    (void)task; /* the task only makes the turn's hooks run, even if they ran already */
+    (void)task; /* the task makes the turn's hooks run again */
 }
 
 void peers_wake(struct peers *peers)
@@ -424,7 +424,7 @@ void peers_close(struct peers *peers)
     turn_hook_remove(&peers->hook);
     task_cancel(&peers->wake);
     task_cancel(&peers->resume);
-    peers->kept++; /* keeps `peers` allocated until peers_release() below */
+    peers->kept++; /* until peers_release() below */
     shut_all(&peers->list);
     shut_all(&peers->gone);
     peer_in_shut_all(peers);

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends one file over the bulk lane: reads a chunk on the worker, sends it, and reads the next
- * while the stream has room. At most one chunk is in memory beside the stream's output.
+/* Sends one file over the bulk lane: reads a chunk on the worker while the stream has room. At
+ * most one chunk is in memory beside the stream's output.
  *
- * The file counts as sent when the peer has acknowledged its end. An orderly close of the stream
- * would not prove that the peer processed the content.
- *
- * The job opens the file for each chunk, so that no file stays open when a peer is lost between two
- * chunks. Opening a file costs nothing compared with reading 256 KiB. */
+ * The file counts as sent when the peer has acknowledged its end. The job opens the file for
+ * each chunk, so that no file stays open when a peer is lost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +106,7 @@ void peer_file_pump(struct sending *s)
         s->begun = true;
         err = peers_file_put(s, &begin);
     }
-    /* A stream with more pending bytes calls on_drained later, which continues the transfer. */
+    /* Otherwise on_drained continues the transfer. */
     if (!err && s->has_chunk && stream_pending(line->stream) <= BULK_OUTPUT_MAX / 2)
         err = put_chunk(s);
     if (!err && s->sent == s->begin.bytes)
@@ -145,7 +142,7 @@ void peer_file_over(struct sending *s, enum err err)
     s->over = true;
     s->result = err;
     if (!err) s->peer->bulk.backoff_ms = BACKOFF_MIN_MS;
-    s->peer->bulk.quiet = true; /* on_snap_sent reports the end, so do not log it */
+    s->peer->bulk.quiet = true; /* on_snap_sent reports the end */
     peer_line_drop(&s->peer->bulk, err_text(err));
     loop_defer(s->peers->io->loop, &s->report);
 }

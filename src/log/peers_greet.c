@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which replicas may send frames on an accepted connection.
+/* Admits the senders of accepted connections.
  *
- * An attacker can replay a recorded hello. If a hello alone were enough, a replay would close the
- * connection of the replica that the hello names. Therefore a valid hello only causes an answer
- * with a random number. The sender's first frame, a beat, is salted with that number, and only this
- * beat proves the sender's identity. */
+ * An attacker can replay a recorded hello. Therefore a valid hello only causes an answer with a
+ * random number. The sender's next frame, a beat, is salted with this number and proves the
+ * sender's identity. */
 #include <string.h>
 
 #include "log/peers_internal.h"
 
-/* Closes the sender's older connection on the same lane. A dialer has one connection per lane, so
- * the older connection is broken and has not reported an error yet. */
+/* Closes the sender's older connection on the lane, which is broken: a dialer has one connection
+ * per lane. */
 static void replace_older(struct incoming *c)
 {
     LIST_EACH(&c->peers->incoming, node)
@@ -53,8 +52,8 @@ static bool peers_greet_judge(struct incoming *c, const struct frame_hello *hell
         peer_in_refuse(c, REFUSED_CLUSTER, note.text);
         if (known) report_foreign(peers, hello);
     } else if (hello->to != peers->id || hello->from == peers->id) {
-        /* This replica has no cluster yet. A member of a cluster mistakes this replica for an
-         * earlier replica at the same address. */
+        /* This replica has no cluster: a member of a cluster takes this replica for an earlier
+         * replica at the same address. */
         bool foreign = peers->cluster_id == 0 && hello->cluster_id != 0 &&
                        peers_identity_ok(peers, c->stream, hello, &note);
         note_set(&note, "from %016llx, for %016llx", (unsigned long long)hello->from,
@@ -95,7 +94,7 @@ enum err peer_greet(struct incoming *c, const struct frame_hello *hello)
     if (!peers_greet_judge(c, hello)) return ERR_DENIED;
     keep_hello(c, hello);
     frame = peers_hello(c->peers, c->lane, c->from, nonce);
-    frame.u.hello.cluster_id = c->cluster_id; /* our cluster, or the cluster that we may join */
+    frame.u.hello.cluster_id = c->cluster_id; /* this replica's cluster, or the cluster to join */
     err = peer_in_answer(c, &frame);
     if (err) peer_in_refuse(c, REFUSED_MEMORY, err_text(err));
     c->in.session = c->out.session = frame_session(hello->nonce, nonce);

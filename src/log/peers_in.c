@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Serves connections dialed by other replicas: delivery of frames, back-pressure, silent peers.
- *
- * Frames are decoded directly from the stream's bytes. Only an incomplete frame is copied. The
- * buffer of the copy grows with the bytes received, not with the length in the frame's head. */
+ * Frames are decoded from the stream's bytes; only an incomplete frame is copied. The copy's
+ * buffer grows with the bytes received, not with the length that the frame announces. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +94,7 @@ enum err peer_in_answer(struct incoming *c, const struct peer_frame *frame)
     return err;
 }
 
-/* Returns why a frame is not allowed on its lane or at this point, or NULL if it is allowed. */
+/* Why the frame is not allowed on its lane or at this point. NULL: allowed. */
 static const char *misplaced(const struct incoming *c, const struct peer_frame *frame)
 {
     if ((frame->kind >= FRAME_SNAP_BEGIN) != (c->lane == LANE_BULK)) return "on the wrong lane";
@@ -130,12 +129,12 @@ static void note_snap(struct incoming *c, const struct peer_frame *frame)
     }
 }
 
-/* Delivers a frame to the owner. Returns ERR_BUSY if the owner cannot take the frame now. */
+/* ERR_BUSY: the owner cannot take the frame now. */
 static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
 {
     struct peers *peers = c->peers;
     const char *wrong;
-    struct peer_frame given = *frame; /* a copy, because reading its entries changes the frame */
+    struct peer_frame given = *frame; /* a copy, because reading the entries changes the frame */
     bool taken;
 
     if (frame->kind == FRAME_BEAT) return ERR_OK;
@@ -150,7 +149,7 @@ static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
     taken = c->lane == LANE_BULK ? peers->events.on_snap(peers->events.owner, c->from, &given)
                                  : peers->events.on_frame(peers->events.owner, c->from, &given);
     peers->calling = false;
-    if (c->unwanted) { /* checked last, because a hang-up may call the owner again */
+    if (c->unwanted) { /* last, because a hang-up may call the owner */
         peer_in_hang_up(c);
         return ERR_CANCELLED;
     }
@@ -164,8 +163,8 @@ static enum refusal refusal_of(enum err err)
     return err == ERR_VERSION ? REFUSED_VERSION : REFUSED_FRAME;
 }
 
-/* Takes the frame at the start of `bytes`. Returns ERR_NOT_READY if the frame is incomplete,
- * ERR_BUSY if the owner cannot take it now. Any other error has closed the connection. */
+/* Takes the frame at the start of `bytes`. ERR_NOT_READY: incomplete. ERR_BUSY: the owner cannot
+ * take the frame now. Other errors have closed the connection. */
 static enum err take_frame(struct incoming *c, struct str bytes, size_t *ret_size)
 {
     struct frame_link link = c->in;
@@ -194,7 +193,7 @@ static bool peers_in_keep(struct incoming *c, struct str bytes)
     return false;
 }
 
-/* Moves bytes from *rest to the connection's input, as many as the input's first frame needs. */
+/* Moves bytes from *rest to the input until its first frame has the bytes that it needs. */
 static bool top_up(struct incoming *c, struct str *rest)
 {
     size_t have = c->input.len - c->input_at;
@@ -206,7 +205,7 @@ static bool top_up(struct incoming *c, struct str *rest)
     return true;
 }
 
-/* Takes frames until a frame is incomplete or the owner is busy, then keeps the remaining bytes. */
+/* Takes frames until a frame is incomplete or the owner is busy. Keeps the remaining bytes. */
 static void take_frames(struct incoming *c, struct str rest)
 {
     enum err err = ERR_OK;
@@ -245,7 +244,7 @@ static void peers_in_on_bytes(void *owner, struct str bytes)
     if (c->closing) return;
     c->heard = loop_now(c->peers->io->loop);
     peers_count_bytes(c->peers, BYTES_IN, bytes.len);
-    if (c->held) { /* bytes that were in transit when reading paused */
+    if (c->held) { /* in transit when reading paused */
         peers_in_keep(c, bytes);
         return;
     }
@@ -277,7 +276,7 @@ void peer_in_resume_all(struct peers *peers)
         struct incoming *c = CONTAINER_OF(node, struct incoming, link);
         if (!c->held || c->closing) continue;
         c->held = false;
-        c->heard = loop_now(peers->io->loop); /* during the pause, data waited in the kernel */
+        c->heard = loop_now(peers->io->loop); /* data waited in the kernel during the pause */
         take_frames(c, STR_EMPTY);
         if (c->held || c->closing) continue;
         if (c->ended) stream_end(c->stream);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and functions that the files of peers share. Only those files include this header.
+/* Types and functions that the peers*.c files share.
  *
  *   peers.c       opening and closing, the list of peers, the turn, metrics
  *   peers_in.c    connections from other replicas: delivery, back-pressure, silence
@@ -14,8 +14,8 @@
  *      |<--on_closed-- CLOSING <--any failure---+
  *      +--wanted--> WAITING --timer--> DIALING
  *
- * A stream calls the owner until its on_closed, which frees the stream. `kept` counts streams and
- * jobs. After peers_close the last of them frees struct peers. */
+ * A stream calls its owner until on_closed. `kept` counts streams and jobs; after peers_close
+ * the last one frees struct peers. */
 #ifndef LOG_PEERS_INTERNAL_H
 #define LOG_PEERS_INTERNAL_H
 #include "base/list.h"
@@ -25,45 +25,45 @@
 enum {
     BACKOFF_MIN_MS = 20,
     BACKOFF_MAX_MS = 1000,
-    DIAL_STALE_MS = 300, /* a dial older than this is restarted when the peer connects to us */
-    DIAL_MS = 2000,      /* time limit for resolve, connect and handshake */
-    HELLO_MS = 2000,     /* time limit from connect or accept to the peer's hello */
+    DIAL_STALE_MS = 300, /* a hello from the peer restarts an older dial */
+    DIAL_MS = 2000,      /* limit for resolve, connect and handshake */
+    HELLO_MS = 2000,     /* limit from connect or accept to the peer's hello */
     IDLE_MS_DEFAULT = 3000,
     BEATS_PER_IDLE = 3,
-    SLOW_FACTOR = 10, /* a frame must be complete within this many idle_ms after its first byte */
-    STALL_MS = 60000, /* a snapshot transfer without progress for this long is given up */
+    SLOW_FACTOR = 10, /* limit for a whole frame, in units of idle_ms */
+    STALL_MS = 60000, /* maximum pause of a snapshot transfer */
     QUEUE_BYTES_DEFAULT = 32 << 20,
-    KEPT_BYTES = 64 << 10,     /* an idle line frees an empty buffer larger than this */
-    STRANGERS_MAX = 64,        /* connections without a hello; one more closes the oldest */
-    OUTSIDERS_MAX = 32,        /* connections of senders that peers_set did not list */
-    IN_STREAMS_MAX = 512,      /* including handshakes in progress */
-    IN_OUTPUT_MAX = 16 << 10,  /* output buffer for our hello and beats to a dialer */
-    BULK_OUTPUT_MAX = 1 << 20, /* bytes of a file not yet accepted by the kernel */
+    KEPT_BYTES = 64 << 10, /* an idle line frees a larger empty buffer */
+    STRANGERS_MAX = 64,    /* connections without a hello; a new connection closes the oldest */
+    OUTSIDERS_MAX = 32,    /* connections of senders that peers_set did not list */
+    IN_STREAMS_MAX = 512,
+    IN_OUTPUT_MAX = 16 << 10,  /* buffer for the hello and beats to a dialer */
+    BULK_OUTPUT_MAX = 1 << 20, /* bytes of a file not accepted by the kernel yet */
     FRAME_BYTES_MAX = FRAME_HEAD + FRAME_MAX,
     ID_TEXT_CAP = 17,
 };
 
-/* Why a connection was refused or closed; a label of muster_log_peer_refused_total. */
+/* Why a connection was closed; a label of muster_log_peer_refused_total. */
 enum refusal {
-    REFUSED_FRAME,    /* invalid frame */
-    REFUSED_VERSION,  /* unknown protocol version */
-    REFUSED_CLUSTER,  /* the hello names another cluster */
-    REFUSED_RECEIVER, /* addressed to another replica, or sent by this replica */
+    REFUSED_FRAME,
+    REFUSED_VERSION,
+    REFUSED_CLUSTER,
+    REFUSED_RECEIVER, /* addressed to another replica, or from this replica */
     REFUSED_IDENTITY, /* the certificate does not name the sender */
-    REFUSED_TLS,      /* the TLS handshake failed */
-    REFUSED_LATE,     /* the hello or a complete frame took too long */
-    REFUSED_SILENT,   /* the peer sent no beat, or does not read our beats */
-    REFUSED_ORDER,    /* a frame that is not allowed at this point */
-    REFUSED_FULL,     /* too many connections */
+    REFUSED_TLS,
+    REFUSED_LATE,   /* the hello or a frame took too long */
+    REFUSED_SILENT, /* no beats, or the peer does not read */
+    REFUSED_ORDER,  /* a frame that is not allowed at this point */
+    REFUSED_FULL,
     REFUSED_MEMORY,
     REFUSED_COUNT
 };
 enum drop { DROP_FULL, DROP_UNCONNECTED, DROP_MEMORY, DROP_COUNT };
 enum { BYTES_IN, BYTES_OUT };
 
-struct peers_meter { /* without metrics all pointers are NULL */
+struct peers_meter { /* NULL pointers without metrics */
     struct counter *refused[REFUSED_COUNT], *dropped[DROP_COUNT], *bytes[2];
-    struct counter *dials[2]; /* [0]: dials that got a hello; [1]: failed dials */
+    struct counter *dials[2]; /* [0]: got a hello; [1]: failed */
     struct gauge *connected;
 };
 
@@ -73,21 +73,21 @@ struct peer_line {
     struct peer *peer;
     enum frame_lane lane;
     enum line_state state;
-    struct stream *stream; /* set in the states DIALING, OPEN and CLOSING */
-    struct timer timer;    /* fires at the next dial, the hello's deadline or the next beat */
-    uint64_t backoff_ms;   /* pause before the next dial, without jitter */
-    mono_time dialed;      /* time of the last dial; 0 if never dialed */
-    mono_time dial_at;     /* earliest time of the next dial */
-    bool connected;        /* while DIALING: connected, but the peer's hello has not arrived */
-    bool quiet;            /* closed by the end of a file transfer: do not log the close */
-    bool reported;         /* the failure is logged already; further failed dials are not */
-    uint64_t nonce;        /* both sides' nonces make the session number */
+    struct stream *stream;
+    struct timer timer;  /* next dial, the hello's deadline or the next beat */
+    uint64_t backoff_ms; /* pause before the next dial, without jitter */
+    mono_time dialed;
+    mono_time dial_at; /* earliest next dial */
+    bool connected;    /* DIALING: connected, but no hello yet */
+    bool quiet;        /* a file transfer ended: do not log the close */
+    bool reported;     /* failure logged: do not log further failed dials */
+    uint64_t nonce;    /* random; the nonces of both sides give the session number */
     struct frame_link in, out;
-    struct buf input;  /* hello and beats of the peer; always small */
-    struct buf output; /* frames of this turn, sent when the turn ends */
-    struct list dirty; /* member of peers->dirty while `output` is not empty */
+    struct buf input;
+    struct buf output;
+    struct list dirty; /* in peers->dirty while `output` is not empty */
     mono_time heard;
-    struct note why; /* why this side closed the connection; empty if the peer closed it */
+    struct note why; /* why this side closed; empty: the peer closed */
 };
 struct sending { /* written by peers_file.c only */
     struct peers *peers;
@@ -99,10 +99,10 @@ struct sending { /* written by peers_file.c only */
     bool over; /* the transfer has ended: `report` delivers `result` */
     enum err result;
     struct task report;
-    mono_time moved; /* time of the last progress */
-    bool has_chunk;  /* `room` holds the next `got` bytes */
+    mono_time moved;
+    bool has_chunk; /* `room` has the next `got` bytes */
 
-    /* Owned by the job while the job runs. */
+    /* Owned by the job while it runs. */
     struct job job;
     bool reading;
     struct fs *fs;
@@ -113,41 +113,41 @@ struct sending { /* written by peers_file.c only */
     char path[];
 };
 struct peer {
-    struct list link; /* member of peers->list or, after removal by peers_set, of peers->gone */
+    struct list link; /* in peers->list, or in peers->gone after removal */
     struct peers *peers;
     uint64_t id;
     char id_text[ID_TEXT_CAP];
     struct peer_line control, bulk;
     struct sending *sending; /* the file being sent, until on_snap_sent */
-    /* gone: removed by peers_set, not freed yet. named: the running peers_set lists this peer. */
+    /* gone: removed, not freed yet. named: the running peers_set lists the peer. */
     bool gone, named;
     char address[REPLICA_ADDRESS_MAX + 1];
 };
 
 /* -- connections from other replicas -- */
 struct incoming {
-    struct list link; /* member of peers->strangers or peers->incoming */
+    struct list link;
     struct peers *peers;
     struct stream *stream;
     struct timer timer;
     struct frame_link in, out;
-    struct buf input; /* bytes from input_at on are not consumed yet */
+    struct buf input; /* bytes from input_at on are not consumed */
     size_t input_at;
     enum frame_lane lane;
     uint64_t from;
     char from_text[ID_TEXT_CAP];
-    bool greeted;        /* the hello was valid and answered; the hello may still be a replay */
-    bool known;          /* the peer used our answer's session, so the hello is no replay */
+    bool greeted;        /* the hello was valid and answered; may be a replay */
+    bool known;          /* the peer used this side's answer: no replay */
     uint64_t cluster_id; /* cluster_id, level, name and address are from the hello */
     uint32_t level;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
-    bool held;  /* reading is paused, because the owner refused the frame at input_at */
+    bool held;  /* reading is paused: the owner refused the frame at input_at */
     bool ended; /* the dialer closed its sending side */
     bool closing;
-    mono_time heard;       /* time of the last received bytes */
-    mono_time frame_since; /* arrival of an incomplete frame's first byte; else MONO_NEVER */
-    bool snap;             /* a snapshot is being received */
-    bool unwanted;         /* the owner called peers_refuse_snap in the current callback */
+    mono_time heard;       /* when bytes arrived last */
+    mono_time frame_since; /* first byte of an incomplete frame; else MONO_NEVER */
+    bool snap;
+    bool unwanted; /* the owner called peers_refuse_snap in this callback */
     uint64_t snap_id, snap_at, snap_bytes;
 };
 
@@ -162,53 +162,51 @@ struct peers {
     size_t queue_bytes;
     uint64_t idle_ms;
     struct listener *listener;
-    struct list list, gone; /* peers that peers_set listed; removed peers that are not freed yet */
+    struct list list, gone; /* listed by peers_set; removed but not freed */
     size_t count;
     struct list strangers, incoming;
     size_t stranger_count;
-    struct list dirty; /* lines with unsent output */
+    struct list dirty;
     struct turn_hook hook;
     struct task wake, resume;
     struct prng prng;
-    size_t kept;  /* streams and jobs that hold a pointer to this struct */
-    bool calling; /* inside a callback to the owner */
+    size_t kept; /* streams and jobs with a pointer to this struct */
+    bool calling;
     bool closing;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
 };
 
 /* -- peers.c -- */
 struct peer *peers_find(const struct peers *peers, uint64_t id); /* NULL: no such peer */
-void peers_release(struct peers *peers);                         /* decrements `kept` */
+void peers_release(struct peers *peers);
 void peers_count_refusal(struct peers *peers, enum refusal refusal);
 void peers_count_drop(struct peers *peers, enum drop drop);
 void peers_count_bytes(struct peers *peers, int direction, uint64_t bytes);
 void peers_id_text(uint64_t id, char text[ID_TEXT_CAP]);
 const char *peers_lane_name(enum frame_lane lane);
 const char *peers_refusal_name(enum refusal refusal);
-/* Returns the hello of this replica. */
 struct peer_frame peers_hello(const struct peers *peers, enum frame_lane lane, uint64_t to,
                               uint64_t nonce);
-/* Returns true without TLS, or if the certificate of the stream's peer names the hello's sender. */
+/* True without TLS, or if the peer's certificate names the hello's sender. */
 bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
                        const struct frame_hello *hello, struct note *note);
-void peer_free_if_over(struct peer *peer); /* frees a removed peer that nothing refers to */
-void peers_wake(struct peers *peers);      /* schedules a turn, in which the hook runs */
+void peer_free_if_over(struct peer *peer); /* frees a removed peer that nothing uses */
+void peers_wake(struct peers *peers);
 
 /* -- peers_in.c -- */
 void peer_in_accept(void *peers, struct stream *own_stream);
 void peer_in_resume_all(struct peers *peers);
-void peer_in_shut_all(struct peers *peers); /* closes all connections for good, without callbacks */
+void peer_in_shut_all(struct peers *peers);
 
 void peer_in_hang_up(struct incoming *incoming);
 void peer_in_refuse(struct incoming *incoming, enum refusal refusal, const char *note);
 enum err peer_in_answer(struct incoming *incoming,
-                        const struct peer_frame *frame); /* sends a frame to the dialer */
+                        const struct peer_frame *frame); /* sends to the dialer */
 void peer_in_leave_list(struct incoming *incoming);
 
 /* -- peers_greet.c -- */
-/* peer_greet checks and answers the hello. peer_welcome takes the next frame, a beat, which proves
- * that the sender read the answer, so that the sender is `known`. Both functions return an error if
- * the connection is refused. */
+/* peer_greet checks and answers the hello. peer_welcome takes the next frame, a beat, which
+ * makes the sender `known`. An error: the connection is refused. */
 enum err peer_greet(struct incoming *incoming, const struct frame_hello *hello);
 enum err peer_welcome(struct incoming *incoming, const struct peer_frame *first);
 
@@ -225,9 +223,9 @@ void peer_line_flush(struct peer_line *line);
 size_t peer_line_queued(const struct peer_line *line);
 
 /* -- peers_file.c -- */
-/* Continues the transfer. Called when the line opens or has room again. */
+/* Continues the transfer, when the line opens or has room. */
 void peer_file_pump(struct sending *sending);
 /* Ends the transfer; on_snap_sent follows later. */
 void peer_file_over(struct sending *sending, enum err err);
-void peer_file_shut(struct sending *sending); /* ends the transfer for good, without callbacks */
+void peer_file_shut(struct sending *sending); /* ends the transfer, without callbacks */
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections to other replicas: back-off, the hello, queues.
- *
- * The frames of a turn are written to `output`, and given to the stream in one piece at the end of
- * the turn, so that large frames reach the kernel without another copy. */
+/* Connections to other replicas: back-off, the hello, queues. The frames of a turn are gathered
+ * in `output` and given to the stream in one piece, without another copy. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +15,7 @@ static struct peers *peers_of(const struct peer_line *line)
     return line->peer->peers;
 }
 
-/* Returns whether the line must be open. A finished file needs no line before on_snap_sent. */
+/* True if the line must be open. A finished file needs no line. */
 static bool is_wanted(const struct peer_line *line)
 {
     const struct peers *peers = peers_of(line);
@@ -119,8 +117,8 @@ void peer_line_look(struct peer_line *line)
     }
 }
 
-/* Dials at most once per BACKOFF_MIN_MS, however often a peer sends a hello. Restarts a long dial,
- * because TCP would resend its first packet only after a second. */
+/* Dials at most once per BACKOFF_MIN_MS. Restarts an old dial, because TCP would resend its
+ * first packet only after a second. */
 void peer_line_hurry(struct peer_line *line)
 {
     line->backoff_ms = BACKOFF_MIN_MS;
@@ -155,7 +153,7 @@ static void peers_out_on_closed(void *owner, enum err why, const struct note *no
     struct peer *peer = line->peer;
     struct peers *peers = peer->peers;
     bool was_open = line->state == LINE_OPEN, we_did = line->state == LINE_CLOSING;
-    /* A line that closed quietly has sent its file, so peer->sending is a different file by now. */
+    /* A quiet line has sent its file: peer->sending is another file. */
     struct sending *sending = line->lane == LANE_BULK && !line->quiet ? peer->sending : NULL;
 
     line->stream = NULL;
@@ -178,7 +176,7 @@ static void peers_out_on_closed(void *owner, enum err why, const struct note *no
     peer_free_if_over(peer);
 }
 
-/* -- received frames: a hello, then beats, and the acknowledgement of a snapshot -- */
+/* -- received frames: a hello, beats, the acknowledgement of a snapshot -- */
 
 static void on_open(void *owner)
 {
@@ -216,22 +214,22 @@ static void open_line(struct peer_line *line, const struct frame_hello *hello)
     set_open(line, true);
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     count_dial(peers, true);
-    peers_out_beat(line); /* the peer waits for this beat, which proves that we read its answer */
+    peers_out_beat(line); /* proves to the peer that this side read its answer */
     LOG_INFO(&peers->log, "connected to replica", log_text("replica", line->peer->id_text),
              log_text("address", line->peer->address),
              log_text("lane", peers_lane_name(line->lane)));
     if (line->lane == LANE_BULK && line->peer->sending) peer_file_pump(line->peer->sending);
     if (peers->events.on_hello) {
         peers->calling = true;
-        /* The address in this hello is ignored, because the peer may have moved since we dialed. It
-         * announces a new address on the connection that it dials to us. */
+        /* Ignores the hello's address, because the peer may have moved. The peer announces its
+         * new address on the connection that it dials. */
         peers->events.on_hello(peers->events.owner, line->peer->id, hello->level, STR_EMPTY);
         peers->calling = false;
     }
 }
 
-/* Returns true for a frame that the dialed peer may send. The peer sends the end of a snapshot when
- * it has processed the whole snapshot. */
+/* True for a frame that the dialed peer may send. FRAME_SNAP_END: the peer processed the whole
+ * snapshot. */
 static bool is_answer(const struct peer_line *line, const struct peer_frame *frame)
 {
     const struct sending *sending = line->peer->sending;
@@ -242,7 +240,7 @@ static bool is_answer(const struct peer_line *line, const struct peer_frame *fra
     return frame->kind == FRAME_HELLO || frame->kind == FRAME_BEAT;
 }
 
-/* Takes one frame from the input. False if the frame is incomplete or the line is closed. */
+/* False: the frame is incomplete, or the line is closed. */
 static bool take_answer(struct peer_line *line)
 {
     struct note note = {""};
@@ -420,7 +418,7 @@ void peer_line_flush(struct peer_line *line)
     if (line->state != LINE_OPEN || bytes.len == 0) return;
     err = stream_write(line->stream, &bytes, 1);
     peers_count_bytes(peers_of(line), BYTES_OUT, bytes.len);
-    /* Ends the connection after a lost frame, because frames are numbered. */
+    /* Closes after a lost frame, because frames are numbered. */
     if (err == ERR_NOMEM) peers_count_drop(peers_of(line), DROP_MEMORY);
     if (err) peer_line_drop(line, err_text(err));
     buf_clear(&line->output);
@@ -456,15 +454,15 @@ enum err peers_send(struct peers *peers, uint64_t to, const struct peer_frame *f
     return ERR_OK;
 }
 
-struct append_run { /* one call of peers_send_append */
+struct append_run {
     struct peer_line *line;
-    struct peer_frame head; /* the head of the next frame */
+    struct peer_frame head;
     peers_entry_fn *next;
     void *context;
     uint32_t left;
 };
 
-/* Writes one frame with as many entries as fit. */
+/* One frame, with as many entries as fit. */
 static enum err send_part(struct append_run *run, uint32_t *ret_added)
 {
     struct peer_line *line = run->line;
@@ -481,7 +479,7 @@ static enum err send_part(struct append_run *run, uint32_t *ret_added)
             err = ERR_NOT_FOUND;
             break;
         }
-        /* An empty queue accepts any entry; otherwise a large entry could never be sent. */
+        /* An empty queue accepts any entry, so that a large entry can be sent. */
         if (queued + added > 0 && queued + size + entry.bytes.len > peers_of(line)->queue_bytes) {
             err = ERR_FULL;
             break;

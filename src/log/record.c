@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encoding of records and segment heads; see record.h and docs/formats/log.md.
  *
- *      0  crc32c of everything from 4 on, padding too, salted with the upper half of the salt
+ *      0  crc32c of everything from 4 on, with the padding, salted with the upper half of the salt
  *      4  crc32c of 8..47, salted with the lower half
  *      8  length of the entry's bytes (4), kind (4)
  *     16  serial   24  synced   32  index   40  term
  *     48  bytes, then zeros up to a multiple of 8
  *
- * The two checksums use different halves of the salt because CRC is linear. With one half, two
- * segments whose salts agree in that half would accept each other's records. */
+ * CRC is linear: with one half for both checksums, two segments with an equal half would accept
+ * each other's records. */
 #include "log/record.h"
 
 #include <string.h>
@@ -85,7 +85,7 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *re
     }
     uint32_t length = load_le32(at + RECORD_AT_LENGTH), kind = load_le32(at + RECORD_AT_KIND);
     uint64_t serial = load_le64(at + RECORD_AT_SERIAL), synced = load_le64(at + AT_SYNCED);
-    /* Checked before the checksum, because zeros and old bytes are the common case. */
+    /* Checked first, because zeros and old bytes are the common case. */
     if (length > ENTRY_BYTES_MAX || !kind_known(kind) || synced >= serial) return ERR_CORRUPT;
     if (load_le32(at + AT_HEAD_CRC) != head_crc(salt, at)) return ERR_CORRUPT;
     *ret_record = (struct log_record){
@@ -121,7 +121,7 @@ enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_rec
 /* -- segment head: 0 magic  8 format  16 sequence  24 salt  32 cluster  40 replica ... crc32c -- */
 
 enum {
-    AT_SEGMENT_CRC = SEGMENT_HEAD - 8, /* the CRC covers all earlier bytes, including the zeros */
+    AT_SEGMENT_CRC = SEGMENT_HEAD - 8, /* covers all earlier bytes */
     SEGMENT_FORMAT = 1,
 };
 static const char segment_magic[8] = {'m', 'u', 's', 't', 'e', 'r', 'l', 'g'};

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding of a segment file: records in sequence, each with its own checksum. Pure.
+/* Encoding of a segment file, a sequence of records (docs/formats/log.md). Pure.
  *
- * docs/formats/log.md has the bytes. A record is a head, the entry's bytes, and zeros up to the
- * next multiple of 8. Its CRC-32C covers everything but the CRC and is salted with the segment's
- * random identity, so that old content of a recycled file is never mistaken for a record.
+ * A record's CRC-32C is salted with the segment's random identity, so that old content of a
+ * recycled file is never a record. A record with an earlier index replaces that entry and all
+ * later entries. RECORD_RESET: the log continues after a snapshot. RECORD_SEAL has no entry: it
+ * states how much was durable, and at the end of a segment it names the next segment.
  *
- * The log is append-only. A record with an earlier index replaces that entry and all later ones;
- * there is no other truncation. RECORD_RESET means that the log continues after a snapshot.
- * RECORD_SEAL carries no entry: it states how much was durable, and as the last record of a segment
- * it names the next segment.
- *
- * `serial` numbers records without gap over all segments. `synced` is the highest serial that was
- * durable when the record was written. With `synced` a reader distinguishes a torn tail (never
- * acknowledged: cut it) from damage (at or below a later record's `synced`: stop). */
+ * `serial` numbers records without gap over all segments. `synced` is the highest serial that
+ * was durable when the record was written. A bad record at or below a later record's `synced` is
+ * damage: stop. Other bad records are a torn tail, never acknowledged: cut it. */
 #ifndef LOG_RECORD_H
 #define LOG_RECORD_H
 #include "base/str.h"
@@ -22,8 +18,8 @@ enum record_kind {
     RECORD_COMMAND = ENTRY_COMMAND,
     RECORD_BARRIER = ENTRY_BARRIER,
     RECORD_CHANGE = ENTRY_CHANGE,
-    RECORD_RESET = 16, /* index and term are those of the snapshot before the log; no bytes */
-    RECORD_SEAL = 17,  /* `index` is the next segment's sequence, or 0 if the log continues here */
+    RECORD_RESET = 16, /* index and term of the snapshot before the log; no bytes */
+    RECORD_SEAL = 17,  /* `index`: next segment's sequence, or 0: the log continues here */
 };
 enum { RECORD_HEAD = 48, SEGMENT_HEAD = 4096, RECORD_ALIGN = 8 };
 struct log_record {
@@ -34,20 +30,19 @@ struct log_record {
 size_t record_size(size_t bytes); /* size on disk, including padding */
 /* `room` must have record_size(record->bytes.len) bytes. */
 void record_write(const struct log_record *record, uint64_t salt, void *room);
-/* Decodes the record at the start of `bytes` and sets *ret_size. Returns ERR_CORRUPT if no valid
- * record of this segment starts here, ERR_TOO_LARGE if the head is valid but the record needs
- * *ret_size bytes, more than given. */
+/* Decodes the record at the start of `bytes`. ERR_CORRUPT: no valid record of this segment.
+ * ERR_TOO_LARGE: the head is valid, but the record needs *ret_size bytes. */
 enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_record,
                      size_t *ret_size);
-/* Decodes the head only; ret_record->bytes is empty. The head has its own checksum, so its values
- * are valid even if the record is torn or damaged. The errors are those of record_read. */
+/* Decodes the head only; ret_record->bytes is empty. The head's checksum makes its values valid
+ * even if the record is torn. Errors as for record_read. */
 enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *ret_record,
                           size_t *ret_size);
 
 struct segment_head {
-    uint64_t sequence; /* equals the number in the file name */
+    uint64_t sequence; /* the number in the file name */
     uint64_t salt;
-    uint64_t cluster_id, replica_id; /* cluster_id is informational and can be outdated */
+    uint64_t cluster_id, replica_id; /* cluster_id: informational, can be outdated */
 };
 void segment_head_write(const struct segment_head *head, char room[SEGMENT_HEAD]);
 /* ERR_CORRUPT, ERR_VERSION. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Life cycle of a replica: opening, the pump that runs every part in order, status, fail-stop,
- * closing.
+ * closing. Only opening waits for the disk on the loop's thread.
  *
- * The loop's thread waits for the disk only while a replica opens. Opening reads snapshot, log,
- * term and vote. If the log does not continue the snapshot, a snapshot install was interrupted
- * after its snapshot became durable. That log is discarded, as the install would have done. */
+ * A log that does not continue the snapshot belongs to an interrupted snapshot install. Opening
+ * discards the log, as the install would have done. */
 #include "log/replica_internal.h"
 
 #include <inttypes.h>
@@ -15,7 +14,7 @@
 
 static void replica_on_wake(struct task *task)
 {
-    (void)task; /* the task only makes the turn's hooks run */
+    (void)task; /* the task makes the turn's hooks run */
 }
 
 void replica_wake(struct replica *replica)
@@ -75,7 +74,7 @@ static void report_change(struct replica *replica)
     if (replica->events.on_change) replica->events.on_change(replica->events.owner, &status);
 }
 
-/* Ends all pending calls. Repeats, because a done() may make a new call, which is refused. */
+/* Repeats, because a done() may make a new call, which is refused. */
 static void end_all(struct replica *replica)
 {
     do {
@@ -92,7 +91,7 @@ static void pump(struct turn_hook *hook)
 
     if (!replica->woken || replica->closing) return;
     replica->woken = false;
-    if (replica->stopped) { /* end every waiting call with an error */
+    if (replica->stopped) {
         end_all(replica);
         return;
     }
@@ -101,7 +100,7 @@ static void pump(struct turn_hook *hook)
     replica_change_pump(replica);
     replica_propose_pump(replica);
     replica_send_pump(replica);
-    replica_disk_pump(replica); /* before apply, so that the disk works while entries are applied */
+    replica_disk_pump(replica); /* before apply, so that disk and apply work in parallel */
     replica_apply_pump(replica);
     replica_read_pump(replica);
     replica_snapshot_pump(replica);
@@ -148,7 +147,7 @@ enum err replica_job_start(struct replica_job *job, struct loop_worker *worker)
 
     assert(!job->busy);
     job->note.text[0] = '\0';
-    job->busy = true; /* set first, because a simulated worker may run the job at once */
+    job->busy = true; /* before worker_submit, which may run the job at once */
     err = worker_submit(worker, &job->job);
     if (err) job->busy = false;
     return err;
@@ -160,7 +159,7 @@ static void on_stop(struct task *task)
 {
     struct replica *replica = CONTAINER_OF(task, struct replica, stop_task);
 
-    /* Closes all connections, because nothing that this replica sends can be trusted. */
+    /* Nothing that this replica sends can be trusted. */
     peers_close(replica->peers);
     replica->peers = NULL;
     replica_snapshot_stop(replica);
@@ -199,7 +198,7 @@ struct replica_status replica_status(const struct replica *replica)
     const struct member *self = members_find(members, replica->id);
     struct replica_status status = {
         .id = replica->id,
-        /* Reports the id before it is durable, because the replica can join no other cluster. */
+        /* Reported before it is durable, because the replica can join no other cluster. */
         .cluster_id = replica->adopt.busy ? replica->adopt_id : replica->cluster_id,
         .role = REPLICA_FOLLOWER,
         .member = self != NULL,
@@ -259,7 +258,7 @@ static enum err run_adopt(struct replica_job *job)
 static void adopt_done(struct replica_job *job)
 {
     struct replica *replica = job->replica;
-    char cluster[17]; /* 16 hex digits and a NUL */
+    char cluster[17];
 
     if (job->err) {
         note_prefix(&job->note, "write down the cluster");
@@ -399,7 +398,6 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     enum err err = replica_snapshot_load(replica, &head, note);
 
     if (err) return err;
-    /* The machines hold the snapshot's state now; meta has the clock and the level. */
     err = entries_open(replica->limits.cache_bytes, 1, &replica->entries);
     if (!err)
         err = wal_open(&wal, false, entries_found, replica->entries, &replica->wal, &report, note);
@@ -416,7 +414,7 @@ static enum err replica_recover(struct replica *replica, struct note *note)
     return ERR_OK;
 }
 
-/* Reads a configuration that is not in the cache, because the engine needs all configurations. */
+/* Reads a configuration that is not in the cache. The engine needs all configurations. */
 static enum err read_change(struct replica *replica, struct entry *entry,
                             const struct wal_place *place, struct buf *bytes, size_t *ret_offset,
                             struct note *note)
@@ -426,7 +424,7 @@ static enum err read_change(struct replica *replica, struct entry *entry,
     enum err err = wal_read(replica->io->fs, replica->dir, place, 1, bytes, &read, note);
 
     if (err) return err;
-    /* The buffer can move while it grows, so entry->bytes.at is set after the last read. */
+    /* The buffer can move, so the caller sets entry->bytes.at after the last read. */
     *ret_offset = at;
     entry->bytes.len = bytes->len - at;
     return ERR_OK;
@@ -437,7 +435,7 @@ static enum err begin_engine(struct replica *replica, struct note *note)
     uint64_t first = entries_first(replica->entries), last = entries_last(replica->entries);
     size_t count = (size_t)(last + 1 - first);
     struct entry *all = calloc(count ? count : 1, sizeof *all);
-    /* Per entry: its offset in `bytes` plus 1, or 0 if its bytes were in memory. */
+    /* Per entry: offset in `bytes` plus 1; 0: bytes in memory. */
     size_t *offsets = calloc(count ? count : 1, sizeof *offsets);
     struct engine_effects effects;
     struct buf bytes;
@@ -549,7 +547,7 @@ static enum err open_parts(struct replica *replica, const struct replica_options
     if (!err) err = replica_snapshot_open(replica);
     if (!err) err = replica_install_open(replica);
     if (err) return err;
-    /* Added before the peers' hook, so that messages of a turn are sent in the same turn. */
+    /* Before the peers' hook, so that messages are sent in the same turn. */
     turn_hook_add(replica->io->loop, &replica->hook, pump);
     err = open_peers(replica, options, note);
     if (!err) err = open_engine(replica);

@@ -1,22 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applies committed entries to the state machines, in order and in slices, so that the loop is not
- * blocked.
+/* Applies committed entries to the state machines, in order and in slices. The bulk thread reads
+ * back entries that are no longer in memory.
  *
- * A replica stops before an entry that this program cannot decode, because skipping it would make
- * the state wrong. The bulk thread reads back entries that are no longer in memory (mostly at
- * start), a few MiB at a time.
- *
- * At every multiple of hash_every the members send each other the hash of their whole state. A
- * replica whose hash differs from that of a majority of voters stops, because its disk, memory or
- * program is faulty and none of its responses can be trusted. */
+ * A replica stops before an entry that this program cannot decode. The members exchange state
+ * hashes at every multiple of hash_every. A replica whose hash differs from a majority of voters
+ * stops, because none of its responses can be trusted. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
 
 /* -- state hashes -- */
 
-/* An empty machine has the same effect on the hash as an absent machine, so that a release with the
- * machine and a release without it agree until the machine is used. */
+/* An empty machine counts like an absent machine, so that releases with and without the machine
+ * agree until the machine is used. */
 static uint64_t state_hash(const struct replica *replica)
 {
     uint64_t parts[REPLICA_MACHINES_MAX + 1] = {meta_hash(&replica->meta)};
@@ -68,7 +64,7 @@ void replica_apply_hash(struct replica *replica, uint64_t from, const struct fra
 
     if (!slot) return;
     for (size_t i = 0; i < slot->count; i++)
-        if (slot->said[i].id == from) return; /* a restarted replica's second hash does not count */
+        if (slot->said[i].id == from) return; /* a restarted replica's second hash */
     if (slot->count == REPLICA_MEMBERS_MAX) return;
     slot->said[slot->count].id = from;
     slot->said[slot->count].hash = hash->hash;
@@ -111,7 +107,7 @@ static enum err check_command(const struct replica *replica, const struct log_en
     return ERR_OK;
 }
 
-/* Applies META_RECOVER, which force-config left at the end of the log. */
+/* META_RECOVER comes from force-config. */
 static void replica_apply_recover(struct replica *replica, uint64_t index, struct str command)
 {
     struct machine_recovery recovery;
@@ -127,8 +123,8 @@ static void replica_apply_recover(struct replica *replica, uint64_t index, struc
              log_u64("floor", recovery.floor));
 }
 
-/* A cluster level that this program does not understand stops the replica here, not at the first
- * entry of that level. Otherwise the replica could become leader and write such entries. */
+/* Stops at a cluster level that this program does not understand, not at the level's first
+ * entry. Otherwise the replica could lead and write such entries. */
 static enum err apply_meta(struct replica *replica, uint64_t index,
                            const struct log_envelope *envelope, struct note *note)
 {
@@ -175,20 +171,19 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
     return err;
 }
 
-/* Records that the entry is applied. */
 static void entry_applied(struct replica *replica, uint64_t index, uint64_t term, bool is_change)
 {
     replica->applied = index;
     replica->applied_term = term;
     if (replica->stopped) return;
     if (index % replica->limits.hash_every == 0) compare_state(replica, index, term);
-    if (replica->stopped) return; /* the reply comes from a state that cannot be trusted */
-    /* Done last, so that a done() sees the replica's state after this entry. */
+    if (replica->stopped) return; /* the state cannot be trusted */
+    /* Last, so that a done() sees the replica's state after this entry. */
     if (is_change) replica_change_applied(replica, index, term);
     replica_propose_applied(replica, index, term, buf_peek(&replica->apply.reply));
 }
 
-/* Continues the current entry. Returns false if the entry also needs the next turn. */
+/* False: the entry also needs the next turn. */
 static bool part_applied(struct replica *replica)
 {
     struct replica_apply_state *apply = &replica->apply;
@@ -243,7 +238,7 @@ static void replica_apply_old_done(struct replica_job *job)
         replica_fail(replica, job->err, &job->note);
         return;
     }
-    /* Other errors are temporary, so retry: a snapshot released the segment, or memory is short. */
+    /* Temporary errors: a snapshot released the segment, or memory is short. */
     if (job->err) {
         old->count = 0;
         replica_again(replica);
@@ -251,7 +246,7 @@ static void replica_apply_old_done(struct replica_job *job)
     replica_wake(replica);
 }
 
-/* Returns the first entry that is not applied, or false while the entry is read from disk. */
+/* First entry that is not applied. False: it is being read from disk. */
 static bool next_entry(struct replica *replica, struct entry *ret_entry)
 {
     struct replica_old *old = &replica->apply.old;
@@ -276,7 +271,7 @@ static bool next_entry(struct replica *replica, struct entry *ret_entry)
     return false;
 }
 
-/* Counts the machines' work, because a short entry can be expensive by what it ends or frees. */
+/* The machines' work: a short entry can be expensive by what it ends or frees. */
 static uint64_t work_of(const struct replica *replica)
 {
     uint64_t work = 0;
@@ -293,9 +288,9 @@ void replica_apply_pump(struct replica *replica)
     size_t entries = 0, bytes = 0;
     uint64_t work = work_of(replica);
 
-    if (replica->apply.sliced) return; /* this turn's slice is done: other work gets the loop */
-    /* Guard 10: during the install of a snapshot the commit index may cover entries that the engine
-     * never returned. */
+    if (replica->apply.sliced) return;
+    /* Guard 10: during an install the commit index may cover entries that the engine never
+     * returned. */
     while (replica_may_step(replica) && !engine_installing(replica->engine) &&
            replica->applied < engine_commit(replica->engine)) {
         struct entry entry;
@@ -317,13 +312,13 @@ void replica_apply_pump(struct replica *replica)
     }
     if (entries == 0 || replica->stopped) return;
     entries_trim(replica->entries, min_u64(replica->disk.durable, replica->applied));
-    replica_wake(replica); /* lets the pump's parts before apply run again */
+    replica_wake(replica); /* runs the pump's parts before apply again */
 }
 
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
 {
     assert(index >= replica->applied);
-    replica->apply.part = NULL; /* the snapshot replaced the state machine's state */
+    replica->apply.part = NULL; /* the snapshot replaced the machine's state */
     replica->applied = index;
     replica->applied_term = term;
     replica_propose_skipped(replica, index);

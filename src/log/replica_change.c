@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Membership changes under the rules of log/members.h, leadership transfer, and the cluster level
- * that follows from what the members announced.
- *
- * The leader checks and writes one change at a time. A change is decided like a proposal, when its
- * index is applied. No other state exists: a new leader reads the configuration from the log, and
- * repeating a request is safe. */
+/* Membership changes under the rules of log/members.h, leadership transfer, and the cluster
+ * level. The leader checks and writes one change at a time; a change is decided when its index
+ * is applied. A new leader reads the configuration from the log, and a repeated request is safe. */
 #include "log/replica_internal.h"
 
 #include <stdio.h>
@@ -13,7 +10,7 @@
 enum {
     RELIEF_MS = 1000,
     RELIEF_MAX_MS = 60000
-}; /* pause between transfers by a leader whose disk is full */
+}; /* ms; between transfers by a leader whose disk is full */
 
 static struct member_change *change_at(struct list *node)
 {
@@ -209,7 +206,7 @@ static void begin_transfers(struct replica *replica)
         struct note note = {""};
         enum err err = ERR_OK;
 
-        if (!replica_may_step(replica)) { /* the last step's vote is not durable: try again later */
+        if (!replica_may_step(replica)) { /* the last step's vote is not durable yet */
             list_append(&change->transfers_asked, node);
             continue;
         }
@@ -221,9 +218,9 @@ static void begin_transfers(struct replica *replica)
     }
 }
 
-/* A leader whose disk is full refuses every write, while another replica may have space. The leader
- * does not know the others' free space, so it tries each voter in turn, with growing pauses,
- * because all disks may be full. */
+/* A leader whose disk is full refuses every write, while another replica may have space. The
+ * leader does not know the free space of other replicas, so it tries each voter in turn, with
+ * growing pauses. */
 static uint64_t next_voter(const struct replica *replica)
 {
     struct members_view view;
@@ -259,7 +256,7 @@ static void seek_relief(struct replica *replica)
         change->relief_pause_ms ? min_u64(2 * change->relief_pause_ms, RELIEF_MAX_MS) : RELIEF_MS;
     change->relief_at = mono_after(now, change->relief_pause_ms);
     to = next_voter(replica);
-    if (to == 0) return; /* no other voter, or no contact to other voters */
+    if (to == 0) return; /* no voter to hand over to */
     LOG_WARN(&replica->log, "disk is full: handing leadership to another replica");
     (void)start_transfer(replica, to, &note);
 }
@@ -274,9 +271,9 @@ void replica_change(struct replica *replica, struct member_change *change)
     replica_wake(replica);
 }
 
-/* Refuses a member that understands less than the cluster level, because the member would stop at
- * an entry of that level. A new member's level is unknown before its hello, so the member is added.
- * To become a voter, a member must have announced its level. */
+/* A member that does not understand the cluster level would stop at an entry of that level. The
+ * level of a new member is unknown before its hello. A member must announce its level to become
+ * a voter. */
 static enum err judge_level(const struct replica *replica, const struct member_change *asked,
                             struct note *note)
 {
@@ -350,7 +347,7 @@ static void begin_change(struct replica *replica, struct member_change *asked)
         err = write_change(replica, asked, &next, &note);
         if (!err) return;
     } else if (err == ERR_NOT_LEADER && engine_role(replica->engine) == REPLICA_LEADER) {
-        /* To remove this leader, transfer leadership; the caller asks the new leader again. */
+        /* Removing this leader needs a transfer. The caller asks the new leader again. */
         err = start_transfer(replica, 0, &note);
         if (!err) {
             replica->change.leaving = asked;
@@ -415,7 +412,7 @@ mono_time replica_change_due(const struct replica *replica)
 
 /* -- cluster level -- */
 
-/* Returns the lowest level of all members, or 0 if a member was not heard since the start. */
+/* Lowest level of all members; 0: a member was not heard since the start. */
 static uint32_t common_level(const struct replica *replica)
 {
     const struct members *members = &replica->change.newest;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides which replicas to dial, and stores what each replica announced.
  *
- * A replica dials the members of the newest configuration, and replicas that recently sent a hello.
- * The reason is that a lagging replica must answer a member that its configuration lacks, and a
- * joiner must answer its leader. A member's address is in the configuration and in the member's
- * hello. If these addresses differ (the member moved while this replica was down, or started with a
- * wrong address) and there is no connection, both addresses are tried in turn. */
+ * A replica dials the members of its newest configuration and the replicas that recently sent a
+ * hello, because its configuration may lack a member or its leader. If a member's configured and
+ * announced addresses differ and there is no connection, both are tried in turn. */
 #include "log/replica_internal.h"
 
 #include <string.h>
@@ -28,7 +26,7 @@ static const struct member *find_member(const struct replica *replica, uint64_t 
     return members_find(&replica->change.newest, id);
 }
 
-/* Members always get an entry: in a full table the longest silent non-member is replaced. */
+/* In a full table a member replaces the longest silent non-member. */
 static struct replica_known *add_known(struct replica *replica, uint64_t id)
 {
     struct replica_dial *dial = &replica->dial;
@@ -76,12 +74,12 @@ void replica_dial_hello(void *owner, uint64_t from, uint32_t level, struct str a
 
     if (from == replica->id || replica->stopped) return;
     if (!known) known = add_known(replica, from);
-    if (!known) return; /* the table is full of members, and the sender is no member */
+    if (!known) return; /* no room for a non-member */
     known->level = level;
     known->said_at = replica_now(replica);
     replica->change.level_dirty = true;
     replica_wake(replica);
-    /* An address that cannot be dialed must not be stored. */
+    /* Stores only an address that can be dialed. */
     if (str_equal(str_from(known->address), address) || members_check_address(address, NULL))
         return;
     memcpy(known->address, address.at, address.len);
@@ -136,7 +134,7 @@ static void try_other_addresses(struct replica *replica)
     }
 }
 
-/* Forgets silent replicas, so that a replica that was removed is not dialed for ever. */
+/* Otherwise a removed replica would be dialed for ever. */
 static void sweep(struct replica *replica)
 {
     struct replica_dial *dial = &replica->dial;

@@ -1,26 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs for the disk thread and their results.
  *
- * Group commit: one append job runs at a time; everything the engine returns meanwhile becomes the
- * next job. A job owns a copy of the bytes, because entries may be replaced while it runs. Votes
- * are separate jobs and are queued first in their turn. The thread runs jobs in order, so a vote is
- * on disk before the entries of the same step.
+ * Group commit: one append job runs at a time. Entries that the engine returns meanwhile become
+ * the next job. A job owns a copy of the bytes, because entries may be replaced while it runs.
+ * Votes are queued first, so a vote is on disk before the entries of the same step.
  *
- * Upkeep (spare segments, release, the seal of an idle log, free space) is one job at a time. It
- * starts only directly after an append job has ended, never ahead of a waiting append.
- *
- * Any error of a write or a sync stops the replica, because the kernel may report lost data as
- * written at the next attempt. */
+ * Upkeep (spare segments, release, the seal of an idle log, free space) is one job at a time,
+ * after an append job. A failed write or sync stops the replica, because the kernel may report
+ * lost data as written at the next attempt. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    SEAL_AFTER_MS = 250, /* seal the log after this time without an append */
-    PAUSE_MS = 10,       /* zero a slice of a spare segment after this time without an append */
+    SEAL_AFTER_MS = 250, /* ms without an append, then seal the log */
+    PAUSE_MS = 10,       /* ms without an append, then zero a slice of a spare segment */
     SPARE_EVERY = 256 << 10,
-    LOOK_EVERY_MS = 1000, /* time between checks of the free space */
+    LOOK_EVERY_MS = 1000, /* ms between checks of the free space */
     LOOK_SHARE = 8,       /* also check after writing 1/8 of the reserve */
     REPLICA_DISK_RESERVE_BYTES = 256 << 20,
     RESERVE_SHARE = 20, /* the default reserve is at most 1/20 of the space at start */
@@ -41,8 +38,8 @@ static enum err run_append(struct replica_job *job)
     uint64_t began = clock_mono_ns(replica->io->clock).ns;
     enum err err;
 
-    /* The vote was queued before the entries, on this thread. If the vote failed, write no entries,
-     * because entries whose term is not on disk would be invalid at the next start. */
+    /* The vote was queued first. Without its term on disk, entries would be invalid at the next
+     * start. */
     if (disk->vote.err) {
         job->note = disk->vote.note;
         return disk->vote.err;
@@ -69,11 +66,11 @@ static void append_done(struct replica_job *job)
     last = min_u64(last, disk->valid_to);
     for (uint64_t index = disk->first; index <= last; index++)
         entries_placed(replica->entries, index, &disk->places[index - disk->first]);
-    /* Entries that were replaced during the job do not count as durable. */
+    /* Entries that were replaced during the job are not durable. */
     if (last >= disk->first) disk->durable = max_u64(disk->durable, last);
     replica_observe_sync(replica, disk->append_ns, disk->count);
     buf_clear(&disk->bytes);
-    replica_resume(replica); /* a sender may be paused because too much was queued */
+    replica_resume(replica); /* a sender may wait for room in the queue */
     replica_wake(replica);
 }
 
@@ -147,8 +144,7 @@ void replica_disk_replaced(struct replica *replica, uint64_t from)
 
     assert(from > 0);
     disk->next = min_u64(disk->next, from);
-    /* Replaced entries no longer count: neither durable entries that the engine does not know of
-     * yet, nor entries of the running append job. */
+    /* Replaced entries are not durable, not reported, and not valid in the running append job. */
     disk->durable = min_u64(disk->durable, from - 1);
     disk->reported = min_u64(disk->reported, from - 1);
     disk->valid_to = min_u64(disk->valid_to, from - 1);
@@ -254,9 +250,8 @@ static void upkeep_done(struct replica_job *job)
     replica_wake(replica);
 }
 
-/* Returns when to zero the next slice of a spare segment. A slice delays the next append, so slices
- * wait for a pause. Under steady load a slice runs per SPARE_EVERY bytes, which keeps enough space
- * zeroed. The release of a segment is cheap and uses the same call. */
+/* When to zero the next slice of a spare segment. A slice delays the next append, so slices wait
+ * for a pause. Under steady load a slice runs per SPARE_EVERY bytes. */
 static mono_time spare_due(const struct replica *replica)
 {
     const struct replica_disk *disk = &replica->disk;
@@ -265,8 +260,8 @@ static mono_time spare_due(const struct replica *replica)
     return mono_after(disk->appended_at, PAUSE_MS);
 }
 
-/* Checks free space once a second, and earlier after many writes that could use up the reserve. A
- * full disk stops the replica, whereas a used-up reserve only refuses proposals. */
+/* Once a second, and earlier after many writes. A full disk stops the replica, but a used-up
+ * reserve only refuses proposals. */
 static bool look_due(const struct replica *replica, mono_time now)
 {
     const struct replica_disk *disk = &replica->disk;
@@ -275,7 +270,7 @@ static bool look_due(const struct replica *replica, mono_time now)
            disk->stats.bytes - disk->looked_bytes >= max_u64(1, disk->reserve_bytes / LOOK_SHARE);
 }
 
-/* Returns the most urgent upkeep, or false if none is due. */
+/* The most urgent upkeep. False: none is due. */
 static bool choose_upkeep(struct replica *replica, enum replica_upkeep *ret_kind)
 {
     struct replica_disk *disk = &replica->disk;
@@ -330,7 +325,7 @@ void replica_disk_pump(struct replica *replica)
     if (!disk->sealed && !disk->append.busy)
         due = mono_min(due, mono_after(disk->appended_at, SEAL_AFTER_MS));
     if (disk->wants_spare) due = mono_min(due, spare_due(replica));
-    /* The timer only moves to an earlier time, because appends postpone most upkeep. */
+    /* Appends postpone most upkeep, so only an earlier time moves the timer. */
     if (disk->upkeep.busy || (timer_running(&disk->timer) && disk->timer_due.ms <= due.ms)) return;
     disk->timer_due = due;
     timer_start(&disk->timer, due);

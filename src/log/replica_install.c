@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots between replicas: sending our own, receiving and installing a peer's.
+/* Snapshots between replicas: sending this replica's, receiving and installing a peer's.
  *
- * Receiving. One snapshot at a time. Bytes are written to a temporary file as they arrive, through
- * two buffers of at most INBOX_BYTES; when both buffers are full the sender waits. The complete
- * file is verified, then offered to the engine. Our own state changes only if the engine wants the
- * snapshot, in an order that is safe for a crash at any point:
+ * Receiving. One snapshot at a time. Bytes go to a temporary file through two buffers of at most
+ * INBOX_BYTES; the sender waits when both are full. The file is verified, then offered to the
+ * engine:
  *
  *     none -> taking -> checking -> offered -> keeping -> restoring -> restored -> none
  *      bytes arrive   whole, valid  wanted    gets its    log reset,   engine notified
  *                                             name        machines filled
  *
- *   1. The file is renamed durably. From here on a restart finds the new snapshot and a log that
- *      does not continue the snapshot, and discards that log (replica.c).
+ *   1. The file is renamed durably. A restart would now find a log that does not continue the
+ *      snapshot, and discard that log (replica.c).
  *   2. The log is reset to continue after the snapshot, while the machines are filled.
- *   3. When the log and the machines are ready, the engine is notified and acknowledges.
+ *   3. The engine is notified and acknowledges.
  *
- * A failure before step 1 drops the file; the leader sends again. A failure after step 1 stops the
+ * A failure before step 1 drops the file; the leader sends again. A later failure stops the
  * replica, because engine and machines have given up their old state.
  *
- * Sending. The engine repeats its request at every heartbeat until the follower has the entries, so
- * a request does not start a new transfer. After a complete transfer the follower gets time to
- * verify and restore, longer after each transfer. A broken transfer is retried soon, and more
- * slowly when it breaks again: a replica that refuses the snapshot closes the connection, and may
- * accept the snapshot later or never. */
+ * Sending. The engine repeats its request at every heartbeat, which does not start a new
+ * transfer. After a complete transfer the follower gets time to restore, longer each time. A
+ * broken transfer is retried soon, and more slowly when it breaks again. */
 #include <stdlib.h>
 
 #include "log/replica_internal.h"
@@ -34,30 +31,30 @@ enum receiving { NONE, REPLICA_INSTALL_TAKING, CHECKING, OFFERED, KEEPING, RESTO
 enum inbox_work { INBOX_NOTHING, INBOX_WRITE, INBOX_CHECK, INBOX_DROP, INBOX_KEEP, INBOX_READ };
 
 struct send {
-    uint64_t to; /* id of the receiver; 0: unused */
+    uint64_t to; /* receiver; 0: unused */
     uint64_t id, index, term;
     bool wanted, running;
-    uint32_t whole;  /* complete transfers that did not bring the follower up to date */
+    uint32_t whole;  /* complete transfers that left the follower behind */
     uint32_t broken; /* consecutive broken transfers */
     mono_time began, not_before;
 };
 struct replica_installs {
     struct replica *replica;
-    struct timer timer; /* start of a delayed transfer */
+    struct timer timer;
     uint64_t next_id;
     struct send sends[REPLICA_MEMBERS_MAX];
 
     enum receiving state;
-    bool doomed;  /* the transfer is dropped when the bulk thread has finished */
-    bool refused; /* a frame was refused because both buffers are full */
-    bool ended;   /* all bytes were received */
-    bool wanted;  /* the engine wants the snapshot */
+    bool doomed;  /* drop the transfer when the bulk thread has finished */
+    bool refused; /* a frame was refused: both buffers are full */
+    bool ended;
+    bool wanted;
     uint64_t from, taken;
     struct frame_snap_begin begin;
     struct buf filling;
     mono_time began;
 
-    struct replica_job job; /* the bulk thread's job; the fields below are its data */
+    struct replica_job job; /* the bulk thread's job; owns the fields below */
     enum inbox_work work;
     struct snap_inbox *inbox;
     uint64_t unique, writing_at;
@@ -66,7 +63,7 @@ struct replica_installs {
     struct snap_reader *reader;
     uint32_t section;
 
-    struct replica_job reset; /* the disk thread's job */
+    struct replica_job reset;
     bool reset_done;
 };
 
@@ -88,13 +85,13 @@ void replica_install_send(struct replica *replica, const struct raft_message *me
 {
     struct send *send = find_send(replica->installs, message->server_id);
 
-    if (!send) return; /* all slots are used by members: the engine asks again */
+    if (!send) return; /* all slots are in use: the engine asks again */
     send->wanted = true;
     replica_wake(replica);
 }
 
-/* Returns whether the follower still lacks the snapshot that it was sent. A newer snapshot of ours
- * is no reason to send again. */
+/* The follower still lacks the snapshot that it was sent. A newer snapshot is no reason to send
+ * again. */
 static bool still_wanted(const struct replica *replica, const struct send *send)
 {
     uint64_t index = send->index ? send->index : replica->snapshot.index;
@@ -154,7 +151,7 @@ void replica_install_on_sent(void *owner, uint64_t to, uint64_t id, enum err err
         return;
     }
     replica_count(replica, COUNT_SNAPSHOTS_SENT);
-    /* The follower must verify and restore now, which takes about as long as the transfer did. */
+    /* The follower now verifies and restores, which takes about as long as the transfer. */
     uint64_t peace = 10 * (uint64_t)replica->election_ms + 2 * mono_elapsed_ms(send->began, now);
     send->not_before = mono_after(now, peace << send->whole);
     if (send->whole < PEACE_DOUBLINGS_MAX) send->whole++;
@@ -169,7 +166,7 @@ static void pump_sends(struct replica *replica)
         struct send *send = &in->sends[i];
 
         if (send->running) {
-            /* The leadership has ended, so no replica would accept the snapshot. */
+            /* Without leadership no replica would accept the snapshot. */
             if (engine_role(replica->engine) != REPLICA_LEADER ||
                 engine_term(replica->engine) != send->term)
                 peers_stop_file(replica->peers, send->to);
@@ -262,7 +259,7 @@ static void replica_install_done(struct replica_job *job)
     replica_wake(job->replica);
 }
 
-/* Returns false, without change, if the bulk thread's queue is full. The pump then retries. */
+/* False: the bulk thread's queue is full. The pump then retries. */
 static bool replica_install_submit(struct replica_installs *in, enum inbox_work work)
 {
     in->work = work;
@@ -299,7 +296,7 @@ static bool is_current(const struct replica_installs *in, uint64_t from, uint64_
            in->begin.id == id;
 }
 
-/* Closes the connection, because a transfer that will be dropped wastes bandwidth on both sides. */
+/* Closes the connection, so that the sender stops sending. */
 static bool replica_install_refuse(struct replica *replica, uint64_t from)
 {
     peers_refuse_snap(replica->peers, from);
@@ -311,8 +308,8 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
     struct replica_installs *in = replica->installs;
     uint64_t free_bytes = replica->disk.free_bytes;
 
-    /* The same sender began again, or a newer leader began. Cancels the current transfer, but keeps
-     * a completely received snapshot, which is worth more than a new transfer. */
+    /* The same sender or a newer leader begins a transfer. Cancels the current transfer, unless
+     * the snapshot is complete. */
     if (in->state == REPLICA_INSTALL_TAKING &&
         (in->doomed || begin->term > in->begin.term || (from == in->from && !in->ended))) {
         if (!in->doomed) doom(in, ERR_OK, NULL);
@@ -378,7 +375,7 @@ static void replica_install_on_end(struct replica *replica, uint64_t from, uint6
     struct replica_installs *in = replica->installs;
 
     if (!is_current(in, from, id)) {
-        replica_install_refuse(replica, from); /* no reply: a reply would count as acceptance */
+        replica_install_refuse(replica, from); /* a reply would count as acceptance */
         return;
     }
     if (in->taken != in->begin.bytes) {
@@ -398,7 +395,7 @@ bool replica_install_on_snap(void *owner, uint64_t from, struct peer_frame *fram
     case FRAME_SNAP_BEGIN: return on_begin(replica, from, &frame->u.snap_begin);
     case FRAME_SNAP_CHUNK: return on_chunk(replica, from, &frame->u.snap_chunk);
     case FRAME_SNAP_END: replica_install_on_end(replica, from, frame->u.snap_end.id); return true;
-    default: assert(false); /* the peers module checks which frames this lane may carry */
+    default: assert(false); /* the peers module checks the lane's frames */
     }
     return true;
 }
@@ -419,11 +416,11 @@ bool replica_install_busy(const struct replica *replica)
 
 /* -- from received bytes to restored state -- */
 
-/* Resets the state. The bulk thread must have finished. */
+/* The bulk thread must have finished. */
 static void replica_install_forget(struct replica_installs *in)
 {
     assert(!in->job.busy && !in->inbox && !in->reset.busy);
-    snap_close(in->reader); /* needs no disk access, so the loop's thread may close */
+    snap_close(in->reader); /* needs no disk access */
     in->reader = NULL;
     buf_deinit(&in->filling);
     buf_init(&in->filling, INBOX_BYTES);
@@ -441,7 +438,7 @@ static void stop_for(struct replica_installs *in, enum err err, struct note *not
     replica_fail(in->replica, err, note);
 }
 
-/* Returns true for errors that a retry can cure. No state depends on the received file yet. */
+/* Errors that a retry can cure, because no state depends on the received file yet. */
 static bool replica_install_is_passing(enum err err)
 {
     return replica_snapshot_is_passing(err) || err == ERR_CORRUPT;
@@ -449,7 +446,7 @@ static bool replica_install_is_passing(enum err err)
 
 static void replica_install_take(struct replica_installs *in)
 {
-    if (in->work == INBOX_WRITE) { /* the previous write has ended */
+    if (in->work == INBOX_WRITE) {
         if (in->job.err) {
             if (replica_install_is_passing(in->job.err))
                 doom(in, in->job.err, in->job.note.text);
@@ -555,7 +552,7 @@ static void start_restore(struct replica_installs *in)
 
 static void replica_install_keep(struct replica_installs *in)
 {
-    /* The gate is closed while the step that wanted the snapshot has a vote to write. */
+    /* The gate may be closed for the vote of the step that wanted the snapshot. */
     if (in->work == INBOX_NOTHING) {
         if (replica_may_step(in->replica)) replica_install_submit(in, INBOX_KEEP);
     } else if (in->job.err) {
@@ -565,7 +562,6 @@ static void replica_install_keep(struct replica_installs *in)
     }
 }
 
-/* Restores one chunk per turn, so that the loop is not blocked. */
 static void restore(struct replica_installs *in)
 {
     enum err err = in->work == INBOX_READ ? in->job.err : ERR_OK;
@@ -596,7 +592,7 @@ static void replica_install_finish(struct replica_installs *in)
     const struct snapshot_mark mark = in->head.mark;
     enum err err;
 
-    /* Waits for a running read of old entries, which must not be applied to the new state. */
+    /* A running read of old entries must not be applied to the new state. */
     if (!in->reset_done || !replica_may_step(replica) || replica->apply.old.job.busy) return;
     replica_snapshot_took_over(replica, &mark, in->begin.bytes);
     replica_apply_jump(replica, mark.index, mark.term);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster_log_*: the metrics of one replica (docs/observability.md). Without a registry nothing is
- * counted. Gauges are updated at most every UPDATE_MS, because a pump must be cheap. */
+/* muster_log_*: the metrics of one replica (docs/observability.md). Without a registry nothing
+ * is counted. Gauges are updated at most every UPDATE_MS. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 enum { UPDATE_MS = 100 };
 
 /* clang-format off */
-/* Gauges, with the value that replica_metrics_pump sets. */
+/* Gauges and their values. */
 #define GAUGES(X)                                                                                 \
     X("muster_log_term",               "Current Raft term of this replica.",              status.term)      \
     X("muster_log_is_leader",          "1 while this replica leads.",                             \

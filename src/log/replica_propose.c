@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proposals: checked on arrival, gathered during a turn, submitted once at the end of the turn, and
- * decided when their index is applied.
+/* Proposals: checked on arrival, gathered during a turn, submitted at its end, and decided when
+ * their index is applied.
  *
  *     IDLE --> GATHERED --> SUBMITTED --its index is applied--> IDLE: done(), at once
  *       |         |             | abandoned, leadership lost, skipped by a snapshot, closed
  *       +-refused-+-------------+--> DECIDED --the pump--> IDLE: done(outcome)
  *
- * A proposal is identified by (index, term). If its index is applied with the same term, the
- * applied entry is this proposal (Raft's log matching): ERR_OK. With another term the proposal can
- * never be applied: ERR_NOT_LEADER. A replacement in our own log proves nothing, because another
- * replica may still have the entry, win an election and commit it. So after a lost leadership its
- * proposals wait for two election time-outs and then end with ERR_UNKNOWN. Each leadership has its
- * own list, because the next leadership may start at a lower index.
+ * A proposal is identified by (index, term). If its index is applied with its term, the proposal
+ * was applied: ERR_OK. With another term it can never be applied: ERR_NOT_LEADER.
  *
- * Bytes in flight count until the entry is applied, also when the caller has gone (a ghost replaces
- * its proposal). Otherwise a leader without a majority could be filled without bound. */
+ * A replaced entry of this log proves nothing, because another replica may still commit it. So
+ * proposals of a lost leadership wait for two election time-outs and then get ERR_UNKNOWN. Each
+ * leadership has its own list, because the next one may start at a lower index.
+ *
+ * Bytes in flight count until the entry is applied, even if the caller has gone (a ghost
+ * replaces its proposal). Otherwise a leader without a majority could be filled without bound. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
 
 enum {
     ENTRY_OVERHEAD = 128, /* memory of one entry, besides its bytes */
-    BYTES_KEPT = 4 << 20, /* largest gathering buffer that is kept after a burst */
+    BYTES_KEPT = 4 << 20, /* largest gathering buffer that is kept */
 };
 
 static struct proposal *proposal_at(struct list *node)
@@ -43,8 +43,7 @@ static void release_share(struct replica *replica, const struct proposal *propos
     propose->used_entries--;
 }
 
-/* Removes and returns the first proposal in the list at `index` or below; NULL if there is none. A
- * gathered proposal has index 0. */
+/* Removes the first proposal at `index` or below; NULL: none. A gathered proposal has index 0. */
 static struct proposal *take_to(struct replica *replica, struct list *list, uint64_t index)
 {
     struct proposal *first = proposal_at(list->next);
@@ -55,7 +54,7 @@ static struct proposal *take_to(struct replica *replica, struct list *list, uint
     return first;
 }
 
-/* Ends a proposal that is in no list. */
+/* The proposal is in no list. */
 static void replica_propose_finish(struct replica *replica, struct proposal *proposal, enum err err,
                                    struct str reply)
 {
@@ -69,7 +68,7 @@ static void replica_propose_finish(struct replica *replica, struct proposal *pro
     proposal->done(proposal, err, reply);
 }
 
-/* Sets the proposal's outcome; the pump calls its done() later. A ghost ends at once. */
+/* The pump calls done() later. A ghost ends at once. */
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_ghost(proposal)) {
@@ -107,7 +106,7 @@ static bool has_room(const struct replica *replica, const struct proposal *propo
         if (m == proposal->machine) used += proposal->bytes;
         shared += over_share(replica, m, used);
     }
-    /* A proposal larger than the limit is accepted when nothing else is in flight. */
+    /* Alone in flight, a proposal may exceed the limit. */
     return shared <= propose->shared_bytes || propose->used_entries == 0;
 }
 
@@ -134,9 +133,9 @@ static enum err replica_propose_judge(const struct replica *replica,
     return has_room(replica, proposal) ? ERR_OK : ERR_FULL;
 }
 
-/* Returns the time that the leader measured since its previous entry of this term; 0 for the first.
- * Time in which the leader's loop did not run is excluded: no lease could be renewed in it, so it
- * must not expire a lease. Therefore the replicated clock can be slow, but never fast. */
+/* The leader's time since its previous entry of this term; 0 for the first. Time in which the
+ * loop did not run does not count, because no lease could be renewed then. The replicated clock
+ * can be slow, but never fast. */
 uint64_t replica_propose_advance(struct replica *replica)
 {
     struct replica_propose *propose = &replica->propose;
@@ -177,7 +176,7 @@ static enum err replica_propose_gather(struct replica *replica, struct proposal 
     envelope.advance_ns = replica_propose_advance(replica);
     err = envelope_append(&envelope, &propose->bytes);
     if (err) return err;
-    /* The buffer can move while it grows: store a length now, an address at submission. */
+    /* The buffer can move: store the address at submission. */
     proposal->place = propose->count;
     propose->entries[propose->count++] = (struct entry){
         .kind = ENTRY_COMMAND,
@@ -213,8 +212,8 @@ void replica_propose(struct replica *replica, struct proposal *const *proposals,
     replica_wake(replica);
 }
 
-/* Replaces an abandoned proposal by a ghost, a placeholder at the same place in the list. Reuses a
- * finished ghost. Without memory there is no ghost, and the bytes no longer count. */
+/* Replaces an abandoned proposal by a ghost at the same place in the list. Without memory there
+ * is no ghost, and the bytes no longer count. */
 static void leave_ghost(struct replica *replica, const struct proposal *proposal,
                         struct list *position)
 {
@@ -304,7 +303,7 @@ static void replica_propose_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    /* A done() may propose again. If that proposal is refused too, the next call handles it. */
+    /* A done() may propose again. The next call of this function handles a new refusal. */
     list_init(&refused);
     list_splice(&refused, &replica->propose.refused);
     for (struct list *node; (node = list_pop(&refused));) {
@@ -353,7 +352,7 @@ void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t t
         struct list *list = &replica->propose.pending[i].proposals;
 
         for (struct proposal *next; (next = take_to(replica, list, index));) {
-            assert(next->index == index); /* proposals that were skipped are already ended */
+            assert(next->index == index); /* skipped proposals have ended already */
             replica_propose_finish(replica, next, next->term == term ? ERR_OK : ERR_NOT_LEADER,
                                    next->term == term ? reply : STR_EMPTY);
         }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linearizable reads without a write: a round asks all voters whether this term is still accepted.
+/* Linearizable reads without a write: a round asks all voters whether they still accept this
+ * term.
  *
- * A round serves the tickets that arrived before the round began. The commit index at the start of
- * the round covers everything acknowledged before, and a majority that was still in our term after
- * the start proves that no other leader had been elected by then. Later tickets wait for the next
- * round. Responses contain term and round, so an old response proves nothing. No clock is involved.
+ * A round serves the tickets that arrived before the round began. The commit index at that time
+ * covers everything acknowledged before. A majority that accepts the term afterwards proves that
+ * no other leader was elected by then. Responses contain term and round, so an old response
+ * proves nothing. No clock is involved.
  *
- * The leader must first have committed an entry of its own term, because before that a new leader
- * does not know which entries its predecessor acknowledged. */
+ * The leader must first commit an entry of its own term. A new leader does not know which
+ * entries its predecessor acknowledged. */
 #include "log/replica_internal.h"
 
 static struct read_ticket *ticket_at(struct list *node)
@@ -110,7 +111,7 @@ static void replica_read_begin(struct replica *replica)
         ask(replica);
 }
 
-/* Answers a leader's read round: whether this replica, in any role, accepts the leader's term. */
+/* Answers a leader's read round: does this replica accept the leader's term? */
 void replica_read_asked(struct replica *replica, uint64_t from, const struct frame_read *read)
 {
     struct peer_frame frame = {.kind = FRAME_READ_ANSWER, .u.read = *read};
@@ -137,7 +138,7 @@ void replica_read_role(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
-    /* Confirmed tickets stay valid, because such a ticket only waits for apply. */
+    /* Confirmed tickets stay valid: they only wait for apply. */
     reads->running = false;
     list_splice(&reads->round, &reads->fresh);
     for (struct list *node; (node = list_pop(&reads->round));)
@@ -162,7 +163,7 @@ static void replica_read_notify_refused(struct replica *replica)
 {
     struct list refused;
 
-    list_init(&refused); /* an own list: a read started by a done() is refused in the next call */
+    list_init(&refused); /* a read started by a done() is refused in the next call */
     list_splice(&refused, &replica->reads.refused);
     for (struct list *node; (node = list_pop(&refused));)
         ticket_end(replica, ticket_at(node), ticket_at(node)->outcome);
@@ -179,7 +180,7 @@ void replica_read_pump(struct replica *replica)
         else if (reads->running && mono_due(reads->resend_at, replica_now(replica)))
             ask(replica);
     }
-    while (!list_empty(&reads->confirmed)) { /* ordered by index, because rounds never go back */
+    while (!list_empty(&reads->confirmed)) { /* ordered by index */
         struct read_ticket *ticket = ticket_at(reads->confirmed.next);
 
         if (ticket->index > replica->applied) break;

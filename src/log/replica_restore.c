@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores a snapshot into the machines: at start from the newest file, later from a received file.
- *
- * Begin and end are called for every machine. A machine without a section did not exist when the
- * snapshot was taken, and becomes empty. A section of a machine that this program lacks stops the
- * replica, because ignoring it would lose state. */
+/* Restores a snapshot into the machines: at start from the newest file, later from a received
+ * file. A machine without a section becomes empty. A section of a machine that this program
+ * lacks stops the replica, because ignoring it would lose state. */
 #include <string.h>
 
 #include "log/replica_internal.h"
@@ -125,7 +123,7 @@ enum err replica_snapshot_load(struct replica *replica, struct snap_head *ret_he
         if (!err) err = load_file(replica, path, note);
         if (!err) err = fs_noted(fs_stat(fs, path, &info), "look at", path, note);
     }
-    /* Removes old files last, because the newest snapshot must be known to be valid before. */
+    /* Last, because the newest snapshot must be valid before old files are removed. */
     if (!err) err = snap_sweep(fs, replica->dir, note);
     if (err) return err;
     replica->snapshot = head.mark;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends the engine's messages.
  *
- * An append names a range of the log. Entries in memory are sent at once. For entries that are not
- * in memory or do not fit in the peer's queue, the replica stores the range (struct replica_lag)
- * and sends it in parts; the bulk thread reads old entries back from the segments. While a range is
- * being sent, a repeated request of the engine does not start it again. When the range ends or the
- * connection breaks, the next request starts a new range. */
+ * An append names a range of the log. Entries in memory are sent at once. The rest of the range
+ * is stored (struct replica_lag) and sent in parts; the bulk thread reads old entries from the
+ * segments. Meanwhile a repeated request does not start the range again. */
 #include "log/replica_internal.h"
 
 #include <string.h>
@@ -67,7 +65,7 @@ static bool next_read(void *context, uint64_t index, struct entry *ret_entry)
     return entry != NULL;
 }
 
-/* Sends up to `count` entries from lag->next on. Returns false if the range cannot continue now. */
+/* Sends up to `count` entries from lag->next on. False: the range cannot continue now. */
 static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t count)
 {
     struct replica *replica = lag->replica;
@@ -105,31 +103,30 @@ static void replica_send_old_done(struct replica_job *job)
     struct replica_old *old = &lag->old;
     struct replica *replica = lag->replica;
 
-    if (job->err == ERR_CORRUPT) { /* entries that this replica acknowledged cannot be read */
+    if (job->err == ERR_CORRUPT) { /* entries that this replica acknowledged are damaged */
         replica_fail(replica, job->err, &job->note);
         return;
     }
-    if (job->err) { /* entries were compacted or memory is short: the engine asks again */
+    if (job->err) { /* compacted, or memory is short: the engine asks again */
         LOG_WARN(&replica->log, "log entries for a slow replica could not be read: retrying",
                  log_err("err", job->err), log_text("why", job->note.text),
                  log_u64("peer", lag->id));
         lag->active = false;
         return;
     }
-    /* Entries that were read are subject to the gate: no message is sent while a vote is pending. A
-     * pending vote means that this replica is about to lose leadership. */
+    /* No message is sent while a vote is pending (the gate). The vote will end this leadership. */
     if (!lag->active || !lag_current(lag) || !replica_may_step(replica) ||
         lag->next != old->first) {
         lag->active = false;
         return;
     }
     if (send_some(lag, next_read, min_u64(old->count, lag->end - lag->next + 1)))
-        lag_run(lag); /* after this call the bulk thread may own the buffers again */
+        lag_run(lag); /* after this call the bulk thread may own the buffers */
     replica_wake(replica);
 }
 
-/* Reads the next entries, which are not in memory. If the bulk thread's queue is full, the engine
- * asks again. If all entries were compacted, the engine will send a snapshot. */
+/* Reads the next entries. If the bulk thread's queue is full, or the entries were compacted, the
+ * engine asks again. */
 static void start_read(struct replica_lag *lag)
 {
     struct replica_old *old = &lag->old;
@@ -200,7 +197,7 @@ void replica_send_pump(struct replica *replica)
     }
 }
 
-/* Engine messages that a frame carries unchanged. */
+/* Messages that a frame carries unchanged. */
 static const struct {
     enum peer_frame_kind kind;
     int type;

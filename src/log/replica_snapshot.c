@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes a snapshot while the replica keeps working.
  *
- * All machines are asked for a view in one turn, so that the file contains the state after one
- * index. Then one slice per turn: a machine writes about snapshot_chunk_bytes to a buffer, the bulk
- * thread writes the buffer to the file, and only then the next slice is produced. So at most one
- * slice is in memory. When the file is durable the engine is notified, and then the log
- * before the snapshot may be dropped. A crash at any moment leaves either the old snapshot with
- * its log, or the new snapshot.
+ * All machines open a view in one turn, so that the file has the state after one index. Each
+ * turn takes one slice: a machine writes about snapshot_chunk_bytes to a buffer, and the bulk
+ * thread writes the buffer to the file. When the file is durable the engine is notified, and the
+ * log before the snapshot may be dropped. A crash leaves the old snapshot with its log, or the
+ * new snapshot.
  *
  *     idle -> taking -> finishing -> durable -> idle
  *               |           |
  *               +-----------+--> giving up (no space, no memory, an install began) -> idle
  *
- * After a lack of space or memory the snapshot is tried again at the next check of the policy. Any
- * other disk error stops the replica. */
+ * Without space or memory the next check of the policy tries again. Other disk errors stop the
+ * replica. */
 #include <stdlib.h>
 
 #include "log/replica_internal.h"
 #include "log/sections.h"
 
 enum {
-    SLICE_MAX = 64 << 20,  /* bytes; more than the largest record of any state machine */
+    SLICE_MAX = 64 << 20,
     FORGET_ENTRIES = 4096, /* entries dropped per turn, because there can be millions */
 };
 
@@ -29,14 +28,14 @@ enum file_work { FILE_WRITE, FILE_FINISH, FILE_ABANDON };
 
 struct replica_snapshots {
     struct replica *replica;
-    struct timer timer; /* fires at the next check of the policy */
+    struct timer timer;
     bool wanted;
     enum taking state;
     struct snap_head head;
-    struct sections sections; /* ordered by machine id */
+    struct sections sections;
     mono_time began;
 
-    struct replica_job job; /* the bulk thread's job; its data are the fields below */
+    struct replica_job job; /* the bulk thread's job; owns the fields below */
     enum file_work work;
     struct snap_writer *writer; /* NULL: not created yet, or freed */
     uint64_t unique;
@@ -44,7 +43,7 @@ struct replica_snapshots {
     size_t slice_section;
     uint64_t file_bytes;
 
-    uint64_t forget_to; /* log entries up to this index can be dropped; 0: none left */
+    uint64_t forget_to; /* log entries up to here can be dropped; 0: none */
 
     /* Removal of older files. */
     bool tidy_due;
@@ -80,7 +79,7 @@ static enum err replica_snapshot_run(struct replica_job *job)
     switch (s->work) {
     case FILE_WRITE: err = write_slice(s); break;
     case FILE_FINISH:
-        err = write_slice(s); /* if no machine has content, this creates the file only */
+        err = write_slice(s); /* without content, creates the file */
         if (err) break;
         err = snap_finish(s->writer, &s->file_bytes, &job->note);
         s->writer = NULL;
@@ -102,7 +101,7 @@ static void replica_snapshot_submit(struct replica_snapshots *s, enum file_work 
 {
     s->work = work;
     s->job.err = ERR_OK;
-    /* The bulk thread's queue is full, so submit the job again later. */
+    /* The bulk thread's queue is full: try again later. */
     if (replica_job_start(&s->job, s->replica->bulk_worker)) {
         s->job.err = ERR_BUSY;
         replica_again(s->replica);
@@ -135,8 +134,7 @@ bool replica_snapshot_is_passing(enum err err)
 
 /* -- beginning -- */
 
-/* Returns true if entries were applied since the last snapshot. Index 1 does not count, because the
- * engine takes no snapshot at index 1 (guard 21). */
+/* True if entries were applied since the last snapshot. Index 1 does not count (guard 21). */
 static bool is_worth_it(const struct replica *replica)
 {
     return replica->applied > max_u64(replica->snapshot.index, 1);
@@ -146,7 +144,7 @@ static bool policy_says(const struct replica *replica)
 {
     uint64_t since = replica->applied - replica->snapshot.index;
 
-    /* Does not rewrite a large state for a few entries, or an idle cluster's state for no entry. */
+    /* A few entries do not justify rewriting a large state. */
     return since >= replica->limits.snapshot_entries_min &&
            entries_log_bytes_since(replica->entries, replica->snapshot.index) >=
                replica->snapshot_bytes;
@@ -175,16 +173,16 @@ enum err replica_snapshot(struct replica *replica)
     return ERR_OK;
 }
 
-/* Finds the configuration at the applied index. Returns false if the engine's committed
- * configuration is not applied here yet, as can happen at start. */
+/* The configuration at the applied index. False: the engine's committed configuration is not
+ * applied here yet. */
 static bool find_members(const struct replica *replica, struct snapshot_mark *mark)
 {
     mark->members_index = engine_members_committed(replica->engine, &mark->members);
     return mark->members_index <= mark->index && mark->members.count > 0;
 }
 
-/* A machine that the cluster level does not include yet is empty. Its section is left out, because
- * a replica that does not know the machine would stop at the section. */
+/* A machine that the cluster level does not include is empty. Its section is left out, because a
+ * replica that does not know the machine would stop. */
 static bool has_section(const struct replica *replica, uint32_t id)
 {
     const struct state_machine *machine = &replica->machines[id];
@@ -221,7 +219,7 @@ static void replica_snapshot_begin(struct replica *replica)
     s->began = replica_now(replica);
     for (uint32_t id = 1; !err && id <= REPLICA_MACHINES_MAX; id++)
         if (has_section(replica, id)) err = sections_add(&s->sections, id, replica->applied);
-    if (err == ERR_FULL) { /* other readers (a backup) use all views: wait for the next check */
+    if (err == ERR_FULL) { /* other readers (a backup) use all views */
         sections_end(&s->sections);
         s->state = IDLE;
         LOG_DEBUG(&replica->log, "snapshot postponed: a backup is reading the state");
@@ -237,7 +235,7 @@ static void take_slice(struct replica *replica)
     struct replica_snapshots *s = replica->snapshots;
     enum err err;
 
-    /* The slice is still in the buffer, because the bulk thread's queue was full. */
+    /* The slice still waits: the bulk thread's queue was full. */
     if (s->job.err == ERR_BUSY) {
         replica_snapshot_submit(s, s->work);
         return;
@@ -268,7 +266,7 @@ static void take_slice(struct replica *replica)
 
 /* -- completion -- */
 
-/* Drops log entries that the snapshot replaced. Entries added after a log reset are newer. */
+/* Entries added after a log reset are newer. */
 static void replica_snapshot_forget(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
@@ -283,7 +281,7 @@ static void replica_snapshot_forget(struct replica *replica)
         replica_again(replica);
 }
 
-/* Compacts the log. Returns false if a compaction is not possible now or no longer needed. */
+/* Compacts the log. False: not possible now, or no longer needed. */
 static bool compact(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
@@ -294,7 +292,7 @@ static bool compact(struct replica *replica)
 
     if (!replica_may_step(replica)) return false;
     err = engine_compacted(replica->engine, replica_now(replica), mark, trailing, &effects);
-    if (err == ERR_CONFLICT) { /* a newer snapshot exists: ours is removed with the older ones */
+    if (err == ERR_CONFLICT) { /* a newer snapshot exists: remove this one */
         replica_snapshot_give_up(replica);
         return false;
     }
@@ -316,14 +314,14 @@ static void replica_snapshot_settle(struct replica *replica)
              log_u64("took_ms", mono_elapsed_ms(s->began, replica_now(replica))));
     replica_count(replica, COUNT_SNAPSHOTS_TAKEN);
     s->state = IDLE;
-    buf_deinit(&s->slice); /* free a large buffer, because the next snapshot is far away */
+    buf_deinit(&s->slice); /* the next snapshot is far away */
     buf_init(&s->slice, SLICE_MAX);
 }
 
 void replica_snapshot_took_over(struct replica *replica, const struct snapshot_mark *mark,
                                 uint64_t bytes)
 {
-    /* Transfers of the previous snapshot continue; transfers of older snapshots are stopped. */
+    /* Transfers of the previous snapshot continue; older transfers are stopped. */
     (void)replica_install_sends_older(replica, replica->snapshot.index, true);
     replica->snapshot = *mark;
     replica->snapshot_bytes = bytes;
@@ -377,7 +375,7 @@ void replica_snapshot_pump(struct replica *replica)
     if (!s->job.busy && s->state == REPLICA_SNAPSHOT_TAKING) take_slice(replica);
     if (!s->job.busy && s->state == FINISHING) {
         if (s->job.err)
-            take_slice(replica); /* take_slice handles the job's error: retry or give up */
+            take_slice(replica); /* handles the job's error: retry or give up */
         else
             s->state = DURABLE;
     }

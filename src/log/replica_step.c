@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gate before the engine, and the effects after a step.
  *
- * Order of the effects of one step: term and vote are queued for the disk and close the gate;
- * entries are added to memory, from where the disk thread takes them; messages are sent, or held
- * while the gate is closed. Messages may be sent before the entries are durable, because the engine
- * acknowledges entries only after engine_persisted reported them as durable. */
+ * Order of the effects: term and vote are queued for the disk and close the gate; entries are
+ * added to memory for the disk thread; messages are sent, or held while the gate is closed.
+ * Messages may be sent before the entries are durable, because only engine_persisted
+ * acknowledges entries. */
 #include "log/replica_internal.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static enum err hold(struct replica *replica, const struct raft_message *message
         gate->held = more;
         gate->held_cap = count;
     }
-    /* Entries and snapshots are added to a message when it is sent, so a shallow copy is enough. */
+    /* A shallow copy: entries and snapshots are added when a message is sent. */
     memcpy(gate->held, messages, count * sizeof *messages);
     gate->held_count = count;
     return ERR_OK;
@@ -50,7 +50,7 @@ static enum err replica_step_take_entries(struct replica *replica,
     return err;
 }
 
-/* Called after every step that may have changed the role. The callees only move list items. */
+/* Called after a step that may have changed the role. The callees only move list items. */
 static void note_role(struct replica *replica)
 {
     enum replica_role role = engine_role(replica->engine);
@@ -171,8 +171,7 @@ static void step_frame(struct replica *replica, uint64_t from, const struct peer
     replica_effects(replica, err, &effects);
 }
 
-/* Returns true if an append must wait, because the bounded queue for the disk is full. The sender's
- * connection then waits until some data is written. */
+/* True: the queue for the disk is full, so the append and its connection must wait. */
 static bool is_swamped(const struct replica *replica, const struct peer_frame *frame)
 {
     return frame->kind == FRAME_APPEND && frame->u.append.entry_count > 0 &&
@@ -199,7 +198,7 @@ bool replica_on_frame(void *owner, uint64_t from, struct peer_frame *frame)
     case FRAME_READ_ROUND: replica_read_asked(replica, from, &frame->u.read); break;
     case FRAME_READ_ANSWER: replica_read_answered(replica, from, &frame->u.read); break;
     case FRAME_HASH: replica_apply_hash(replica, from, &frame->u.hash); break;
-    default: /* the peers module checks which frames this lane may carry */ assert(false);
+    default: /* the peers module checks the lane's frames */ assert(false);
     }
     replica_wake(replica);
     return true;

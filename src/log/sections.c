@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the snapshot sections of several machines one after another. Invariant: every view that was
- * opened is closed, at its end or by sections_end(). */
+/* Reads the snapshot sections of several machines one after another. Every opened view is
+ * closed, at its end or by sections_end(). */
 #include "log/sections.h"
 
 enum err sections_add(struct sections *sections, size_t place, uint64_t index)

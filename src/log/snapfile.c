@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding of a snapshot file: the head, with the state's index and the members, and the chunks.
+/* Encoding of a snapshot file.
  *
  * head    0 "mustersn"  8 format (4), size (4)  16 index  24 term  32 members_index
  *        40 cluster_id  48 clock_ns  56 level (4), members (4)  64 0
@@ -69,7 +69,7 @@ size_t snap_head_write(const struct snap_head *head, char *room, uint32_t *ret_c
     return size;
 }
 
-/* Decodes the members between SNAP_HEAD_FIXED and `end`, where the last member must end. */
+/* The last member must end at `end`. */
 static enum err members_read(const char *bytes, size_t end, uint32_t count,
                              struct members *ret_members)
 {

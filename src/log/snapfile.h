@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshot files: a head, then chunks of sections, each with its checksum, then an end mark.
+/* Snapshot files: a head, chunks of sections with checksums, an end mark (docs/formats/log.md).
+ * A section belongs to a machine; section 0 is the log's own (clock, level).
  *
- * A file is written under a temporary name, synced and renamed, and its directory is synced. A
- * snapshot's final name is snap/<index, 16 hex>-<term, 16 hex>.snap. Calls block; they run on the
- * bulk thread and at start. The newest snapshot is kept, and its predecessor until the next
- * snapshot is durable. docs/formats/log.md has the bytes. A section belongs to a machine; section 0
- * is the log's own (clock, level). */
+ * A file is written under a temporary name, synced, renamed to snap/<index, 16 hex>-<term, 16
+ * hex>.snap, and its directory is synced.  Calls block; they run on the bulk thread and at
+ * start. */
 #ifndef LOG_SNAPFILE_H
 #define LOG_SNAPFILE_H
 #include "base/buf.h"
@@ -21,17 +20,17 @@ enum {
 struct snap_head {
     struct snapshot_mark mark;
     uint64_t cluster_id;
-    uint32_t level; /* programs that know only lower levels cannot read the file */
+    uint32_t level; /* programs of lower levels cannot read the file */
     uint64_t clock_ns;
 };
-/* -- encoding, appended to `into`; also used for streamed snapshots -- */
+/* -- encoding, appended to `into` -- */
 struct snap_stream { /* allocated by the caller */
     uint32_t head_crc, section;
     uint64_t chunks, bytes;
 };
 enum err snap_stream_begin(struct snap_stream *stream, const struct snap_head *head,
                            struct buf *into);
-/* Encodes a chunk of at most SNAP_CHUNK_MAX bytes. Sections must be in ascending order. */
+/* At most SNAP_CHUNK_MAX bytes. Sections must ascend. */
 enum err snap_stream_chunk(struct snap_stream *stream, uint32_t section, struct str bytes,
                            struct buf *into);
 enum err snap_stream_end(const struct snap_stream *stream, struct buf *into);
@@ -43,39 +42,35 @@ enum err snap_create(struct fs *fs, const char *dir, const struct snap_head *hea
                      struct snap_writer **ret_writer, struct note *note);
 enum err snap_write(struct snap_writer *writer, uint32_t section, struct str bytes,
                     struct note *note); /* up to SNAP_CHUNK_MAX bytes; sections must ascend */
-/* Ends the file, syncs it, renames it and syncs the directory. Frees the writer also on error. */
+/* Makes the file and its name durable. Frees the writer also on error. */
 enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct note *note);
 void snap_abandon(struct snap_writer *own_writer); /* removes the temporary file; accepts NULL */
 
 struct snap_reader;
-/* Opens a file and checks its head. ERR_CORRUPT (the note says where), ERR_VERSION,
- * ERR_NOT_FOUND. */
+/* Checks the head. ERR_CORRUPT (the note says where), ERR_VERSION, ERR_NOT_FOUND. */
 enum err snap_open(struct fs *fs, const char *path, struct snap_reader **ret_reader,
                    struct snap_head *ret_head, struct note *note);
-/* Reads the next chunk and replaces the content of `into`. At the end of the file *ret_section is
- * UINT32_MAX, and all checks have passed. */
+/* Replaces the content of `into` by the next chunk. *ret_section is UINT32_MAX at the end of the
+ * file, when all checks have passed. */
 enum err snap_read(struct snap_reader *reader, struct buf *into, uint32_t *ret_section,
                    struct note *note);
 void snap_close(struct snap_reader *reader); /* accepts NULL */
 enum err snap_verify(struct fs *fs, const char *path, struct snap_head *ret_head,
                      uint64_t *ret_bytes, struct note *note); /* reads the whole file */
 
-/* Finds the newest snapshot that is not temporary. Returns ERR_NOT_FOUND if there is none. Returns
- * ERR_CORRUPT if the newest snapshot is unreadable. An older snapshot is never returned, because
- * the log entries after it may be removed. */
+/* Newest snapshot that is not temporary. ERR_NOT_FOUND: none. ERR_CORRUPT: unreadable; an older
+ * snapshot is never returned, because the log entries after it may be removed. */
 enum err snap_newest(struct fs *fs, const char *dir, char name[SNAP_NAME_CAP],
                      struct snap_head *ret_head, struct note *note);
-/* Called at start, before anything is written or received. Makes the newest snapshot's name
- * durable, then removes all other snapshots and temporary files of dead processes. */
+/* For the start, before anything is written. Makes the newest snapshot's name durable, then
+ * removes other snapshots and temporary files. */
 enum err snap_sweep(struct fs *fs, const char *dir, struct note *note);
-/* Called while running: removes complete snapshots older than `keep`, which must be durable. Keeps
- * temporary files. */
+/* Removes snapshots older than `keep`, which must be durable. Keeps temporary files. */
 enum err snap_remove_older(struct fs *fs, const char *dir, const struct snapshot_mark *keep,
                            struct note *note);
 void snap_name(const struct snapshot_mark *mark, char name[SNAP_NAME_CAP]);
 
-/* A snapshot received from a peer: raw bytes are written in order to a temporary file, which is
- * verified and stays temporary until the engine asks to install the snapshot. */
+/* A peer's snapshot: a temporary file until the engine asks to install it. */
 struct snap_inbox;
 enum err snap_inbox_open(struct fs *fs, const char *dir, uint64_t unique,
                          struct snap_inbox **ret_inbox, struct note *note);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The directory of snapshots: names, the newest snapshot, removal. Names sort by index and term,
- * because both are written with 16 digits. Calls block and may run on any thread. */
+/* The directory of snapshots: names, the newest snapshot, removal. Names sort by index and term.
+ * Calls block and may run on any thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/hex.h"
 #include "log/snapfile_internal.h"
 
-enum { NAMES_MAX = 1024 }; /* muster never makes more files than this in a directory */
+enum { NAMES_MAX = 1024 }; /* muster never makes more files in a directory */
 
 void snap_name(const struct snapshot_mark *mark, char name[SNAP_NAME_CAP])
 {
@@ -82,7 +82,7 @@ enum err snap_newest(struct fs *fs, const char *dir, char name[SNAP_NAME_CAP],
     return ERR_OK;
 }
 
-/* Removes all snapshots of the list after the first `keep`, and frees the list. */
+/* Keeps the first `keep` snapshots of the list. Frees the list. */
 static enum err remove_rest(struct fs *fs, const char *dir, struct buf *own_names, size_t keep,
                             struct note *note)
 {
@@ -100,7 +100,7 @@ enum err snap_sweep(struct fs *fs, const char *dir, struct note *note)
 {
     struct buf names;
     char path[FS_PATH_CAP];
-    /* Synced first, because the newest file's name may not be durable yet. */
+    /* First, because the newest file's name may not be durable yet. */
     enum err err = snap_sync_names(fs, dir, note);
     if (!err) err = snap_list(fs, dir, &names, note);
     if (!err) err = remove_rest(fs, dir, &names, 1, note);

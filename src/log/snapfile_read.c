@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a snapshot. Every chunk is checked before it is returned, and the end mark must match.
- * After a failed check the bytes are read once more before damage is reported. */
+ * Bytes are read once more before damage is reported. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static enum err bad(const struct snap_reader *reader, enum err err, const char *
                      err_text(err));
 }
 
-/* Reads from `at` into the buffer: `want` bytes, or fewer at the end of the file. */
+/* `want` bytes, or fewer at the end of the file. */
 static enum err fill(struct snap_reader *reader, size_t want, struct str *ret_bytes,
                      struct note *note)
 {
@@ -83,7 +83,7 @@ enum err snap_open(struct fs *fs, const char *path, struct snap_reader **ret_rea
     return ERR_OK;
 }
 
-/* Reads and checks the chunk at `at`; returns a view into the buffer. */
+/* Returns a view into the buffer. */
 static enum err next_chunk(struct snap_reader *reader, struct snap_chunk *ret_chunk,
                            size_t *ret_size, struct note *note)
 {

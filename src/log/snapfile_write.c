@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a snapshot under a temporary name: chunk by chunk from our state, or as raw bytes that a
- * peer sent, which are checked.
+/* Writes a snapshot under a temporary name: this replica's state, or a peer's bytes, which are
+ * checked.
  *
- * Invariant: a file is renamed only when all of it is durable, and then the rename is made durable.
- * Calls block; one thread at a time. */
+ * Invariant: a file is renamed only when all of it is durable, and then the rename is made
+ * durable. Calls block; one thread at a time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct snap_temp {
     struct fs *fs;
     struct fs_file *file;
     char dir[FS_PATH_CAP];
-    char path[FS_PATH_CAP]; /* empty once the file has its final name and must stay */
+    char path[FS_PATH_CAP]; /* empty once the file has its final name */
     uint64_t at, synced;
     enum err failed; /* after a failure the file must not be finished */
 };
@@ -52,7 +52,7 @@ static enum err temp_put(struct snap_temp *temp, struct str bytes, struct note *
     }
     temp->at += bytes.len;
     if (temp->at - temp->synced < SNAP_SYNC_BYTES) return ERR_OK;
-    /* Synced in steps, because one long sync at the end would delay the log's syncs. */
+    /* In steps, because one long sync would delay the log's syncs. */
     return temp_sync(temp, note);
 }
 
@@ -82,10 +82,9 @@ struct snap_writer {
     struct snap_temp temp;
     struct snapshot_mark mark;
     struct snap_stream stream;
-    struct buf room; /* used by the stream for encoding */
+    struct buf room;
 };
 
-/* Writes the bytes the stream produced, or returns the stream's error. */
 static enum err put_made(struct snap_writer *writer, enum err err, struct note *note)
 {
     if (!err) return temp_put(&writer->temp, buf_peek(&writer->room), note);
@@ -93,7 +92,6 @@ static enum err put_made(struct snap_writer *writer, enum err err, struct note *
     return fs_noted(err, "write", writer->temp.path, note);
 }
 
-/* Clears the buffer, or returns the error of an earlier failure of the file. */
 static enum err writer_check(struct snap_writer *writer, struct note *note)
 {
     buf_clear(&writer->room);

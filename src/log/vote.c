@@ -4,11 +4,10 @@
  *      0  "mustervt"   8  format (4), 0 (4)   16  serial   24  term   32  candidate
  *     40  0 (4), crc32c of 0..43 (4)
  *
- * A write goes to one slot and is synced, then to the other slot and is synced. So at any moment
- * the valid slot with the higher serial contains the last promised vote. After a torn write the
- * other slot has the old vote, if the new vote was not promised yet, or the new vote. If one slot
- * is damaged, the other has the same value. With only one slot per write, damage to the newer slot
- * would bring back an older vote, and this replica might vote twice. */
+ * Each write goes to one slot and is synced, then to the other slot and is synced. So the valid
+ * slot with the higher serial always has the last promised vote, and damage to one slot loses no
+ * vote. With one slot per write, damage would bring back an older vote, and this replica might
+ * vote twice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +16,10 @@
 #include "base/crc32c.h"
 #include "log/wal.h"
 
-/* Offsets and sizes of the table at the top of this file. */
 enum {
     VOTE_AT_CRC = 44,
     SLOT_BYTES = 48,
-    SLOT_STEP = 4096, /* distance between the slots: no sector contains both */
+    SLOT_STEP = 4096, /* no sector contains both slots */
     VOTE_FORMAT = 1,
 };
 static const char vote_magic[8] = {'m', 'u', 's', 't', 'e', 'r', 'v', 't'};
@@ -32,7 +30,7 @@ struct vote_file {
     char path[FS_PATH_CAP];
     struct vote vote;
     uint64_t serial;
-    enum err failed; /* the first failure, which stays */
+    enum err failed;
 };
 struct slot {
     uint64_t serial;
@@ -100,7 +98,7 @@ static enum err slot_put(struct vote_file *file, int slot, struct note *note)
     return err ? vote_fail(file, err, "sync", note) : ERR_OK;
 }
 
-/* Creates valid slots under a temporary name, then renames, so that a valid slot always exists. */
+/* Renames a finished file, so that a valid slot always exists. */
 static enum err vote_create(struct fs *fs, const char *path, struct note *note)
 {
     char bytes[SLOT_STEP + SLOT_BYTES], temp[FS_PATH_CAP + 32];
@@ -120,7 +118,7 @@ static enum err vote_load(struct vote_file *file, int *ret_slot, struct note *no
 {
     char bytes[SLOT_STEP + SLOT_BYTES];
     enum err err = ERR_OK;
-    /* A single read may return wrong bytes: read again before reporting damage. */
+    /* Reads twice before reporting damage, because a single read may return wrong bytes. */
     for (int attempt = 0; attempt < 2; attempt++) {
         size_t got;
         err = fs_read_at(file->fs, file->file, 0, bytes, sizeof bytes, &got);
@@ -153,8 +151,8 @@ enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_f
         goto fail;
     }
     err = vote_load(file, &slot, note);
-    /* The content just read may not be durable. Rewrites the newest slot first, in place, so that
-     * the other slot stays until the newest slot is durable. */
+    /* The content may not be durable. The newest slot is rewritten first, so that the other slot
+     * stays valid until the newest slot is durable. */
     if (!err && !read_only) err = slot_put(file, slot, note);
     if (!err && !read_only) err = slot_put(file, 1 - slot, note);
     if (err) goto fail;
@@ -173,7 +171,7 @@ enum err vote_write(struct vote_file *file, struct vote vote, struct note *note)
         note_set(note, "%s: failed before: %s", file->path, err_text(file->failed));
         return file->failed;
     }
-    assert(vote.term >= file->vote.term); /* terms never decrease */
+    assert(vote.term >= file->vote.term);
     file->vote = vote;
     file->serial++;
     enum err err = slot_put(file, 0, note);

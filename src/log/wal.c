@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Appends to the log: records are gathered in memory, written with one call and synced with
- * another. A full segment ends with a seal that names the next segment. Recovery relies on the
- * invariants in wal_internal.h. */
+ * another. A full segment ends with a seal that names the next segment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +19,7 @@ enum err wal_fail(struct wal *wal, enum err err)
     return err;
 }
 
-/* Writes the failed operation and its place in the current segment to `note`. */
+/* Adds the place in the current segment to `note`. */
 static enum err fail_here(struct wal *wal, enum err err, const char *what, struct note *note)
 {
     note_set(note, "%s %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", what, wal->dir,
@@ -66,7 +65,8 @@ static enum err batch_write(struct wal *wal, struct note *note)
     return ERR_OK;
 }
 
-/* A failed sync is final: the disk's content is unknown; a second sync could wrongly succeed. */
+/* A failed sync is final: the disk's content is unknown, and a second sync could wrongly
+ * succeed. */
 enum err wal_sync(struct wal *wal, struct note *note)
 {
     enum err err = batch_write(wal, note);
@@ -96,8 +96,8 @@ static enum err wal_gather(struct wal *wal, struct log_record record, struct not
     return ERR_OK;
 }
 
-/* Returns true if the segment has room for the record and for the seal after it. A record that fits
- * in no segment gets a segment of its own, which grows. */
+/* True: there is room for the record and a seal. A record that fits in no segment gets a segment
+ * that grows. */
 static bool fits(const struct wal *wal, size_t size)
 {
     return wal->offset + size + RECORD_HEAD <= wal->segment_bytes || wal->offset == SEGMENT_HEAD;
@@ -190,7 +190,7 @@ enum err wal_seal(struct wal *wal, struct note *note)
     enum err err = wal_check(wal, note);
     if (err || wal->sealed || wal->serial == 0) return err;
     assert(wal->synced == wal->serial && wal->batch_len == 0);
-    /* A segment without room is ended, which also writes a seal. */
+    /* Without room, roll() ends the segment, which writes the seal. */
     if (!fits(wal, RECORD_HEAD)) return roll(wal, note);
     err = wal_gather(wal, (struct log_record){.kind = RECORD_SEAL}, note);
     return err ? err : wal_sync(wal, note);

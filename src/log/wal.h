@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log on disk: segment files, append and sync, recovery. Calls block. After wal_open the loop's
- * thread passes the log to the disk thread; from then on only one job at a time uses it.
+/* The log on disk: segment files log/<sequence, 16 hex>.seg, append and sync, recovery
+ * (docs/formats/log.md). Calls block. After wal_open the loop's thread passes the log to the
+ * disk thread.
  *
- * Guarantee: entries for which wal_append returned ERR_OK survive any crash. After any other result
- * the process must stop (fail-stop: every later call returns the same error). An entry that repeats
- * an index replaces the earlier entry and all entries after it. Segments are prepared in advance
- * (zeroed, or recycled), so that an append is one write and one fdatasync and changes no metadata.
- * A segment that was not prepared in time grows with each write.
- *
- * Files: log/<sequence, 16 hex>.seg, log/VOTE, log/FORMAT. See docs/formats/log.md. */
+ * Guarantee: entries for which wal_append returned ERR_OK survive any crash. After any other
+ * result the process must stop: every later call returns the same error. An entry that repeats
+ * an index replaces that entry and all later entries. Segments are zeroed in advance, so that an
+ * append is one write and one fdatasync and changes no metadata. */
 #ifndef LOG_WAL_H
 #define LOG_WAL_H
 #include "base/buf.h"
@@ -21,31 +19,29 @@
 struct wal;
 struct wal_options {
     struct fs *fs;
-    struct entropy *entropy; /* source of checksum salts */
-    const char *dir;         /* the data directory; "log" in it must exist */
+    struct entropy *entropy;
+    const char *dir; /* the data directory; "log" in it must exist */
     uint64_t cluster_id, replica_id;
-    uint64_t segment_bytes; /* 64 KiB to 1 GiB, or 0 for 64 MiB; a record that needs more makes its
-                               segment larger */
-    uint32_t spares;        /* maximum of segments prepared in advance, up to 16; 0 means 2 */
-    bool create;            /* creates the first segment of an empty log; without `create` an empty
-                               log is ERR_CORRUPT */
+    uint64_t segment_bytes; /* 64 KiB to 1 GiB; 0: 64 MiB; grows for a larger record */
+    uint32_t spares;        /* maximum of prepared segments, up to 16; 0 means 2 */
+    bool create;            /* creates an empty log's first segment; else ERR_CORRUPT */
 };
-struct wal_place {         /* where an entry is on disk */
-    uint64_t sequence;     /* number of the segment that contains the entry */
-    uint32_t offset, size; /* position and size of the entry's record */
+struct wal_place {
+    uint64_t sequence;
+    uint32_t offset, size; /* of the entry's record */
 };
-/* Called for every entry that survives recovery, in file order. An entry with a known index
- * replaces that entry and all later entries. `reset` drops all entries, because the log continues
- * after `index`. Bytes are valid during the call. */
+/* Called for every entry that survives recovery, in file order. A known index replaces that
+ * entry and all later entries. `reset` drops all entries: the log continues after `index`. Bytes
+ * are valid during the call. */
 struct wal_found {
     struct entry entry;
     struct wal_place place;
     bool reset;
 };
 typedef enum err wal_found_fn(void *context, const struct wal_found *found);
-struct wal_report { /* what recovery found, for the log and for `muster check` */
+struct wal_report {
     uint64_t segments, records, bytes;
-    uint64_t torn_bytes; /* bytes removed from the tail, which were never acknowledged */
+    uint64_t torn_bytes; /* removed from the tail; never acknowledged */
     uint64_t torn_segment, torn_offset;
 };
 /* Reads the whole log, cuts a torn tail, and prepares for appends. Returns ERR_CORRUPT, with file
@@ -55,24 +51,23 @@ enum err wal_open(const struct wal_options *options, bool read_only, wal_found_f
                   void *context, struct wal **ret_wal, struct wal_report *ret_report,
                   struct note *note);
 void wal_close(struct wal *wal); /* tries to seal the log; accepts NULL */
-/* Appends and syncs all entries: one write and one fdatasync unless a segment ends in between. Sets
- * places[i] for each entry. Any error (ERR_NO_SPACE, ERR_IO, ...) is final. */
+/* Appends and syncs all entries, and sets places[i]. Any error (ERR_NO_SPACE, ERR_IO, ...) is
+ * final. */
 enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
                     struct wal_place *places, struct note *note);
-/* Makes the log continue after a durable snapshot up to `index` in `term`. Syncs the log. */
+/* The log continues after a durable snapshot up to `index` in `term`. Syncs the log. */
 enum err wal_reset(struct wal *wal, uint64_t index, uint64_t term, struct note *note);
-/* Appends a durable seal, a record which states that all earlier records are durable. Called after
- * a pause without appends. No effect if the last record is a seal. */
+/* Appends a durable seal: a record that says that all earlier records are durable. For a pause
+ * without appends. No effect after a seal. */
 enum err wal_seal(struct wal *wal, struct note *note);
 /* Marks segments before `sequence` as no longer needed; the current segment always stays.
  * wal_prepare then recycles or removes one segment per call. */
 enum err wal_release(struct wal *wal, uint64_t sequence, struct note *note);
-/* Does a step of upkeep: handles a released segment, writes zeros ahead in the current segment, or
- * writes part of a spare segment. Writes and syncs at most about 1 MiB, so that a waiting append is
- * not delayed. Call it between appends while wal_wants_spare is true. ERR_NO_SPACE is not final
- * here: wal_wants_spare is then false until a segment is released or filled. */
+/* A step of upkeep between appends, while wal_wants_spare is true: handles a released segment,
+ * writes zeros ahead, or writes part of a spare segment. Writes at most about 1 MiB, so that an
+ * append does not wait long. ERR_NO_SPACE is not final here. */
 bool wal_wants_spare(const struct wal *wal);
-/* While space is scarce, no segment is prepared in advance. Released segments are still removed. */
+/* While space is scarce, no segment is prepared. Released segments are still removed. */
 void wal_save_space(struct wal *wal, bool scarce);
 enum err wal_prepare(struct wal *wal, struct note *note);
 struct wal_stats {
@@ -81,25 +76,25 @@ struct wal_stats {
 };
 struct wal_stats wal_stats(const struct wal *wal);
 
-/* Reads `count` records from any thread, concurrently with wal_append. Appends the entries' bytes
- * to `into`, and finally sets entries[] to views of them. Returns ERR_CORRUPT with file and offset,
- * ERR_NOT_FOUND (segment released), ERR_FULL or ERR_NOMEM. */
+/* Reads `count` records from any thread, concurrently with wal_append. Appends the bytes to
+ * `into` and sets entries[] to views of them. ERR_CORRUPT with file and offset, ERR_NOT_FOUND
+ * (segment released), ERR_FULL, ERR_NOMEM. */
 enum err wal_read(struct fs *fs, const char *dir, const struct wal_place *places, size_t count,
                   struct buf *into, struct entry *entries, struct note *note);
 
-/* -- term and vote: two copies, written one after the other, each with its own checksum and sync. A
- * torn write or damage to one copy therefore loses no vote. -- */
+/* -- term and vote: two copies, each with its own checksum and sync, so damage to one loses no
+ * vote -- */
 struct vote {
     uint64_t term, candidate;
 };
 struct vote_file;
-/* Creates an absent file with term 0. Returns ERR_CORRUPT if no copy of the vote is readable. */
+/* Creates an absent file with term 0. ERR_CORRUPT: no copy is readable. */
 enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_file **ret_file,
                    struct vote *ret_vote, struct note *note);
 /* Writes and syncs. */
 enum err vote_write(struct vote_file *file, struct vote vote, struct note *note);
 void vote_close(struct vote_file *file); /* accepts NULL */
-/* Finds the newer valid copy in `bytes`, the content of the file. Returns ERR_CORRUPT if no copy is
- * valid, ERR_VERSION if a newer program wrote a copy. */
+/* Finds the newer valid copy in the file's content. ERR_CORRUPT: no valid copy. ERR_VERSION: a
+ * newer program wrote a copy. */
 enum err vote_decode(struct str bytes, struct vote *ret_vote, uint64_t *ret_serial, int *ret_slot);
 #endif

@@ -8,15 +8,15 @@
  *
  * Invariants:
  * 1. A file named *.seg has a valid head on disk, and its name is durable before any record
- *    contains its number. So a bad head is damage, never the result of a crash.
+ *    contains its number. A bad head is damage, never the result of a crash.
  * 2. The last record of every segment but the current one is a seal that names the next segment.
- *    The seal is durable before the next segment gets its first record. So segments after the
- *    current segment are unused.
- * 3. Released segments lose their names oldest first, and each removal is durable before the next.
- *    So a segment that is missing between two others is damage, too.
- * 4. `synced` is raised only after the sync of the records it covers has succeeded. So an
- *    unreadable record is damage if a later record covers it. An unreadable record that no record
- *    covers was never acknowledged, or is the very last acknowledged record. */
+ *    The seal is durable before the next segment gets a record. Segments after the current
+ *    segment are unused.
+ * 3. Released segments lose their names oldest first, and each removal is durable before the
+ *    next. A segment that is missing between two others is damage.
+ * 4. `synced` is raised only after the sync of the records that it covers. An unreadable record
+ *    that a later record covers is damage. One that no record covers was never acknowledged, or
+ *    is the very last acknowledged record. */
 #ifndef LOG_WAL_INTERNAL_H
 #define LOG_WAL_INTERNAL_H
 #include <inttypes.h>
@@ -25,9 +25,9 @@
 
 enum {
     WAL_SPARES_MAX = 16,
-    WAL_BATCH_KEEP = 4 << 20, /* buffer memory kept between appends */
-    WAL_BATCH_MAX = 8 << 20,  /* largest write in bytes; the largest record must fit */
-    WAL_SLICE = 1 << 20,      /* bytes written by one wal_prepare */
+    WAL_BATCH_KEEP = 4 << 20,
+    WAL_BATCH_MAX = 8 << 20, /* largest write; the largest record must fit */
+    WAL_SLICE = 1 << 20,
     WAL_NAME_CAP = 64,
 };
 #define WAL_SEGMENT_DEFAULT (64ull << 20)
@@ -36,7 +36,7 @@ enum {
 
 struct wal_segment {
     uint64_t sequence, salt;
-    uint64_t size; /* size of the segment file */
+    uint64_t size;
 };
 struct wal {
     struct fs *fs;
@@ -45,24 +45,24 @@ struct wal {
     uint64_t cluster_id, replica_id, segment_bytes;
     uint32_t spares_max;
     bool read_only, no_space;
-    bool scarce;     /* the disk is short of space: prepare no spares */
-    enum err failed; /* the first failure, which stays */
+    bool scarce; /* short of disk space: prepare no spares */
+    enum err failed;
 
-    struct wal_segment *used; /* ordered by sequence; the last segment is the current one */
+    struct wal_segment *used; /* ordered by sequence; the last one is the current segment */
     size_t used_count, used_cap;
     struct wal_segment spares[WAL_SPARES_MAX];
     size_t spare_count;
-    uint64_t last_sequence;  /* highest sequence ever used, including spares */
-    uint64_t release_before; /* segments below this sequence can be removed */
+    uint64_t last_sequence;  /* highest sequence ever used, also of spares */
+    uint64_t release_before; /* segments below can be removed */
 
-    struct fs_file *file; /* the current segment */
-    uint64_t offset;      /* where the next record is written */
-    uint64_t serial;      /* serial of the last record written or gathered */
-    uint64_t synced;      /* serial of the last durable record */
-    uint64_t next_index;  /* index of the next entry; 0: any index is accepted */
-    bool sealed;          /* the last record states that all records before it are durable */
+    struct fs_file *file;
+    uint64_t offset;     /* place of the next record */
+    uint64_t serial;     /* serial of the last record, also if only gathered */
+    uint64_t synced;     /* serial of the last durable record */
+    uint64_t next_index; /* 0: any index is accepted */
+    bool sealed;
 
-    char *batch; /* records gathered for one write at `offset - batch_len` */
+    char *batch; /* records gathered for a write at `offset - batch_len` */
     size_t batch_len, batch_cap;
 
     struct fs_file *making; /* a spare being zeroed under a temporary name */
@@ -72,8 +72,7 @@ struct wal {
     uint64_t appends, syncs, bytes;
 };
 
-/* Stores and returns `err`, unless an earlier failure is stored. Every later call returns the
- * stored failure. The caller writes the place to its note. */
+/* Stores the first failure and returns it now and later. The caller's note has the place. */
 enum err wal_fail(struct wal *wal, enum err err);
 enum err wal_check(const struct wal *wal, struct note *note); /* returns the stored failure */
 
@@ -85,20 +84,20 @@ static inline struct wal_segment *wal_in_use(const struct wal *wal)
 
 /* -- wal_segments.c -- */
 void wal_segment_path(const char *dir, uint64_t sequence, char path[FS_PATH_CAP]);
-uint64_t wal_segment_parse(struct str name); /* 0 if not the name of a segment */
+uint64_t wal_segment_parse(struct str name);                          /* 0: no name of a segment */
 enum err wal_use(struct wal *wal, const struct wal_segment *segment); /* ERR_NOMEM */
-/* Ensures that a spare segment exists and that its name is durable. */
+/* Makes a spare segment whose name is durable, if there is none. */
 enum err wal_ensure_spare(struct wal *wal, struct note *note);
 enum err wal_open_segment(struct wal *wal, const struct wal_segment *segment, uint32_t flags,
                           struct fs_file **ret_file, struct note *note);
-/* Reads and checks the head of the segment `sequence`. ERR_CORRUPT, ERR_VERSION, ERR_IO. */
+/* Checks the head. ERR_CORRUPT, ERR_VERSION, ERR_IO. */
 enum err wal_read_head(struct fs *fs, struct fs_file *file, uint64_t sequence,
                        struct segment_head *ret_head);
 
 void wal_drop_making(struct wal *wal); /* drops a spare that is being zeroed */
 
 /* -- wal.c -- */
-enum err wal_sync(struct wal *wal, struct note *note); /* syncs the current segment */
+enum err wal_sync(struct wal *wal, struct note *note);
 
 /* -- wal_recover.c -- */
 enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *context,

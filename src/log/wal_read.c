@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads old entries from any thread, concurrently with wal_append. This code shares only files with
- * a struct wal. A segment loses its name before it is recycled, so a failed check means damage only
- * if the name still exists. */
+/* Reads old entries from any thread, concurrently with wal_append. A segment loses its name
+ * before it is recycled, so a failed check means damage only if the name still exists. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +12,7 @@ struct wal_read_reader {
     struct fs *fs;
     char dir[FS_PATH_CAP];
     struct note *note;
-    struct fs_file *file; /* the segment numbered `sequence` */
+    struct fs_file *file;
     uint64_t sequence, salt;
     char *room;
     size_t room_cap;
@@ -59,7 +58,7 @@ static enum err room_for(struct wal_read_reader *reader, size_t len)
     return ERR_OK;
 }
 
-/* Returns how many of the places are adjacent in one segment, and their total length. */
+/* How many places are adjacent in one segment; *ret_len: their total length. */
 static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_len)
 {
     size_t n = 1;
@@ -73,7 +72,6 @@ static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_l
     return n;
 }
 
-/* Decodes one record from the bytes read, and appends the entry's bytes to `into`. */
 static enum err wal_read_take(struct wal_read_reader *reader, struct str bytes, struct buf *into,
                               struct entry *ret_entry)
 {
@@ -90,7 +88,7 @@ static enum err wal_read_take(struct wal_read_reader *reader, struct str bytes, 
         .kind = (enum entry_kind)record.kind,
         .bytes = {.at = NULL, .len = record.bytes.len},
     };
-    /* The buffer may still move. wal_read computes the addresses afterwards from the lengths. */
+    /* The buffer may move: wal_read sets the addresses. */
     assert(into->len == at + record.bytes.len);
     return ERR_OK;
 }
@@ -109,7 +107,7 @@ static enum err read_run(struct wal_read_reader *reader, const struct wal_place 
         struct str bytes = str_of(reader->room + min_size(from, got),
                                   min_size(places[i].size, got - min_size(from, got)));
         err = wal_read_take(reader, bytes, into, &entries[i]);
-        if (err == ERR_CORRUPT && !again) /* one read may have returned wrong bytes: read again */
+        if (err == ERR_CORRUPT && !again) /* one read may have returned wrong bytes */
             return read_run(reader, places + i, count - i, len - from, true, into, entries + i);
         if (err == ERR_CORRUPT)
             return wal_read_judge(reader, places[i].sequence, places[i].offset, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Segment files: created under a temporary name, zeroed in slices, given a head, synced and
- * renamed. Released segments are recycled in the same way or removed. Everything here except
- * wal_ensure_spare is upkeep between appends. */
+ * renamed. Released segments are recycled or removed. All but wal_ensure_spare is upkeep between
+ * appends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ enum err wal_read_head(struct fs *fs, struct fs_file *file, uint64_t sequence,
     char bytes[SEGMENT_HEAD];
     struct segment_head head;
     enum err err = ERR_OK;
-    /* A single read may return wrong bytes: read again before reporting damage. */
+    /* Reads twice before reporting damage, because a single read may return wrong bytes. */
     for (int attempt = 0; attempt < 2; attempt++) {
         size_t got;
         err = fs_read_at(fs, file, 0, bytes, sizeof bytes, &got);
@@ -68,13 +68,13 @@ enum err wal_use(struct wal *wal, const struct wal_segment *segment)
 
 static void temp_path(struct wal *wal, char path[FS_PATH_CAP])
 {
-    /* The name is like those of fs_publish, so fs_sweep_temps removes the file after a crash. */
+    /* Named like fs_publish's files, so that fs_sweep_temps removes the file after a crash. */
     snprintf(path, FS_PATH_CAP, "%s/.spare.%08" PRIx32 ".tmp", wal->dir,
              (uint32_t)entropy_u64(wal->entropy));
 }
 
-/* Makes the temporary file the next spare. If that fails before the rename, the temporary file is
- * removed. If the new name may not be durable, the log fails. */
+/* Makes the temporary file the next spare. A failure before the rename removes the file. If the
+ * new name may not be durable, the log fails. */
 static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const char *temp,
                              uint64_t size, struct note *note)
 {
@@ -138,7 +138,7 @@ enum err wal_ensure_spare(struct wal *wal, struct note *note)
 
 /* -- upkeep in slices -- */
 
-/* Writes a slice of zeros and syncs it; otherwise a later append's sync would write all zeros. */
+/* Synced, because an append's sync would otherwise write all zeros. */
 static enum err zero_slice(struct wal *wal, struct fs_file *file, uint64_t from, uint64_t *ret_to,
                            bool *ret_written)
 {
@@ -175,7 +175,7 @@ static enum err make_spare(struct wal *wal, struct note *note)
 }
 
 /* Removes the oldest segment's name durably, before the file or the next segment is changed
- * (invariant 3). A recycled file keeps its old records, which the new salt makes invalid. */
+ * (invariant 3). The new salt of a recycled file makes its old records invalid. */
 static enum err retire(struct wal *wal, struct note *note)
 {
     struct wal_segment segment = wal->used[0];

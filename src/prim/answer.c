@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes results without I/O or randomness. The random functions of answer.h are in clock.c. */
+/* Constructors of results (answer.h), without I/O or randomness. The random functions are in
+ * clock.c. */
 #include "prim/answer.h"
 
 #include <stdarg.h>
@@ -71,7 +72,7 @@ coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str
     if (entry == NULL) return NULL;
     *entry = *like;
     char *at = (char *)(entry + 1);
-    /* Both strings end with a NUL that `len` does not count, because callers print them. */
+    /* Callers print both strings, so each ends with a NUL that `len` does not count. */
     entry->key = (coord_str){at, key.len};
     str_put(&at, key);
     *at++ = '\0';
@@ -87,7 +88,6 @@ void coord_entry_free(coord_entry *entry)
     free(entry);
 }
 
-/* A coord_holders with the memory and the capacity of its rows. */
 struct holders {
     coord_holders public;
     size_t rows_max;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asynchronous calls: library threads make the blocking call, and the caller's own loop dispatches
- * the results.
+/* Asynchronous calls: library threads make the blocking call, and the caller's own loop
+ * dispatches the results.
  *
  * Invariants: at most `max` started calls are not dispatched yet. done() runs on the thread that
  * dispatches, never on a library thread. */
@@ -18,7 +18,7 @@ enum {
 };
 
 struct async_call {
-    coord_request request; /* strings of the request point into `bytes` */
+    coord_request request; /* strings point into `bytes` */
     struct list node;
     coord_done_fn done;
     void *arg;
@@ -31,7 +31,7 @@ struct prim_async {
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct list waiting, finished;
-    size_t waiting_count, taken; /* taken: accepted calls whose done() was not called yet */
+    size_t waiting_count, taken; /* taken: accepted calls whose done() was not called */
     size_t max;
     pthread_t threads[PRIM_ASYNC_THREADS_MAX];
     unsigned thread_count, thread_max, idle;
@@ -74,7 +74,7 @@ static const char *async_copy_text(char **at, const char *from)
     return from == NULL ? NULL : str_put(at, str_of(from, strlen(from) + 1)).at;
 }
 
-/* Copies the fields that the operation reads; other fields may be uninitialised. */
+/* Copies only the operation's fields, because other fields may be uninitialised. */
 static coord_request request_fields(const coord_request *from)
 {
     int op = from->op;
@@ -170,7 +170,7 @@ static void call_run(coord_store *store, struct async_call *call)
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
-/* Queues a finished call for dispatch. Under async->lock. */
+/* Under async->lock. */
 static void call_finish(struct prim_async *async, struct async_call *call)
 {
     uint64_t one = 1;
@@ -201,7 +201,7 @@ static void *async_thread(void *arg)
     return NULL;
 }
 
-/* Under async->lock. Returns true if a thread will run the waiting calls. */
+/* Under async->lock. True: a thread will run the waiting calls. */
 static bool async_has_thread(struct prim_async *async)
 {
     if (async->idle < async->waiting_count && async->thread_count < async->thread_max &&
@@ -210,12 +210,12 @@ static bool async_has_thread(struct prim_async *async)
     return async->thread_count > 0;
 }
 
-/* Queues the call for a thread. After an error the call is freed. */
+/* After an error the call is freed. */
 static coord_result async_take(struct prim_async *async, struct async_call *own_call)
 {
     coord_result result = prim_ok(COORD_R_NONE);
     (void)pthread_mutex_lock(&async->lock);
-    async->waiting_count++; /* counted first, so that a thread is started for this call too */
+    async->waiting_count++; /* first, so that a thread is started for this call too */
     if (async->stopping) {
         result = prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
     } else if (async->taken >= async->max) {
@@ -273,7 +273,7 @@ static size_t async_dispatch(struct prim_async *async)
     while ((node = list_pop(&ready)) != NULL) {
         struct async_call *call = CONTAINER_OF(node, struct async_call, node);
         (void)pthread_mutex_lock(&async->lock);
-        async->taken--; /* decreased before done(), because done() may start the next call */
+        async->taken--; /* before done(), which may start the next call */
         (void)pthread_mutex_unlock(&async->lock);
         call->done(call->arg, &call->answer);
         call_free(call);

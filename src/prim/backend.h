@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a store backend must implement, so that prim/ can keep the contract of <muster/coord.h>.
- *
- * A backend is a table of blocking functions. Many threads call them at once, each call with a
- * deadline. prim checks all arguments first: a backend never gets a key, owner or TTL outside its
- * limits, nor a call whose capability bit it does not set.
+ * A backend is a table of blocking functions that many threads call at once, each call with a
+ * deadline. prim checks all arguments and capabilities first.
  *
  * Division of work:
- *   backend   Does one atomic step at the authority. Recognises its own request id in stored data,
+ *   backend   Does one atomic step at the authority. Finds its own request id in stored data and
  *             answers OK/replayed, so that a retry with the same id is safe. After a lost reply,
  *             finds out the outcome within its deadline, else UNAVAILABLE + MAYBE_APPLIED.
  *   prim      Retries an unclear result with the same request id. Owns handles, safe_until, keeper,
  *             waiting for a slot (unless CAP_FIFO_WAIT), the bounded event queue of a watch,
  *             asynchronous calls, fork detection.
- * No state of a lease exists only in a backend's memory. A claim is plain data, so that it can be
- * exported and imported. Extra state of a backend (a descriptor, a resource version) is found again
- * by lease id, or the backend works without it. */
+ * No state of a lease exists only in a backend's memory, so that a claim can be exported. */
 #ifndef PRIM_BACKEND_H
 #define PRIM_BACKEND_H
 #include <muster/coord.h>
@@ -25,7 +21,7 @@
 
 struct prim_backend;
 
-/* Elapsed time in ns: CLOCK_BOOTTIME, or the clock that a test passes to a mem: store. */
+/* Elapsed ns: CLOCK_BOOTTIME, or a test's clock for a mem: store. */
 struct prim_clock {
     int64_t (*now)(void *arg);
     void *arg;
@@ -40,17 +36,18 @@ static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until
     int64_t left_ns = until_ns - prim_clock_now(clock);
     return left_ns > 0 ? left_ns / PRIM_NS_PER_MS : 0;
 }
-int64_t prim_boottime_ns(void *unused);     /* CLOCK_BOOTTIME */
-uint64_t prim_wall_ms(void);                /* wall clock for people; no decision uses it */
-bool prim_kernel_boot_id(coord_id *ret_id); /* returns false if the boot's id is unknown */
-/* Identifies the CLOCK_BOOTTIME that this process sees: one boot of one kernel in one time
- * namespace. An unknown id is all zeros, and two unknown ids never count as equal. */
+int64_t prim_boottime_ns(void *unused);
+uint64_t prim_wall_ms(void);                /* for people; no decision uses it */
+bool prim_kernel_boot_id(coord_id *ret_id); /* false: the boot's id is unknown */
+/* Identifies this process's CLOCK_BOOTTIME: one boot of one kernel in one time namespace. Zeros:
+ * unknown, never equal to another id. */
 coord_id prim_boot_id(void);
 
-/* What a backend may report to the store. Any backend thread may report at any time until close()
- * returns, also under a backend lock, because the store calls no backend under its own lock. */
+/* What a backend may report to the store, from any thread until close() returns, also under a
+ * backend lock. The store calls no backend under its own lock. */
 struct prim_host {
-    /* The authority reports the loss of this lease or a key of it; `reason` is one of EXPIRED. */
+    /* The authority reports the loss of this lease or of one of its keys. `reason` is a reason
+     * of EXPIRED. */
     void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);
     /* The open store lost a capability (C4). All its leases are lost, and it grants no more. */
     void (*degraded)(struct prim_host *host, const char *why);
@@ -62,7 +59,7 @@ struct prim_call {
     uint32_t attempt;    /* > 0: an earlier attempt with this request id may have been applied */
 };
 
-/* One key of a lease. `create_revision` is the entry's create revision when it was granted. */
+/* One key of a lease. create_revision is the entry's create revision at the grant. */
 struct prim_held {
     char *key;
     uint64_t token, create_revision;
@@ -71,36 +68,36 @@ struct prim_held {
 struct prim_claim {
     coord_id lease_id;
     const char *owner;
-    int64_t ttl_ms; /* granted */
+    int64_t ttl_ms;
     const struct prim_held *held;
     size_t count;
 };
-/* Returns the claim's record of the key. NULL if the claim is NULL or does not hold the key. */
+/* NULL: no claim, or the claim does not hold the key. */
 const struct prim_held *prim_held_of(const struct prim_claim *claim, struct str key);
 
-/* What a successful create, cas or acquire granted. Zeroed before the call. The backend must also
- * set `revision` and `token` of the result; prim does not copy them from the grant. */
+/* What a create, cas or acquire granted. Zeroed before the call. The backend must also set
+ * `revision` and `token` of the result. */
 struct prim_grant {
-    coord_id lease_id; /* the id passed in; if the result is OK/replayed, the stored id */
+    coord_id lease_id; /* the id passed in; if OK/replayed, the stored id */
     uint64_t token, create_revision;
-    uint32_t slot;          /* acquire */
+    uint32_t slot;
     int64_t granted_ttl_ms; /* 0: no lease was made */
     int64_t sent_ns;        /* time before the granting request was sent; 0: start of the call */
 };
 
 struct prim_create {
     struct str key, value;
-    struct str owner;               /* owner of the lease; "" without a lease */
-    int64_t ttl_ms;                 /* 0: no lease */
-    coord_id lease_id;              /* random id for the new lease */
-    const struct prim_claim *under; /* the key joins this claim's lease; NULL: joins no lease */
+    struct str owner; /* owner of the lease; "" without a lease */
+    int64_t ttl_ms;   /* 0: no lease */
+    coord_id lease_id;
+    const struct prim_claim *under; /* the key joins this claim's lease; NULL: no lease */
 };
 struct prim_cas {
     struct str key, value;
-    uint64_t expected;              /* 0: the entry must be absent */
-    int64_t ttl_ms;                 /* COORD_TTL_KEEP; 0: no lease; else the TTL of a new lease */
-    struct str owner;               /* owner of a new lease, or of `claim` if `claim` is set */
-    coord_id lease_id;              /* random id for a new lease */
+    uint64_t expected; /* 0: the entry must be absent */
+    int64_t ttl_ms;    /* COORD_TTL_KEEP; 0: no lease; else TTL of a new lease */
+    struct str owner;
+    coord_id lease_id;
     const struct prim_claim *claim; /* the lease that the caller claims to hold, or NULL */
 };
 struct prim_delete {
@@ -112,7 +109,7 @@ struct prim_acquire {
     struct str group, owner, value;
     uint32_t slot_count, flags, prefer_slot;
     int64_t ttl_ms, cooldown_ms;
-    int64_t wait_ms; /* time to wait in the store's queue; 0 without CAP_FIFO_WAIT: prim waits */
+    int64_t wait_ms; /* time in the store's queue; 0 without CAP_FIFO_WAIT, because prim waits */
     coord_id lease_id;
 };
 
@@ -141,68 +138,66 @@ typedef coord_result prim_watch_fn(struct prim_backend *backend, const struct pr
                                    struct prim_feed *feed, void **ret_watch);
 
 struct prim_backend_ops {
-    const char *name;      /* "file" */
-    uint32_t renewals_max; /* how many renewals per second the authority handles well, also named in
-                            * the capabilities' note; 0: no limit */
+    const char *name;
+    uint32_t renewals_max; /* renewals per second that the authority handles well; 0: no limit */
     uint32_t guards_max;   /* limit of watched keys of kept claims (prim/guard.h); 0: no watches */
-    uint32_t guards_alone; /* a bucket with more watched keys than this gets one watch, instead of
-                            * one watch for each key. 0: each key has its own watch */
+    /* A bucket with more watched keys gets one watch for all keys. 0: each key has its own
+     * watch. */
+    uint32_t guards_alone;
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
 
     prim_create_fn *create;
     prim_cas_fn *cas;
     prim_remove_fn *remove;
-    /* If the result is OK, makes *ret_entry with prim_entry_make. */
+    /* OK: makes *ret_entry with prim_entry_make. */
     prim_get_fn *get;
     prim_acquire_fn *acquire;
     prim_resize_fn *resize;
-    /* If the result is OK, makes *ret_holders with prim_holders_make, with rows in any order. */
+    /* OK: makes *ret_holders with prim_holders_make, rows in any order. */
     prim_holders_fn *holders;
-    /* Renews the lease after checking that the claim still holds every key. */
+    /* Renews only if the claim still holds every key. */
     prim_renew_fn *renew;
-    /* Releases a key, or with key NULL the whole lease. With attempt > 0, absence is OK/already. */
+    /* Releases a key; NULL: the whole lease. With attempt > 0, absence is OK/already. */
     prim_release_fn *release;
-    /* Takes over an imported lease: checks the lease as renew does, does not extend it, and
-     * restores the backend's extra state. *ret_left_ms is the remaining time, or -1 if it is
-     * unknown and prim must renew the lease. Returns EXPIRED/deadline if the lease cannot be shown
-     * to be alive. NULL if renew refuses leases that are over, because prim then renews. */
+    /* Takes over an imported lease: checks the lease, but does not extend it. *ret_left_ms:
+     * remaining time, or -1 if prim must renew the lease. EXPIRED/deadline: the lease may be
+     * over. NULL if renew refuses leases that are over: prim then renews. */
     prim_adopt_fn *adopt;
 
-    /* Fills `feed` from the backend's threads with a snapshot, then changes, until unwatch. After
-     * unwatch returns, the feed is not accessed again. */
+    /* Fills `feed` from the backend's threads with a snapshot, then changes. The feed is not
+     * accessed after unwatch returns. */
     prim_watch_fn *watch;
     void (*unwatch)(struct prim_backend *backend, void *watch);
 
-    /* Optional. Called before the store closes. acquire() calls that wait at the authority then
+    /* Optional; called before the store closes. acquire() calls that wait at the authority
      * return UNAVAILABLE/closed, and later calls do not wait. */
     void (*wake)(struct prim_backend *backend);
 
     /* Ends all threads. Called when no call runs and no watch is open. */
     void (*close)(struct prim_backend *backend);
 
-    const struct prim_ways *ways; /* what change.h calls; NULL if no function above uses change.h */
+    const struct prim_ways *ways; /* used by change.h; NULL: change.h is not used */
 };
 
-/* The first member of every backend's own struct. */
+/* First member of every backend's struct. */
 struct prim_backend {
     const struct prim_backend_ops *ops;
-    /* Set while the store is opened; constant afterwards. */
-    struct prim_clock clock; /* the store's clock */
+    /* Set at open; then constant. */
+    struct prim_clock clock;
     struct prim_host *host;
     coord_id id;
     coord_limits limits;
-    atomic_bool degraded; /* set by prim_degrade */
+    atomic_bool degraded;
 };
 
-/* The arguments of an opener. libmuster maps URL schemes to openers. */
 struct prim_open {
-    struct prim_url *url;         /* each parameter is marked as known when the opener reads it */
+    struct prim_url *url;         /* the opener marks each parameter that it reads */
     const coord_options *options; /* never NULL */
     struct prim_clock clock;
     struct prim_host *host;
     int64_t deadline_ns;
 };
-/* An opener calls this function first and then sets `id`. */
+/* An opener calls this function first, then sets `id`. */
 static inline void prim_backend_init(struct prim_backend *backend,
                                      const struct prim_backend_ops *ops, const struct prim_open *in,
                                      coord_limits limits)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases as bytes (blob.h). Pure: no clock, no I/O, any thread.
- *
- * Invariant: a decoded blob keeps every limit of names.h. A damaged or forged blob cannot make a
- * claim that the library would refuse. */
+/* Leases as bytes (blob.h). Pure: no clock, no I/O, any thread. A damaged or forged blob cannot
+ * break a limit of names.h. */
 #include "prim/blob.h"
 
 #include <stdlib.h>
@@ -48,7 +46,7 @@ static bool is_number(uint64_t value)
     return value >= 1 && value <= INT64_MAX;
 }
 
-/* Checks keys against the limits, because they come from a file or an environment variable. */
+/* Checks the limits, because keys come from a file or an environment variable. */
 static bool blob_read_key(struct str *rest, struct prim_held *held, char **text)
 {
     const char *at = rest->at;
@@ -82,7 +80,7 @@ enum err blob_decode(struct str bytes, struct blob *ret_blob)
     if (count < 1 || count > PRIM_KEYS_PER_LEASE_MAX || owner_len > PRIM_OWNER_MAX ||
         rest.len < owner_len || ttl_ms < 1 || ttl_ms > PRIM_TTL_MAX_MS)
         return ERR_CORRUPT;
-    /* One block for the records and all texts with NULs. The blob is longer than all texts. */
+    /* One block for records and texts. The blob is longer than all texts. */
     struct prim_held *held = calloc(1, count * sizeof *held + owner_len + bytes.len + count + 1);
     if (held == NULL) return ERR_NOMEM;
     char *owner = (char *)(held + count), *text = owner + owner_len + 1;

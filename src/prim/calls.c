@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls on entries and groups. Arguments and capabilities are checked here, before any I/O. */
+/* The calls on entries and groups. Arguments and capabilities are checked before any I/O. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
         if (checked_.code != COORD_OK) { return checked_; }                                        \
     } while (0)
 
-/* Refuses slot names: only acquire makes slots; a plain entry would be counted as a holder. */
+/* Only acquire makes slots, because a plain entry would be counted as a holder. */
 static coord_result check_plain_key(struct str key)
 {
     uint32_t slot;
@@ -26,7 +26,6 @@ static coord_result check_plain_key(struct str key)
 
 /* -- grants ----------------------------------------------------------------------------------- */
 
-/* The grant of a call, as a claim with one key. */
 struct granted {
     char owner[PRIM_OWNER_MAX + 1], key[PRIM_SLOT_KEY_CAP];
     struct prim_held held;
@@ -44,8 +43,8 @@ static void granted_init(struct granted *granted, const struct prim_grant *grant
                                          &granted->held, 1};
 }
 
-/* Releases a grant that gets no handle. If the release fails, the grant expires. If `key` is not
- * NULL, releases only this key, because the key joined an existing lease. */
+/* Releases a grant that gets no handle. If the release fails, the grant expires. With `key`,
+ * releases only this key of an existing lease. */
 static void give_back(coord_store *store, struct prim_frame *frame, const struct prim_claim *claim,
                       const char *key)
 {
@@ -63,7 +62,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return result;
     }
-    if (grant->granted_ttl_ms <= 0) { /* this replays another call, which made no lease */
+    if (grant->granted_ttl_ms <= 0) { /* the request replays a call that made no lease */
         prim_lease_unreserve(store);
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "this request id made an entry without a lease: each call its own id");
@@ -78,8 +77,8 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
         prim_lease_unreserve(store);
         return prim_no_memory();
     }
-    /* A request with the caller's own id may have been granted long ago. The store is asked for the
-     * time left, because counting from now could exceed the lease. */
+    /* A request with the caller's own id may have been granted long ago, so the store is asked
+     * for the time left. */
     if (result.reason == COORD_R_REPLAYED && !frame->own_id) {
         coord_result renewed = prim_renew_now(lease, frame);
         if (renewed.code != COORD_OK) {
@@ -91,7 +90,6 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
     return result;
 }
 
-/* Begins a call. If the call can grant a lease, first reserves one of the store's leases. */
 static coord_result enter(coord_store *store, const coord_call *call, int64_t extra_ms, bool leased,
                           struct prim_frame *ret_frame)
 {
@@ -190,7 +188,7 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
     struct prim_frame frame;
     RETURN_UNLESS_OK(prim_lease_check_use(NULL, lease));
     coord_store *store = lease->store;
-    /* Must come first, because a handle may outlive its store's backend. */
+    /* prim_enter comes first, because a handle may outlive its store's backend. */
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
     coord_result result = create_under(store, &frame, lease, prim_str(key), prim_str(value));
     prim_leave(store);
@@ -233,7 +231,7 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
     bool leased = ttl_ms > 0;
     RETURN_UNLESS_OK(check_cas(store, name, expected, bytes, ttl_ms, owner, lease, ret_lease));
     RETURN_UNLESS_OK(enter(store, call, 0, leased, &frame));
-    /* The key leaves its old lease, so a renewal of the old lease may find the key gone. */
+    /* A renewal of the old lease may find the key gone. */
     bool leaves = lease != NULL && expected != 0 && ttl_ms != COORD_TTL_KEEP;
     if (leaves) prim_lease_will_drop(lease);
     if (lease != NULL && expected != 0) prim_lease_view(lease, &view);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of change.h and the rules for entries and leases. The judge_* functions are pure: they
- * get the record that was read and return what to write. Slots are in slots.c. Runs on the caller's
- * thread.
+/* The loop of change.h and the rules for entries and leases. The judge_* functions are pure:
+ * they return what to write for the record that was read. Slots are in slots.c. Caller's thread.
  *
  * Invariants: a write is conditional on the record that the judge saw. The loop ends by the
- * deadline of the call or after TURNS_MAX turns. The loop returns no refusal while a write of this
- * request may still have been applied without a trace in the record. */
+ * call's deadline or after TURNS_MAX turns. No refusal is returned while a write of this request
+ * may still have been applied without a trace in the record. */
 #include "prim/change.h"
 
 #include "prim/answer.h"
@@ -84,7 +83,7 @@ void prim_change_doubt(struct prim_change *c, int64_t sent_ns)
     if (c->doubt_sent_ns == 0) c->doubt_sent_ns = sent_ns;
 }
 
-/* The pauses grow and are random, so that clients that conflicted once do not conflict again. */
+/* Growing random pauses keep clients that conflicted from conflicting again. */
 bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_clock *clock = &c->backend->clock;
@@ -120,7 +119,6 @@ static coord_result change_look(struct prim_change *c)
     return ways->read(c);
 }
 
-/* Fills in the grant after the key was found to hold the entry that this request wrote. */
 static void change_grant(struct prim_change *c, coord_result *result, int64_t sent_ns)
 {
     const struct prim_seen *seen = &c->seen;
@@ -133,7 +131,7 @@ static void change_grant(struct prim_change *c, coord_result *result, int64_t se
     c->grant.granted_ttl_ms = result->granted_ttl_ms = seen->ttl_ms;
 }
 
-/* Runs one turn of the loop. Returns false if the result is final. */
+/* False: the result is final. */
 static bool change_turn(struct prim_change *c, coord_result *result)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
@@ -215,9 +213,9 @@ static void plan_renewal(const struct prim_change *c, struct prim_plan *plan)
     plan->envelope = c->seen.envelope; /* keeps the request id of the entry's last change */
 }
 
-/* Plans a replay, because the request was applied before. The send time of the write that granted a
- * lease is known only if this call made the write. Otherwise the lease is renewed once, so that its
- * holder counts from an earlier time than contenders do. */
+/* The request was applied before. The send time of a granting write is known only if this call
+ * made the write. Otherwise the lease is renewed once, so that its holder counts from an earlier
+ * time than contenders do. */
 static void plan_replay(const struct prim_change *c, struct prim_plan *plan, bool granted_lease)
 {
     bool timed = c->call->attempt == 0 && c->doubt_sent_ns != 0;
@@ -225,8 +223,8 @@ static void plan_replay(const struct prim_change *c, struct prim_plan *plan, boo
     plan->result = prim_ok(COORD_R_REPLAYED);
 }
 
-/* If a write is in doubt and the revision is not the one after the expected revision, the write may
- * have been applied and then replaced. The result is then neither success nor refusal. */
+/* True: a write in doubt may have been applied and then replaced. The result is then neither
+ * success nor refusal. */
 static bool may_have_passed(const struct prim_change *c, uint64_t expected, coord_result *result)
 {
     if (!c->backend->ops->ways->dense || !c->doubt || c->seen.kind == PRIM_SEEN_NOTHING ||
@@ -241,7 +239,7 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
     const struct prim_make *in = c->in;
     bool live = prim_seen_is_live(&c->seen);
     bool same = live && str_equal(c->seen.envelope.owner, in->owner);
-    /* If just one of entry and request has a lease, another call with this id made the entry. */
+    /* If only one of entry and request has a lease, another call with this id made the entry. */
     if (prim_change_is_replay(c) && (c->seen.token != 0) == (in->ttl_ms > 0)) {
         plan_replay(c, plan, true);
     } else if (live && !(in->takeover && same)) {
@@ -305,7 +303,7 @@ static void judge_cas(struct prim_change *c, struct prim_plan *plan)
             plan->result = change_refused(c, COORD_CONFLICT, COORD_R_REVISION);
     } else if ((seen->token != 0 || in->ttl_ms > 0) &&
                !prim_seen_is_claims(seen, in->claim, c->key)) {
-        /* The entry is leased or gets a new lease, so the caller's claim must hold the entry. */
+        /* For a leased entry or a new lease, the caller's claim must hold the entry. */
         plan->result = change_refused(c, COORD_CONFLICT, COORD_R_NOT_OWNER);
     } else {
         plan_update(c, plan);
@@ -379,7 +377,7 @@ coord_result prim_change_remove(struct prim_backend *backend, const struct prim_
     return prim_change_run(&c);
 }
 
-/* Copies the entry now, because the backend's strings are valid only during the change. */
+/* Copies the entry, because the backend's strings are valid only during the change. */
 static void judge_get(struct prim_change *c, struct prim_plan *plan)
 {
     const struct prim_seen *seen = &c->seen;
@@ -422,7 +420,7 @@ static void judge_renew(struct prim_change *c, struct prim_plan *plan)
     } else if (!prim_seen_is_claims(&c->seen, c->claim, c->key)) {
         plan->result = prim_seen_lost(&c->seen, &c->claim->lease_id);
     } else {
-        plan_renewal(c, plan); /* even if in doubt: only answered renewals have a send time */
+        plan_renewal(c, plan); /* even if in doubt: only an answered renewal has a send time */
         plan->result = prim_ok(COORD_R_RENEWED);
     }
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A change of one key as an optimistic loop: read the key, judge it, and write conditionally. If
- * the key has changed since the read, start again.
+/* A change of one key as an optimistic loop: read the key, judge it, write conditionally, and
+ * start again if the key has changed. The store needs only a conditional write of one key: the
+ * backend fills struct prim_ways and uses PRIM_CHANGE_OPS.
  *
- * The only atomic step a store must offer is a conditional write of one key. The backend fills
- * struct prim_ways and puts PRIM_CHANGE_OPS into its table. Every stored value is an envelope. A
- * deleted key stays as a tombstone, so that a repeated request finds its own request id.
- *
- * A write without an answer is in doubt until a read shows its outcome. A lease is counted from the
- * time before its granting write was sent. If that time is unknown, the lease is renewed first. */
+ * Every stored value is an envelope. A deleted key stays as a tombstone, so that a repeated
+ * request finds its own request id. A write without an answer is in doubt until a read shows its
+ * outcome. A lease counts from the time before its granting write was sent, and is renewed first
+ * if this time is unknown. */
 #ifndef PRIM_CHANGE_H
 #define PRIM_CHANGE_H
 #include "prim/backend.h"
@@ -15,52 +14,48 @@
 
 enum { PRIM_CHANGE_TTL_STEP_MS = 1000 }; /* leases are granted in whole seconds */
 
-/* The state of a key according to a read. */
 enum prim_seen_kind {
-    PRIM_SEEN_NOTHING, /* no record */
+    PRIM_SEEN_NOTHING,
     PRIM_SEEN_LIVE,
-    PRIM_SEEN_TOMBSTONE, /* the key was deleted or released through this library */
-    PRIM_SEEN_EXPIRED,   /* the store removed the entry because its lease expired */
-    PRIM_SEEN_DELETED,   /* another program deleted the key, without a tombstone */
-    PRIM_SEEN_FOREIGN,   /* not a record of this library, or a damaged record */
+    PRIM_SEEN_TOMBSTONE, /* deleted or released through this library */
+    PRIM_SEEN_EXPIRED,   /* removed by the store: the lease expired */
+    PRIM_SEEN_DELETED,   /* deleted by another program, without a tombstone */
+    PRIM_SEEN_FOREIGN,   /* no record of this library, or a damaged record */
 };
 struct prim_seen {
     enum prim_seen_kind kind;
     bool over;                      /* LIVE, but its holder counts as gone: the key may be taken */
-    bool barred;                    /* LIVE or TOMBSTONE, but another program uses this record */
-    struct claim_envelope envelope; /* set if LIVE or TOMBSTONE; owned by the backend */
+    bool barred;                    /* LIVE or TOMBSTONE, but another program uses the record */
+    struct claim_envelope envelope; /* if LIVE or TOMBSTONE; owned by the backend */
     uint64_t revision, create_revision;
-    uint64_t token;          /* token of the lease; 0: not leased */
-    int64_t ttl_ms, left_ms; /* TTL and time left; left_ms -1: no lease, or unknown. If EXPIRED,
-                              * left_ms is the slot's remaining cool-down */
-    uint64_t sequence;       /* version number of the record, if the backend has numbers */
-    const void *record;      /* the record in the backend's own form */
+    uint64_t token; /* token of the lease; 0: not leased */
+    /* left_ms -1: no lease, or unknown; if EXPIRED: the slot's remaining cool-down */
+    int64_t ttl_ms, left_ms;
+    uint64_t sequence; /* record version, if the backend has versions */
+    const void *record;
 };
 static inline bool prim_seen_is_live(const struct prim_seen *seen)
 {
     return seen->kind == PRIM_SEEN_LIVE && !seen->over;
 }
-/* Checks whether `seen` is the entry that the claim holds under `key`. */
 bool prim_seen_is_claims(const struct prim_seen *seen, const struct prim_claim *claim,
                          struct str key);
-/* Returns EXPIRED with the reason why the lease no longer holds the key. */
+/* EXPIRED with the reason why the lease no longer holds the key. */
 coord_result prim_seen_lost(const struct prim_seen *seen, const coord_id *lease_id);
-/* Fills the result with revision, token, owner and remaining time. */
 void prim_seen_answer(const struct prim_seen *seen, coord_result *result);
 
-/* What to write. */
 enum prim_act {
     PRIM_ACT_NONE,
-    PRIM_ACT_MAKE,   /* write a new entry in place of any record */
-    PRIM_ACT_GRANT,  /* write the same entry with a new lease */
-    PRIM_ACT_UPDATE, /* write a new value under the same grant, or remove the lease */
-    PRIM_ACT_RENEW,  /* write the same entry again, to extend the lease */
-    PRIM_ACT_BURY,   /* write a tombstone */
+    PRIM_ACT_MAKE,   /* a new entry in place of any record */
+    PRIM_ACT_GRANT,  /* the same entry with a new lease */
+    PRIM_ACT_UPDATE, /* a new value under the same grant, or without the lease */
+    PRIM_ACT_RENEW,  /* the same entry again, to extend the lease */
+    PRIM_ACT_BURY,
 };
 struct prim_plan {
     enum prim_act act;
-    struct claim_envelope envelope; /* revision and token 0: the backend sets them as `act` says */
-    coord_result result;            /* returned after the write, or at once if `act` is NONE */
+    struct claim_envelope envelope; /* revision and token 0: the backend sets both */
+    coord_result result;            /* returned after the write; for NONE, at once */
 };
 
 struct prim_change {
@@ -68,32 +63,31 @@ struct prim_change {
     const struct prim_call *call;
     enum coord_op op;
     struct str key;
-    /* Decides what to do with c->seen. */
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
-    const void *in;                 /* input of the judge */
-    void *out;                      /* output of the judge */
+    const void *in;
+    void *out;
     const struct prim_claim *claim; /* claim of a holder that renews or releases; else NULL */
-    const struct prim_claim *held;  /* the lease that the caller claims to hold; NULL: none */
-    const struct prim_claim *under; /* a new entry joins this lease; NULL: gets its own lease */
-    const coord_id *lease_id;       /* id for a lease that the change may make; NULL: makes none */
+    const struct prim_claim *held;  /* lease that the caller claims to hold; NULL: none */
+    const struct prim_claim *under; /* a new entry joins this lease; NULL: its own lease */
+    const coord_id *lease_id;       /* for a lease that the change may make; NULL: none */
     uint64_t expected;              /* the revision that the caller expects; 0: none */
     struct prim_change *record;     /* for a slot: the change of its group's record; else NULL */
-    const struct prim_seen *known;  /* the key's record from a list, used instead of a first read */
+    const struct prim_seen *known;  /* the key's record from a list, instead of a first read */
     bool reads;                     /* the change only reads: no write can be in doubt */
-    bool stale;                     /* with `reads`: the read may return older data */
-    bool guesses;                   /* the backend may guess the record, without reading the key */
+    bool stale;                     /* with `reads`: older data is allowed */
+    bool guesses;                   /* the backend may guess the record without a read */
     bool makes;                     /* the key may be new: the backend may prepare storage */
     bool once;                      /* no retry: CONFLICT/revision if another writer was faster */
 
     /* State of the loop. The backend writes `seen`, too. */
     struct prim_seen seen;
-    bool fresh;        /* the failed write returned `seen`, so no read is needed */
-    enum prim_act act; /* plan of the last write */
+    bool fresh; /* the failed write returned `seen`: no read is needed */
+    enum prim_act act;
     uint32_t turns;
     bool doubt;              /* a write of this request may have been applied */
-    int64_t doubt_sent_ns;   /* time before this call sent its first write in doubt; 0: none */
+    int64_t doubt_sent_ns;   /* time before this call's first write in doubt; 0: none */
     int64_t sent_ns;         /* time before the last write was sent */
-    struct prim_grant grant; /* the entry after the change, if the result is OK */
+    struct prim_grant grant; /* if OK: the entry after the change */
     void *own;               /* the backend's own data */
 };
 /* The backend calls this if the write sent at sent_ns may have been applied. */
@@ -105,36 +99,35 @@ enum prim_wrote {
     PRIM_WROTE_RACE, /* another write was first, or this write is in doubt: read and judge again */
     PRIM_WROTE_NOT,  /* no retry; *ret_why has the reason */
 };
-/* The slots of a group, read with a single list request. */
 struct prim_slots {
     struct prim_seen record;
-    uint32_t count; /* slots of the group; 0: the group does not exist */
+    uint32_t count; /* 0: the group does not exist */
     int64_t cooldown_ms;
     uint32_t room; /* elements of `at`; set before prim_slots_begin if higher slots are held */
     struct prim_seen *at;
     void *own; /* the backend's own data */
 };
-/* Reads the group record and allocates its slots. UNAVAILABLE/corrupt if it is no group record. */
+/* Reads the group record and allocates its slots. UNAVAILABLE/corrupt: no group record. */
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record);
 
 struct prim_ways {
     bool dense;     /* every change of a key increases its revision by one */
     bool traceless; /* a deleted key leaves no tombstone */
-    bool expects;   /* guess() also assumes that c->expected and c->held are correct */
+    bool expects;   /* guess() assumes that c->expected and c->held are correct */
 
-    /* Returns c->own, which end() frees, or NULL if memory ran out. */
+    /* Returns c->own, which end() frees. NULL: out of memory. */
     void *(*begin)(struct prim_change *c);
     void (*end)(struct prim_change *c, const coord_result *result);
-    /* Guesses c->seen. Returns false if the key must be read. May be NULL. */
+    /* Guesses c->seen. False: the key must be read. May be NULL. */
     bool (*guess)(struct prim_change *c);
-    coord_result (*read)(struct prim_change *c); /* sets c->seen */
+    coord_result (*read)(struct prim_change *c);
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
-    /* Returns the result for a change of a FOREIGN or barred key. NULL: there are no such keys. */
+    /* Result for a FOREIGN or barred key. NULL: there are no such keys. */
     coord_result (*foreign)(const struct prim_change *c);
-    /* Lists the group whose record is c->key: calls prim_slots_begin, then adds the slots. If
-     * `wanted` is not 0 and is not the group's slot count, the function may leave out the slots.
-     * Uses c->own. list_end(), if not NULL, is called after every list, also after an error. */
+    /* Lists the group of c->key: calls prim_slots_begin, then adds the slots. Slots may be left
+     * out if the slot count is not `wanted` (0: any). list_end(), if not NULL, follows every
+     * list, also after an error. */
     coord_result (*list)(struct prim_change *c, struct str group, uint32_t wanted,
                          struct prim_slots *slots);
     void (*list_end)(struct prim_slots *slots);
@@ -142,8 +135,8 @@ struct prim_ways {
 
 /* -- operations for a backend's table --
  *
- * Renewing supports claims with at most one key. CAP_SHRINK promises that no slot is taken after
- * its group has changed. CAP_LIST_ATOMIC promises that a list shows one instant. */
+ * Renewals are for claims with at most one key. CAP_SHRINK: no slot is taken after its group has
+ * changed. CAP_LIST_ATOMIC: a list shows one instant. */
 prim_create_fn prim_change_create;
 prim_cas_fn prim_change_cas;
 prim_remove_fn prim_change_remove;
@@ -159,20 +152,19 @@ prim_holders_fn prim_change_holders;
     .resize = prim_change_resize, .holders = prim_change_holders
 /* clang-format on */
 
-/* Ranks the results of a release of several keys. The caller gets the highest-ranked result. */
+/* A release of several keys returns the key's result with the highest rank. */
 int prim_release_rank(const coord_result *result);
 
-/* Makes a new entry for a slot, or replaces an entry of the same owner. */
 struct prim_make {
     struct str value, owner;
-    int64_t ttl_ms; /* TTL of a new lease; 0: no lease */
+    int64_t ttl_ms; /* of a new lease; 0: no lease */
     coord_id lease_id;
-    uint32_t flags;          /* flags of the envelope */
+    uint32_t flags;
     int made, code, present; /* made: reason of success; code, present: result if the key exists */
     bool takeover;
 };
 void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan);
 bool prim_change_is_replay(const struct prim_change *c);
-/* Pauses before each turn but the first. False with UNAVAILABLE if turns or time are used up. */
+/* Pauses before each turn but the first. False: UNAVAILABLE, because turns or time are used up. */
 bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why);
 #endif

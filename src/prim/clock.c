@@ -33,7 +33,6 @@ bool prim_kernel_boot_id(coord_id *ret_id)
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text);
     if (fd >= 0) (void)close(fd);
-    /* the file must end with a line end */
     return len > 1 && text[len - 1] == '\n' &&
            hex_read_id(str_of(text, (size_t)len - 1), ret_id->b);
 }
@@ -52,7 +51,7 @@ coord_id prim_boot_id(void)
 coord_id prim_id_random(void)
 {
     coord_id id;
-    /* Requests up to 256 bytes are never partial and block only during early boot. */
+    /* A request of up to 256 bytes is never partial, and blocks only during early boot. */
     ssize_t got = getrandom(id.b, sizeof id.b, 0);
     assert(got == (ssize_t)sizeof id.b);
     return id;

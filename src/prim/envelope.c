@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodes envelopes and group records (envelope.h). Pure: no clock, no I/O, any thread.
  *
- * Invariant: an envelope with an unknown flag, a wrong length or checksum is never read as a
- * value. */
+ * Invariant: bytes with an unknown flag, a wrong length or checksum are never a value. */
 #include "prim/envelope.h"
 
 #include "base/bytes.h"
@@ -81,7 +80,7 @@ enum err envelope_decode(struct str bytes, struct claim_envelope *ret_envelope)
     memcpy(envelope.request_id.b, at + AT_REQUEST, sizeof envelope.request_id.b);
     bool leased = (envelope.flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED;
     if (leased && (envelope.ttl_ms < 1 || envelope.ttl_ms > PRIM_TTL_MAX_MS)) return ERR_CORRUPT;
-    /* A valid envelope with a flag of a newer version must not be read as a value. */
+    /* A flag of a newer version may change the meaning of the value. */
     if ((envelope.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || envelope.ttl_ms < 0 ||
         ((envelope.flags & ENVELOPE_GROUP) && value_len != ENVELOPE_GROUP_VALUE))
         return ERR_CORRUPT;

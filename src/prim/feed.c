@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of a watch (feed.h). Any thread may add events, and one thread reads them. The lock
- * guards everything except the fields that are set when the feed is opened.
+/* The queue of a watch (feed.h). Any thread may add events, and one thread reads. The lock
+ * guards all but the fields that are set at open.
  *
- * Invariants: the descriptor is readable exactly while the reader has an event to read. The reader
- * gets, in this order: the rest of the current snapshot, RESYNC, the next snapshot, events, CLOSED.
- * RESYNC and CLOSED need no memory, so a loss is always reported. */
+ * Invariants: the descriptor is readable exactly while the reader has an event to read. The
+ * reader gets, in this order: the rest of the current snapshot, RESYNC, the next snapshot,
+ * events, CLOSED. RESYNC and CLOSED need no memory, so a loss is always reported. */
 #include "prim/feed.h"
 
 #include <stdlib.h>
@@ -22,27 +22,27 @@ struct event_item {
     int type;
     uint64_t revision, token;
     size_t key_len, value_len, owner_len;
-    char bytes[]; /* key NUL value NUL owner; callers print key and value as C strings */
+    char bytes[]; /* key NUL value NUL owner; callers print key and value */
 };
 struct prim_snapshot {
     const struct prim_feed *feed;
-    struct list entries; /* list of event_item */
+    struct list entries;
     uint64_t as_of;
 };
 
-/* The newest revisions of one key (W2). A queued event can be dropped, a delivered event cannot. */
+/* The newest revisions of one key (W2). Only queued events can be dropped. */
 struct seen {
-    struct list node; /* a node of feed->dead while the key is absent */
+    struct list node; /* in feed->dead while the key is absent */
     uint64_t queued, delivered;
     bool dead;
-    struct str key; /* the bytes are stored behind the struct */
+    struct str key; /* bytes behind the struct */
 };
-/* Revisions are kept for as many absent keys as there are live keys, but at least this many. */
+/* As many absent keys as live keys are remembered, but at least this many. */
 enum { DEAD_KEPT_MIN = 4096 };
 
 enum need {
     NEED_NOTHING,
-    NEED_READER,   /* the queue overflowed: a snapshot is needed after the reader read RESYNC */
+    NEED_READER,   /* after the overflow: a snapshot, once the reader has read RESYNC */
     NEED_SNAPSHOT, /* a snapshot is needed now */
 };
 
@@ -50,30 +50,30 @@ struct prim_feed {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int fd;
-    bool signalled; /* fd is readable */
+    bool signalled;
 
     bool resync;                /* RESYNC is queued */
     struct prim_snapshot *next; /* queued snapshot */
-    struct list events;         /* queued event_item */
-    size_t event_count, bytes;  /* number and bytes of the queued events */
+    struct list events;
+    size_t event_count, bytes;
     int closed_reason;
     bool ended, finished; /* ended: CLOSED was queued; finished: the reader has read CLOSED */
     enum need need;
-    uint64_t as_of; /* revision of the last snapshot */
+    uint64_t as_of;
 
     struct map seen;
     struct list dead;
     size_t dead_count;
 
     /* Fields of the reader. */
-    bool begun;                     /* the reader has received an event */
-    bool in_on_room;                /* on_room is running */
-    struct prim_snapshot *snapshot; /* the snapshot being read */
-    struct event_item *current;     /* the last returned event points into this item */
+    bool begun;
+    bool in_on_room;
+    struct prim_snapshot *snapshot;
+    struct event_item *current; /* the last returned event points into this item */
     void (*on_room)(void *owner);
     void *on_room_owner;
 
-    prim_feed_event_fn *on_event; /* if set, the feed has no queue and no descriptor */
+    prim_feed_event_fn *on_event; /* if set: no queue and no descriptor */
     void *event_owner;
     uint64_t since;
     bool bucket;
@@ -162,7 +162,7 @@ static struct seen *seen_get(struct prim_feed *feed, struct str key)
 
 /* -- the queue -------------------------------------------------------------------------------- */
 
-/* Under the lock. Makes the descriptor readable or not. */
+/* Under the lock. */
 static void feed_signal(struct prim_feed *feed)
 {
     bool waits = feed->snapshot != NULL || feed->resync || feed->next != NULL ||
@@ -206,7 +206,7 @@ static void feed_lose(struct prim_feed *feed, enum need need)
         seen->queued = seen->delivered;
         if (seen->delivered == 0) seen_forget(feed, seen);
     }
-    feed->as_of = 0; /* no longer valid for all keys; each delivered key has its own revision */
+    feed->as_of = 0; /* each delivered key has its own revision */
     feed->need = feed->begun ? need : NEED_SNAPSHOT;
     feed->resync = feed->begun;
     feed_signal(feed);
@@ -249,7 +249,7 @@ bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event)
         taken = false;
     } else if (event->revision <= feed->as_of ||
                (seen != NULL && event->revision <= seen->queued)) {
-        taken = true; /* the reader has this revision already: nothing is lost */
+        taken = true; /* the reader has this revision already */
     } else if (feed->event_count == FEED_EVENTS_MAX || len > FEED_BYTES_MAX - feed->bytes ||
                !queue_event(feed, event)) {
         feed_lose(feed, NEED_READER);
@@ -319,7 +319,7 @@ bool prim_snapshot_add(struct prim_snapshot *snapshot, const struct prim_event *
     return true;
 }
 
-/* Marks the keys of the snapshot as live and all other keys as absent. */
+/* Marks the snapshot's keys as live and all other keys as absent. */
 static bool seen_from(struct prim_feed *feed, const struct prim_snapshot *snapshot)
 {
     struct map_entry *entry;
@@ -369,7 +369,7 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
     if (feed->ended) {
         prim_snapshot_close(own_snapshot);
     } else {
-        /* The snapshot was not requested, so the reader must get RESYNC first. */
+        /* Nobody asked for the snapshot, so the reader must get RESYNC first. */
         if (feed->need == NEED_NOTHING) feed_lose(feed, NEED_SNAPSHOT);
         if (seen_from(feed, own_snapshot)) {
             own_snapshot->as_of = feed->as_of = as_of;
@@ -461,7 +461,7 @@ static void feed_show(struct prim_feed *feed, struct event_item *own_event, coor
     if (seen != NULL) seen->delivered = max_u64(seen->delivered, own_event->revision);
 }
 
-/* Takes the next event. Under the lock; an event must be queued. */
+/* Under the lock; an event must be queued. */
 static void feed_take(struct prim_feed *feed, coord_event *ret_event)
 {
     struct list *node;
@@ -490,7 +490,7 @@ static void feed_take(struct prim_feed *feed, coord_event *ret_event)
     }
 }
 
-/* Waits for an event. Under the lock. Returns false if no event came in time. */
+/* Under the lock. False: no event came in time. */
 static bool feed_wait(struct prim_feed *feed, int64_t wait_ms)
 {
     struct timespec until = prim_until_ms(wait_ms > 0 ? wait_ms : 0);

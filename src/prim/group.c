@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules for the slots of a group (group.h). Pure: no clock, no randomness, no I/O, no thread.
+/* The rules for the slots of a group (group.h). Pure: no clock, no randomness, no I/O, no
+ * thread.
  *
- * Invariants: a slot is chosen only if it is free and below slot_count. A request that has a slot
- * gets the same slot again, whatever else has changed. */
+ * Invariants: a slot is chosen only if it is free and below slot_count. A request that has a
+ * slot gets the same slot again. */
 #include "prim/group.h"
 
 #include "prim/answer.h"

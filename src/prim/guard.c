@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guards of kept claims (guard.h).
+/* Guards of kept claims (guard.h). A separate thread opens and ends the watches, because both
+ * may wait for a server. Events arrive on the backend's threads.
  *
- * A separate thread opens and ends the watches, because both may wait for a server. prim_guards_add
- * and prim_guards_drop only change lists and wake the thread. Events arrive on the backend's
- * threads.
- *
- * Invariants: the lock is not held during backend calls. The host is called under the lock and does
- * not call back. A scope without keys is in `empty` and gets no more keys. Only the thread opens,
- * ends and frees scopes, so a scope outlives every event of its watch. A key is reported lost at
- * most once. */
+ * Invariants: the lock is not held during backend calls. The host is called under the lock and
+ * does not call back. A scope without keys is in `empty` and gets no more keys. Only the thread
+ * opens, ends and frees scopes, so a scope outlives every event of its watch. A key is reported
+ * lost at most once. */
 #include "prim/guard.h"
 
 #include <stdlib.h>
@@ -21,22 +18,22 @@
 
 enum { OPEN_LIMIT_MS = 10000 };
 
-struct guard_scope { /* one watch and its keys */
+struct guard_scope {
     struct list link;
     struct prim_guards *guards;
     struct list keys;
     struct prim_feed *feed;
-    void *watch;   /* NULL: the watch could not be opened */
-    bool ended;    /* no event will follow */
-    uint64_t seen; /* all changes up to this revision have been received */
+    void *watch; /* NULL: the watch could not be opened */
+    bool ended;
+    uint64_t seen; /* all changes up to this revision have arrived */
 };
 struct guard_key {
-    struct list in_claim, in_scope; /* in_scope: node of `fresh`, later of the scope's `keys` */
+    struct list in_claim, in_scope; /* in_scope: in `fresh`, later in the scope's `keys` */
     struct guard_scope *scope;
     coord_id lease_id;
     uint64_t token;
-    bool lost; /* the key is lost, and the loss was reported */
-    bool here; /* the snapshot being received contains the key */
+    bool lost; /* lost and reported */
+    bool here; /* in the snapshot being received */
     size_t len;
     char name[];
 };
@@ -49,8 +46,8 @@ struct prim_guards {
     pthread_cond_t changed;
     pthread_t thread;
     bool running, stopping;
-    struct list claims; /* list of struct prim_guard */
-    struct list fresh;  /* keys without a scope */
+    struct list claims;
+    struct list fresh; /* keys without a scope */
     struct list scopes, empty;
     size_t key_count;
 };
@@ -62,18 +59,18 @@ static struct str key_name(const struct guard_key *key)
 
 /* -- events: the backend's threads -- */
 
-/* Returns the reason why the key is lost, or 0 if the event does not show a loss. */
+/* Reason of the key's loss; 0: none. */
 static int key_take(struct guard_key *key, const struct prim_event *event)
 {
     if (event->type == COORD_SNAPSHOT_BEGIN) key->here = false;
-    /* A snapshot older than the grant proves nothing. A snapshot without revision is the latest. */
+    /* A snapshot older than the grant proves nothing. Revision 0: the latest. */
     if (event->type == COORD_SNAPSHOT_END)
         return !key->here && (event->revision == 0 || event->revision >= key->token)
                    ? COORD_R_REVOKED
                    : 0;
     if (!str_equal(key_name(key), event->key)) return 0;
     key->here = true;
-    if (event->revision <= key->token) return 0; /* the event is the grant or older */
+    if (event->revision <= key->token) return 0; /* the grant or older */
     if (event->type == COORD_DELETE) return COORD_R_REVOKED;
     if (event->type == COORD_EXPIRE) return COORD_R_DEADLINE;
     return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
@@ -87,7 +84,7 @@ static void guard_on_event(void *owner, const struct prim_event *event)
 
     pthread_mutex_lock(&scope->guards->lock);
     if (event->type == COORD_CLOSED) scope->ended = true;
-    /* No key may join during a snapshot, because the key's entry may have been sent already. */
+    /* No key may join during a snapshot, because the key's entry may have been sent. */
     if (event->type == COORD_SNAPSHOT_BEGIN) scope->seen = UINT64_MAX;
     if (event->type == COORD_SNAPSHOT_END) scope->seen = event->revision;
     if (scope->seen < event->revision) scope->seen = event->revision;
@@ -292,7 +289,7 @@ void prim_guards_add(struct prim_guards *guards, struct prim_guard **guard,
     for (size_t i = 0; claim && i < in->count; i++) {
         struct guard_key *key = key_of(&before, &in->held[i]);
         if (!key) key = key_make(guards, &in->lease_id, &in->held[i]);
-        if (!key) continue; /* out of memory: still try to guard the next key */
+        if (!key) continue; /* out of memory: still try the next key */
         list_remove(&key->in_claim);
         list_append(&claim->keys, &key->in_claim);
     }

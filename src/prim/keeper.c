@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps leases alive (lease.h): the timer thread, the workers, and the guards of kept leases.
  *
- * Invariants: keeper_core.c decides, under store->lock. No backend is called under store->lock. A
- * lease has at most one renewal under way. on_lost runs at most once, on the timer thread. */
+ * Invariants: keeper_core.c decides, under store->lock. No backend is called under store->lock.
+ * A lease has at most one renewal under way. on_lost runs at most once, on the timer thread. */
 #include "prim/lease.h"
 
 #include <poll.h>
@@ -17,19 +17,19 @@ struct prim_keeper {
     coord_store *store;
     pthread_t timer_thread;
     pthread_t workers[KEEPER_WORKERS_MAX];
-    bool timing; /* the timer thread is running */
+    bool timing;
     unsigned worker_count, idle;
-    pthread_cond_t work; /* signalled when a job is queued, or the keeper ends */
+    pthread_cond_t work; /* a job is queued, or the keeper ends */
     struct heap timers;
-    struct list jobs;   /* leases to renew, linked by coord_lease.due */
-    struct list losses; /* leases whose on_lost must be called, linked by coord_lease.due */
+    struct list jobs;   /* leases to renew, by coord_lease.due */
+    struct list losses; /* leases whose on_lost must be called, by coord_lease.due */
     size_t job_count;
     int timer_fd, wake_fd;
     bool stopping;
-    coord_lease *reporting; /* the lease whose on_lost is running */
+    coord_lease *reporting;
 };
 
-/* Kernel timers do not follow a test's clock, so such a clock is polled at this interval. */
+/* Kernel timers do not follow a test's clock, so a test's clock is polled. */
 enum { STRANGE_CLOCK_LOOK_MS = 2 };
 
 static void wake_timer(struct prim_keeper *keeper)
@@ -106,7 +106,7 @@ void prim_keeper_hear(coord_lease *lease, struct keeper_event event)
     if (lease->kept && lease->over == 0) keeper_step(lease->store->keeper, lease, event, 0, 0);
 }
 
-/* Returns true if the caller must drop the guard. A closing store ends its guards itself. */
+/* True: the caller must drop the guard. A closing store ends all its guards. */
 static bool take_guard(coord_lease *lease)
 {
     bool guarded = lease->guarded && !lease->store->closing;
@@ -130,7 +130,7 @@ void prim_keeper_quiet(coord_lease *lease)
 {
     coord_store *store = lease->store;
     if (store->keeper != NULL && pthread_equal(store->keeper->timer_thread, pthread_self())) {
-        /* Inside an on_lost, releasing another lease cancels the pending on_lost of that lease. */
+        /* Inside an on_lost, releasing another lease cancels that lease's on_lost. */
         if (store->keeper->reporting != lease) {
             lease->unreported = false;
             list_remove(&lease->due);
@@ -151,7 +151,7 @@ void prim_keeper_quiet_if_running(coord_lease *lease)
 
 /* -- the threads ------------------------------------------------------------------------------ */
 
-/* Unpins the lease. Called with the lock held; returns with the lock held. */
+/* The lock is held before and after. */
 static void unpin(coord_store *store, coord_lease *lease)
 {
     if (!prim_lease_unpin(lease)) return;
@@ -171,7 +171,7 @@ static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
     prim_lease_view_locked(lease, &view);
     (void)pthread_mutex_unlock(&store->lock);
     int64_t sent_ns = prim_clock_now(&store->clock), answered_ns = 0;
-    /* The workers may have hung until safe_until, and nothing may be sent after safe_until. */
+    /* The worker may have hung until safe_until, and nothing may be sent after safe_until. */
     if (sent_ns < call.deadline_ns)
         result = store->backend->ops->renew(store->backend, &call, &view.claim, &answered_ns);
     (void)pthread_mutex_lock(&store->lock);
@@ -277,8 +277,7 @@ static void keeper_free(struct prim_keeper *keeper)
     free(keeper);
 }
 
-/* Under store->lock. Starts one worker at once, because a kept lease must not depend on a thread
- * that might fail to start later. */
+/* Under store->lock. Starts one worker at once, because a later start might fail. */
 static bool keeper_start(coord_store *store)
 {
     struct prim_keeper *keeper = store->keeper;
@@ -328,8 +327,8 @@ void prim_keeper_stop(coord_store *store)
         lease->kept = false;
     }
     store->keeper = NULL;
-    /* A loss found by a worker after the timer thread ended is not reported. This wakes the callers
-     * that wait for the on_lost of such a loss. */
+    /* No loss is reported after the timer thread has ended. Wakes the callers that wait for an
+     * on_lost. */
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
     keeper_free(keeper);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decisions of the keeper (keeper_core.h). Pure: takes state, event and time, returns effects.
+/* The decisions of the keeper (keeper_core.h). Pure: takes state, event and time, returns
+ * effects.
  *
  * Invariants: time never decreases. No renewal at or after safe_until. A lost lease stays lost. */
 #include "prim/keeper_core.h"
@@ -35,8 +36,8 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     core->seen_ns = now_ns;
     if (event.ours) core->busy = false;
     if (core->over) return out;
-    /* Checks safe_until before the event, because the holder may have acted on coord_check()
-     * returning EXPIRED. An answer after safe_until must not revive the lease. */
+    /* Compared before the event is handled: the holder may have seen EXPIRED from coord_check,
+     * so a late answer must not revive the lease. */
     out.late = now_ns >= core->safe_until_ns;
     if (out.late || event.kind == KEEPER_REFUSED) {
         out.lost = true;
@@ -60,7 +61,8 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
         break;
     case KEEPER_FAILED: core->renew_at_ns = now_ns + retry_pause(core); break;
     case KEEPER_ASK:
-        core->asked = core->busy; /* renew again: the one under way may be older than the event */
+        /* renew again: the renewal under way may be older than the event */
+        core->asked = core->busy;
         core->renew_at_ns = now_ns;
         break;
     case KEEPER_TICK:

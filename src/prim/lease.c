@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lease handles (lease.h) and the calls on them that need no store. Any thread.
  *
- * Invariants: a set of keys never changes once a view uses the set. A lease that is over stays over
- * with the first reason. coord_check reads atomics only and takes no lock. */
+ * Invariants: a set of keys never changes once a view uses the set. A lease that is over stays
+ * over with the first reason. coord_check reads atomics only and takes no lock. */
 #include "prim/lease.h"
 
 #include <inttypes.h>
@@ -180,8 +180,8 @@ void prim_lease_drop_key(coord_lease *lease, struct str key)
 {
     lease->changes++;
     struct held_set *set = set_copy(lease->set->held, lease->set->count, key, 0);
-    /* If memory ran out, the key stays in the set. The next renewal finds the key gone and the
-     * lease is reported lost, which is safe. */
+    /* Without memory the key stays. The next renewal finds the key gone and reports the lease
+     * lost, which is safe. */
     if (set == NULL) return;
     set_unref(lease->set);
     lease->set = set;
@@ -197,7 +197,7 @@ coord_lease *coord_lease_ref(coord_lease *lease)
 
 bool prim_lease_pin(coord_lease *lease)
 {
-    /* No reference is left. The thread that dropped the last reference waits for the lock. */
+    /* The thread that dropped the last reference waits for the lock. */
     if (atomic_load_explicit(&lease->refs, memory_order_acquire) == 0) return false;
     lease->pins++;
     return true;
@@ -229,8 +229,8 @@ void coord_lease_unref(coord_lease *lease)
     prim_lease_unreserve(store);
     lease->gone = true;
     lease->pins++;
-    /* The caller may free the argument of on_lost after this call. The call does not wait for a
-     * renewal under way, because the renewal may hang and its result is not reported any more. */
+    /* After this call the caller may free the argument of on_lost. The call does not wait for a
+     * renewal under way, because a renewal may hang. */
     prim_keeper_quiet_if_running(lease);
     if (unguard) { store->inside++; } /* keeps the guards until prim_guards_drop() has returned */
     (void)pthread_mutex_unlock(&store->lock);
@@ -249,7 +249,7 @@ int coord_check(const coord_lease *lease)
     if (lease == NULL) return COORD_EXPIRED;
     int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
     unsigned generation = atomic_load_explicit(&prim_fork_generation, memory_order_relaxed);
-    /* Reads the clock last, so that a pause of this thread counts. */
+    /* The clock is read last, so that a pause of this thread counts. */
     return lease->now(lease->now_arg) < until_ns && lease->generation == generation ? COORD_OK
                                                                                     : COORD_EXPIRED;
 }

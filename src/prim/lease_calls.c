@@ -9,7 +9,7 @@ void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t
 {
     coord_store *store = lease->store;
     (void)pthread_mutex_lock(&store->lock);
-    /* A refusal proves nothing if the request named keys that have left the lease meanwhile. */
+    /* A refusal proves nothing if the request named keys that have left the lease. */
     if (lease->changes == changes) prim_keeper_lost(lease, result->reason, result->token);
     (void)pthread_mutex_unlock(&store->lock);
 }
@@ -59,7 +59,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
                                  (struct keeper_event){.kind = KEEPER_RENEWED, .sent_ns = sent_ns});
             else
                 prim_lease_extend(lease, sent_ns);
-            /* If the lease was released or expired during the request, the lease stays over. */
+            /* The lease was released or expired during the request, and stays over. */
             if (lease->over != 0) result = prim_lease_expired(lease->over, lease->over_token);
         } else if (result.code == COORD_EXPIRED && same) {
             prim_keeper_lost(lease, result.reason, result.token);
@@ -86,8 +86,8 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
     if (result.code != COORD_OK) return result;
     coord_caps caps = store->backend->ops->capabilities(store->backend);
     if (caps.bits & COORD_CAP_LATE_RENEWAL) {
-        /* This server would accept a late renewal after another holder was granted the claim, so a
-         * late renewal is never sent. */
+        /* This server would accept a late renewal even after another holder was granted the
+         * claim. So a late renewal is never sent. */
         int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
         if (frame.began_ns >= until_ns) {
             (void)pthread_mutex_lock(&store->lock);
@@ -104,7 +104,7 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
     return result;
 }
 
-/* Begins a release. The claim counts as given up from now on, whatever the result is. */
+/* The claim counts as given up from now on, whatever the result is. */
 static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
 {
     coord_store *store = lease->store;
@@ -121,7 +121,7 @@ static coord_result begin_release(coord_lease *lease, uint32_t *ret_attempt)
         *ret_attempt = 1; /* the server may have received an earlier release */
     } else if (lease->over != COORD_R_LOCAL) {
         result = prim_lease_expired(lease->over, lease->over_token);
-    } /* LOCAL: the lease is over here, perhaps not in the store; a release helps contenders */
+    } /* LOCAL: perhaps not over in the store; a release helps contenders */
     prim_keeper_quiet(lease);
     (void)pthread_mutex_unlock(&store->lock);
     if (guarded) prim_guards_drop(store->guards, &lease->guard);

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of slots over change.h: one key per slot, and a record "g/.group" with the slot count. A
- * list shows which slot to try, and the conditional write of that slot's key decides. So a slot
- * never has two holders. Where the record and the slots cannot be changed in one step, a group can
- * only grow. */
+/* Groups of slots over change.h: one key per slot, and a record "g/.group" with the slot count.
+ * A list shows which slot to try; the conditional write of that slot's key decides, so a slot
+ * never has two holders. Without a common step for record and slots, a group can only grow. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
 #include "prim/change.h"
 #include "prim/group.h"
 
-/* The state of one call on a group. */
 struct group_call {
-    struct prim_change record; /* change of "g/.group", used for the list and its deadline */
+    struct prim_change record; /* change of "g/.group", for the list and its deadline */
     struct prim_slots slots;
     const struct prim_seen *next; /* the holder whose lease ends first; NULL: unknown */
     coord_id taken_from;          /* lease that the last takeover tried to replace; zero: none */
@@ -26,7 +24,7 @@ static coord_result group_absent(void)
 
 /* -- the record ------------------------------------------------------------------------------- */
 
-/* Reads a group's record. A slot_count of 0 means that there is no group. */
+/* A slot_count of 0: no group. */
 static coord_result group_record_read(const struct prim_seen *record,
                                       struct envelope_group *ret_group)
 {
@@ -71,7 +69,7 @@ static void plan_count(const struct prim_change *c, struct prim_plan *plan, enum
     plan->result = prim_ok(reason);
 }
 
-/* Another client may have made the group meanwhile. The next list shows the group anyway. */
+/* If another client made the group meanwhile, the next list shows it. */
 static void judge_create(struct prim_change *c, struct prim_plan *plan)
 {
     plan->result = prim_ok(COORD_R_NONE);
@@ -237,7 +235,7 @@ static void group_describe(struct group_call *g, const struct prim_acquire *in,
     }
 }
 
-/* Takes a slot. Returns CONFLICT/revision if another client was faster. */
+/* CONFLICT/revision: another client was faster. */
 static coord_result slot_enter(struct group_call *g, const struct prim_acquire *in, uint32_t slot,
                                enum prim_group_choice choice, struct prim_grant *ret_grant)
 {
@@ -291,7 +289,7 @@ static coord_result group_full(const struct group_call *g, const struct prim_gro
     return result;
 }
 
-/* Lists the group once and acts on the list. Sets *ret_again if another client was faster. */
+/* Lists the group once and acts on the list. *ret_again: another client was faster. */
 static coord_result group_acquire(struct group_call *g, const struct prim_acquire *in,
                                   struct prim_grant *ret_grant, bool *ret_again)
 {
@@ -345,7 +343,7 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
 {
     const struct prim_ways *ways = backend->ops->ways;
     /* A first attempt fails if the group has a different slot count. A later attempt may already
-     * have a slot, so the count does not matter. */
+     * have a slot. */
     uint32_t wanted = call->attempt == 0 ? in->slot_count : 0;
     struct group_call g;
     coord_result result =

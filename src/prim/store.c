@@ -105,7 +105,7 @@ coord_result prim_need_grant(coord_store *store, uint32_t bits)
     return refusal.code == COORD_OK ? prim_need(store, bits) : refusal;
 }
 
-/* Returns the renewals per second of all kept leases, in thousandths. Under the lock. */
+/* Under the lock. Unit: thousandths of a renewal per second. */
 static int64_t renewals_expected(const coord_store *store)
 {
     int64_t milli = 0;
@@ -245,7 +245,7 @@ coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct 
         try->left_ms = -1;
         coord_result result = try_once(store->backend, &frame->call, try);
         unclear |= (result.flags & COORD_F_MAYBE_APPLIED) != 0;
-        /* The first attempt stays in doubt if the second attempt did not reach the server. */
+        /* The first attempt stays in doubt if the second did not reach the server. */
         if (result.code == COORD_UNAVAILABLE && unclear) result.flags |= COORD_F_MAYBE_APPLIED;
         if (!worth_a_retry(&result)) return result;
         int64_t wait_ms = pause_ms - pause_ms / 5 + prim_random_below(pause_ms * 2 / 5 + 1);
@@ -273,8 +273,8 @@ static void on_backend_lost(struct prim_host *host, const coord_id *lease_id, in
     {
         coord_lease *lease = CONTAINER_OF(node, coord_lease, node);
         if (!prim_id_equal(&lease->id, lease_id)) continue;
-        /* The event may be about a key that this handle dropped itself, so ask the store about the
-         * remaining keys. */
+        /* This handle may have dropped the event's key, so ask the store about the remaining
+         * keys. */
         if (lease->changes > 0 && lease->kept)
             prim_keeper_hear(lease, (struct keeper_event){.kind = KEEPER_ASK});
         else if (lease->changes == 0)
@@ -349,7 +349,7 @@ static coord_result check_options(const coord_options *options)
     return prim_ok(COORD_R_NONE);
 }
 
-/* Opens the guards, if possible. Without guards, only renewals detect the loss of a key. */
+/* Without guards, only renewals detect the loss of a key. */
 static coord_result open_guards(coord_store *store)
 {
     const struct prim_backend_ops *ops = store->backend->ops;
@@ -395,11 +395,11 @@ coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coo
     return result;
 }
 
-/* Releases the live leases one by one within one time limit; leases not released in time expire. */
+/* Releases leases one by one within one time limit. Leases not released in time expire. */
 static void release_all(coord_store *store)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + PRIM_CLOSE_RELEASE_MS * PRIM_NS_PER_MS;
-    for (;;) { /* each round ends one lease */
+    for (;;) {
         coord_lease *lease = NULL;
         (void)pthread_mutex_lock(&store->lock);
         LIST_EACH(&store->leases, node)
@@ -451,6 +451,6 @@ void coord_close(coord_store *store)
     if (!store->options.keep_on_close) release_all(store);
     prim_watch_end_all(store);
     store->backend->ops->close(store->backend);
-    prim_async_close(store); /* closed last, because done() may take any time */
+    prim_async_close(store); /* last, because done() may take any time */
     prim_store_unref(store);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open store: checks before any I/O, the number of calls under way, retries, closing, fork
- * detection.
+/* An open store: checks before any I/O, calls under way, retries, closing, fork detection.
  *
- * One mutex guards all state that a store and its leases share. No backend call is made under this
- * mutex. coord_check reads only atomic fields and needs no lock. */
+ * One mutex guards all state that a store and its leases share. No backend call is made under
+ * this mutex. coord_check reads only atomic fields and needs no lock. */
 #ifndef PRIM_STORE_H
 #define PRIM_STORE_H
 #include <stdatomic.h>
@@ -20,7 +19,7 @@ enum {
     PRIM_WAIT_MAX_MS = PRIM_TIMEOUT_MAX_MS * 144, /* one day, like the longest TTL */
     PRIM_RETRY_FIRST_MS = 50,
     PRIM_RETRY_MAX_MS = 1000,
-    PRIM_CLOSE_RELEASE_MS = 5000, /* time limit for all releases of a coord_close() together */
+    PRIM_CLOSE_RELEASE_MS = 5000, /* for all releases of a coord_close() together */
     PRIM_ASYNC_THREADS_MAX = 64,
     PRIM_ASYNC_MAX = 1000000,
 };
@@ -36,24 +35,24 @@ struct coord_store {
     coord_options options; /* a copy without the strings */
     coord_id id;
     unsigned generation;       /* fork generation of the process that opened the store */
-    atomic_uint refs;          /* references: the caller, each lease and each watch have one */
+    atomic_uint refs;          /* of the caller, each lease and each watch */
     atomic_size_t lease_count; /* including leases being granted */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signalled: closing began, the last call left, an on_lost returned */
+    pthread_cond_t changed; /* closing began, the last call left, an on_lost returned */
     bool closing;
-    size_t inside;       /* calls under way */
-    struct list leases;  /* list of coord_lease.node */
-    struct list watches; /* list of coord_watch.node */
-    size_t ending;       /* watches that coord_close is ending */
-    char degraded[160];  /* why the store is degraded; "": not degraded */
+    size_t inside;
+    struct list leases;
+    struct list watches;
+    size_t ending;
+    char degraded[160]; /* why the store is degraded; "": not degraded */
     struct prim_keeper *keeper;
     struct prim_async *async;
-    struct prim_guards *guards; /* NULL: the store cannot watch, or its backend has no guards */
+    struct prim_guards *guards; /* NULL: no watches, or no guards */
 };
 
 /* -- opening, for libmuster -- */
-/* Opens a store. The backend must recognise all parameters of the URL. */
+/* The backend must recognise all parameters of the URL. */
 coord_result prim_store_open(prim_open_fn *open, struct prim_url *url, const coord_options *options,
                              coord_store **ret_store);
 
@@ -64,13 +63,12 @@ struct prim_frame {
     int64_t real_deadline_ns; /* on CLOCK_BOOTTIME, because a store's clock may stop in a test */
     bool own_id;              /* the library generated the request id, so the id is new */
 };
-/* Returns INVALID/handle if `store` is NULL or was copied by a fork. */
+/* INVALID/handle: `store` is NULL or was copied by a fork. */
 coord_result prim_usable(const coord_store *store);
 /* Begins a call, with `extra_ms` added to its deadline. After OK call prim_leave(). */
 coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);
-/* One backend call: its arguments and its results. */
 enum { PRIM_OP_ADOPT = COORD_OP_RELEASE_KEY + 1, PRIM_OP_WATCH }; /* continues enum coord_op */
 struct prim_try {
     int op;
@@ -92,22 +90,22 @@ struct prim_try {
             const struct prim_claim *claim;
             const char *key; /* for a release; NULL: all keys of the lease */
         } lease;
-        struct prim_feed *feed; /* watch */
+        struct prim_feed *feed;
     } in;
-    struct prim_grant grant; /* result of create, cas and acquire */
+    struct prim_grant grant;
     coord_entry *entry;
     coord_holders *holders;
     int64_t sent_ns, left_ms; /* results of renew and adopt; left_ms -1: unknown */
     void *watch;
 };
-/* Makes a backend call. Repeats the call with the same request id until the deadline while the
- * outcome is unclear or the connection fails. */
+/* Repeats a backend call with the same request id until the deadline, while the outcome is
+ * unclear or the connection fails. */
 coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try);
-/* Pauses the caller. Returns false if the store is closing. */
+/* False: the store is closing. */
 bool prim_pause_ms(coord_store *store, int64_t ms);
 int64_t prim_random_below(int64_t bound);
 
-/* Returns UNSUPPORTED/capability, naming the first of `bits` that this store lacks. */
+/* UNSUPPORTED/capability names the first of `bits` that this store lacks. */
 coord_result prim_need(coord_store *store, uint32_t bits);
 /* Like prim_need, for calls that grant a claim. A degraded store refuses such calls. */
 coord_result prim_need_grant(coord_store *store, uint32_t bits);
@@ -119,14 +117,13 @@ void prim_store_unref(coord_store *store);
 coord_result prim_async_open(coord_store *store);
 /* Accepts no more calls, ends waiting calls with UNAVAILABLE/closed, and joins the threads. */
 void prim_async_stop(coord_store *store);
-/* Runs done() of all finished calls that were not dispatched, and frees them. */
+/* Runs done() of all finished calls, and frees them. */
 void prim_async_close(coord_store *store);
 
 /* -- watch.c -- */
-/* Sends COORD_CLOSED/closed to every reader. The readers keep their handles. */
 void prim_watch_end_all(coord_store *store);
 
-/* Incremented in every forked child. A store with another generation was copied by fork(). */
+/* Incremented in every forked child. A store of another generation was copied by fork(). */
 extern atomic_uint prim_fork_generation;
 
 static inline struct str prim_str(coord_str s)

@@ -12,8 +12,8 @@
  *   k8s://namespace       Lease objects: kubeconfig=FILE, context=NAME, prefix=WORD of labels
  *   nats://h1:4222/bucket a JetStream key-value bucket: create=1, replicas=N, durable=asserted
  *
- * etcds:// or tls=1 enables TLS. ca=, cert= and key= name files. Without ca= the system's root
- * certificates are used. */
+ * etcds:// or tls=1 enables TLS. ca=, cert= and key= name files; without ca=, the system's root
+ * certificates. */
 #ifndef PRIM_STORES_H
 #define PRIM_STORES_H
 #include "prim/backend.h"

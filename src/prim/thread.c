@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts every thread of the library with signals blocked, so that no signal handler of the host
- * program runs on them. Waits use CLOCK_MONOTONIC, so wall clock changes do not affect timeouts. */
+/* Threads of the library start with signals blocked, so that no handler of the host program runs
+ * on them. Waits use CLOCK_MONOTONIC, so wall clock changes do not affect timeouts. */
 #include "prim/thread.h"
 
 #include <signal.h>

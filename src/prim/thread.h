@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Starts a thread with all signals blocked, so that no handler of the host program runs on it. */
+/* All signals are blocked, so that no handler of the host program runs on the thread. */
 bool prim_thread_start(pthread_t *ret_thread, void *(*run)(void *arg), void *arg);
-/* Initialises a condition whose timeouts are on CLOCK_MONOTONIC. */
+/* Timeouts are on CLOCK_MONOTONIC. */
 void prim_cond_init(pthread_cond_t *cond);
-void prim_thread_pause_ms(int64_t ms);     /* a signal ends the pause early */
-struct timespec prim_until_ms(int64_t ms); /* `ms` from now, for pthread_cond_timedwait */
+void prim_thread_pause_ms(int64_t ms); /* a signal ends the pause early */
+struct timespec prim_until_ms(int64_t ms);
 #endif

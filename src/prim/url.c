@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses URLs of stores (url.h). Pure, any thread.
- *
- * Invariant: no error text repeats a part of the URL except a checked name of a parameter. */
+/* Parses URLs of stores (url.h). Pure, any thread. No error text repeats a part of the URL
+ * except a checked parameter name. */
 #include "prim/url.h"
 
 #include <inttypes.h>
@@ -11,7 +10,7 @@
 #include "base/hex.h"
 #include "prim/answer.h"
 
-/* Makes an error without any part of the URL, because the URL may contain a password. */
+/* Makes an error without any part of the URL, which may contain a password. */
 static coord_result wrong(const char *what)
 {
     return prim_answer(COORD_INVALID, COORD_R_URL, "url: %s", what);
@@ -23,14 +22,14 @@ static bool is_scheme(const char *text)
     return *text >= 'a' && *text <= 'z' && text[strspn(text, alphabet)] == '\0';
 }
 
-/* Checks a parameter name. Error texts repeat the name, so it must have no control characters. */
+/* Error texts repeat the name, so it must have no control characters. */
 static bool is_name(const char *text)
 {
     static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
     return text[0] != '\0' && text[strspn(text, alphabet)] == '\0';
 }
 
-/* Decodes percent escapes in place. Returns false for '%' without two digits, or for a NUL. */
+/* Decodes percent escapes in place. False: '%' without two digits, or a NUL. */
 static bool decode(char *text)
 {
     char *to = text;
@@ -48,7 +47,7 @@ static bool decode(char *text)
     return true;
 }
 
-/* Ends the text at the first `c` and returns the part after it; NULL if there is no `c`. */
+/* Ends the text at the first `c`. Returns the part after it; NULL: no `c`. */
 static char *cut(char *text, char c)
 {
     char *at = strchr(text, c);
@@ -96,7 +95,7 @@ static const char *parse_params(struct prim_url *url, char *params)
     return NULL;
 }
 
-/* Parses `rest`, the part after "scheme:". `spare` has room for the path and a NUL. */
+/* `rest` is the text after "scheme:". `spare` has room for the path and a NUL. */
 static const char *parse_rest(struct prim_url *url, char *rest, char *spare)
 {
     char *params = cut(rest, '?');
@@ -106,7 +105,7 @@ static const char *parse_rest(struct prim_url *url, char *rest, char *spare)
     if (rest[0] == '\0') { return NULL; } /* the URL is "mem:" */
     if (strncmp(rest, "//", 2) != 0) return "after the scheme comes '//' or nothing";
     rest += 2;
-    /* The host must end with a NUL where the path has its '/', so the path moves to `spare`. */
+    /* The host needs a NUL in place of the path's '/', so the path moves to `spare`. */
     char *slash = strchr(rest, '/');
     if (slash != NULL) {
         memcpy(spare, slash, strlen(slash) + 1);
@@ -161,7 +160,7 @@ coord_result prim_url_parse(const char *text, struct prim_url *ret_url)
 void prim_url_deinit(struct prim_url *url)
 {
     if (url->memory != NULL) {
-        /* Clears the memory, because a password in it could appear in a core file. */
+        /* A password could appear in a core file. */
         explicit_bzero(url->memory, url->memory_len);
         free(url->memory);
     }

@@ -9,7 +9,7 @@
 enum { PRIM_URL_MAX = 4096, PRIM_URL_HOSTS_MAX = 16, PRIM_URL_PARAMS_MAX = 32 };
 
 struct prim_url {
-    char *memory; /* the fields below point into this memory */
+    char *memory; /* the fields below point into it */
     size_t memory_len;
     const char *scheme;
     const char *user, *password;               /* or NULL; never printed */
@@ -22,17 +22,16 @@ struct prim_url {
     } params[PRIM_URL_PARAMS_MAX];
     size_t param_count;
 };
-/* Parses a URL. Returns INVALID/url with a text that names the position of the fault. */
+/* INVALID/url, with the position of the fault. */
 coord_result prim_url_parse(const char *text, struct prim_url *ret_url);
 void prim_url_deinit(struct prim_url *url);
-/* Returns a parameter and marks it as known, or returns NULL if the parameter is missing. */
+/* Marks the parameter as known. NULL: missing. */
 const char *prim_url_param(struct prim_url *url, const char *name);
-/* Reads a number; times are written as "500ms" or "5s". INVALID/url if the parameter is not a
- * number within [low, high]. */
+/* Times are written as "500ms" or "5s". INVALID/url: no number within [low, high]. */
 coord_result prim_url_number(struct prim_url *url, const char *name, int64_t low, int64_t high,
                              int64_t *value);
 coord_result prim_url_time_ms(struct prim_url *url, const char *name, int64_t low, int64_t high,
                               int64_t *value_ms);
-/* Returns INVALID/url for the first parameter that was not read. Call this function last. */
+/* INVALID/url for the first parameter that was not read. Call last. */
 coord_result prim_url_done(const struct prim_url *url);
 #endif

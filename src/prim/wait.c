@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits for a free slot (wait.h). Runs on the caller's thread.
- *
- * Invariant: each round is one acquire with the same request id. A refusal by a full group has no
- * effect in the store, so the lease of the last round counts from that round. */
+/* Waits for a free slot (wait.h). Caller's thread. Each round is one acquire with the same
+ * request id. A refusal by a full group has no effect in the store, so the lease counts from the
+ * last round. */
 #include "prim/wait.h"
 
 #include "prim/answer.h"
@@ -62,7 +61,6 @@ static void waiter_close(struct waiter *waiter)
     waiter->view = (struct wait_view){.known = false};
 }
 
-/* Reads the queued events. Waits up to `ms` milliseconds for the first event. */
 static void read_events(struct waiter *waiter, int64_t ms)
 {
     coord_event event;
@@ -77,12 +75,12 @@ static bool seems_free(const struct waiter *waiter, uint32_t slot_count)
     return waiter->view.known && waiter->view.live < slot_count;
 }
 
-/* Waits until a try may succeed, at most `look_ms`. Returns false if the store is closing. */
+/* Waits until a try may succeed, at most `look_ms`. False: the store is closing. */
 static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t look_ms)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + look_ms * PRIM_NS_PER_MS;
     if (waiter->feed == NULL) return prim_pause_ms(waiter->store, look_ms);
-    for (;;) { /* ends when look_ms has passed */
+    for (;;) {
         int64_t left_ms = (until_ns - prim_boottime_ns(NULL)) / PRIM_NS_PER_MS;
         if (left_ms <= 0) return true;
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
@@ -93,7 +91,7 @@ static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t 
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }
         if (!seems_free(waiter, slot_count)) continue;
-        /* All waiters see the free slot. Each waits a random time, then checks it again. */
+        /* All waiters see the free slot. Each waits a random time, then checks again. */
         if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) return false;
         read_events(waiter, 0);
         if (seems_free(waiter, slot_count)) return true;
@@ -124,7 +122,7 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
     }
     coord_result result;
     for (;;) { /* ends when wait_ms has passed: a round takes at least WAIT_LOOK_MIN_MS */
-        /* The refusal had no effect in the store, so the lease of this round counts from here. */
+        /* The refusal had no effect, so the lease counts from here. */
         frame->began_ns = prim_clock_now(&store->clock);
         frame->call.deadline_ns = frame->began_ns + timeout_ns;
         frame->call.attempt = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for a free slot. A watch of the group shows when a slot may be free. A random delay and a
- * second check keep the waiters from all trying at once. */
+/* Waiting for a free slot. A watch of the group shows when a slot may be free. A random delay
+ * and a second check keep the waiters from all trying at once. */
 #ifndef PRIM_WAIT_H
 #define PRIM_WAIT_H
 #include "prim/lease.h"
@@ -13,15 +13,15 @@ enum {
     WAIT_SLICE_MS = 100,   /* longest time until a closing store is noticed */
 };
 
-/* Waits for a slot. Returns OK, a final refusal, or after wait_ms the last EXISTS/full. Sets
- * frame->began_ns to the start of the round that was granted. */
+/* OK, a final refusal, or after wait_ms the last EXISTS/full. frame->began_ns: start of the
+ * round that was granted. */
 coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
                                   struct prim_try *try, int64_t wait_ms);
 
 /* The held slots of a group according to a watch. Pure. */
 struct wait_view {
-    bool known; /* a whole snapshot was received */
-    bool ended; /* the watch has ended */
+    bool known;
+    bool ended;
     uint32_t live;
     uint64_t held[(PRIM_SLOTS_MAX + 63) / 64];
 };

@@ -87,7 +87,7 @@ void prim_watch_end_all(coord_store *store)
         coord_watch *watch = CONTAINER_OF(node, coord_watch, node);
         bool open = watch->open;
         watch->open = false;
-        store->ending++; /* the reader waits until this is 0 before it frees the watch */
+        store->ending++; /* the reader waits for 0 before it frees the watch */
         (void)pthread_mutex_unlock(&store->lock);
         if (open) watch_end(watch);
         prim_feed_end(watch->feed, COORD_R_CLOSED);
@@ -95,7 +95,7 @@ void prim_watch_end_all(coord_store *store)
         store->ending--;
         (void)pthread_cond_broadcast(&store->changed);
     }
-    /* A reader may be ending its own watch, and the backend must be closed afterwards. */
+    /* A reader may be ending its own watch. The backend is closed afterwards. */
     while (store->inside > 0) (void)pthread_cond_wait(&store->changed, &store->lock);
     (void)pthread_mutex_unlock(&store->lock);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns portions of a section (any size) into whole records in order. No I/O; caller's thread. */
+/* Splits the bytes of a section into records, whatever the size of the portions. No I/O;
+ * caller's thread. */
 #include <string.h>
 
 #include "section/section.h"

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame of a state machine's section in a snapshot. The section is written from a view of one
- * moment while commands continue, and can be read back in portions of any size.
+/* A state machine's section in a snapshot. The section is written from a view of one moment
+ * while commands continue.
  *
  *     store, member   head record, ..., records of rows, record of the hash
  *     fleet           a line of JSON, the answers to recent requests
  *     roster          one run of bytes
  *
- * A record consists of its kind (1 byte), the length of its content (4 bytes, little-endian) and
- * the content.
+ * A record is: kind (1 byte), length of the content (4 bytes, little-endian), content.
  *
- * Rows: a state contains a `struct section`. Each row that a snapshot contains has a `struct
- * section_row`. Rows that the open view has not written yet are kept at the head of the list of
- * their kind. A row that is changed or removed before the view has written it is copied first.
- * Therefore opening and closing a view is O(1), a slice costs what it writes, and a command costs
- * what it changes. Rows of one kind are written in any order. */
+ * A row that is changed or removed before the view has written the row is copied first. Rows
+ * that the view has not written are at the head of their kind's list, so opening a view is O(1).
+ * Rows of one kind are written in any order. */
 #ifndef SECTION_SECTION_H
 #define SECTION_SECTION_H
 #include "base/list.h"
@@ -21,8 +18,8 @@
 #include "section/codec.h"
 
 enum {
-    SECTION_KINDS_MAX = 4,        /* kinds of rows */
-    SECTION_RECORD_MAX = 4 << 20, /* maximal bytes of a record's content */
+    SECTION_KINDS_MAX = 4,
+    SECTION_RECORD_MAX = 4 << 20,
     SECTION_RECORD_HEAD = 5,
 };
 
@@ -30,82 +27,82 @@ enum {
 struct section_view;
 struct section_row {
     struct list link;
-    uint32_t stamp; /* number of the last view that wrote the row or is older than the row */
-    uint8_t kind;   /* index into section.kinds */
+    /* number of the view that wrote the row, or of the newest view before the row */
+    uint32_t stamp;
+    uint8_t kind;
 };
 typedef void section_write_fn(const struct section_row *row, struct encoder *into);
 struct section {
-    const char *kinds; /* record kinds, indexed by kind of row, in the order of writing; static */
+    const char *kinds; /* record kinds, indexed by kind of row; static */
     section_write_fn *write;
     struct list rows[SECTION_KINDS_MAX];
-    struct section_view *view; /* the open view; NULL: none is open */
+    struct section_view *view; /* NULL: no view is open */
     uint32_t stamp;            /* number of views opened so far */
 };
 void section_init(struct section *section, const char *kinds, section_write_fn *write);
-/* Call before the state frees its rows. The reader of an open view gets ERR_CLOSED. */
+/* Call before the rows are freed. An open view's reader gets ERR_CLOSED. */
 void section_close(struct section *section);
 void section_row_born(struct section *section, struct section_row *row, unsigned kind);
-/* Call before a row is changed or removed. If memory runs out, only the view fails, no command. */
+/* Call before a row is changed or removed. Without memory the view fails, not the command. */
 void section_row_keep(struct section *section, struct section_row *row);
 static inline void section_row_gone(struct section_row *row)
 {
     list_remove(&row->link);
 }
 
-/* -- a view: a list of parts, built with these functions, finished with section_view_ready() -- */
+/* -- a view: add parts, then call section_view_ready -- */
 struct section_part {
-    /* Appends about `budget` bytes, and at least one byte unless the part is done. */
+    /* Appends about `budget` bytes: at least one byte unless the part is done. */
     enum err (*next)(void *opaque, size_t budget, struct buf *into, bool *ret_done);
-    void (*end)(void *opaque); /* called when the view is closed, or earlier; may be NULL */
+    void (*end)(void *opaque); /* frees the part; may be NULL */
     void *opaque;
 };
-/* Opens a view, without rows if `section` is NULL. ERR_FULL: another view is open. ERR_NOMEM. */
+/* NULL section: a view without rows. Returns ERR_NOMEM, or ERR_FULL if another view is open. */
 enum err section_view_open(struct section *section, struct section_view **ret_view);
-/* Returns an encoder for the fixed bytes that follow in the view. Valid until a part is added. */
+/* Returns an encoder for bytes that the view stores. Valid until a part is added. */
 struct encoder *section_view_encoder(struct section_view *view);
 void section_view_add(struct section_view *view, struct section_part own_part);
 void section_view_rows(struct section_view *view); /* adds a part for each kind of row */
-/* Adds the last record with the hash, which section_reader.hash contains after reading. */
 void section_view_hash(struct section_view *view, char kind, uint64_t hash);
-/* Finishes the view. Returns `err`, or the first error of the parts. An error closes the view. */
+/* Returns `err`, or the first error of the parts. An error closes the view. */
 enum err section_view_ready(struct section_view *own_view, enum err err, void **ret_view);
-/* Implement the log's snapshot_next and snapshot_end for struct section_view. Errors are final. */
+/* Implement the log's snapshot_next and snapshot_end. Errors are final. */
 enum err section_view_next(void *view, size_t budget, struct buf *into, bool *ret_done);
 void section_view_close(void *view); /* NULL is fine */
 
-/* -- records, of a row or a head -- */
+/* -- records -- */
 size_t section_record_begin(struct encoder *out, char kind);
 void section_record_end(struct encoder *out, size_t start);
 
 /* -- reading -- */
-/* Consumes whole records from the front of `bytes` and reports the number of bytes consumed. */
+/* Consumes whole records from the front of `bytes`. *ret_taken: bytes consumed. */
 typedef enum err section_take_fn(void *owner, struct str bytes, size_t *ret_taken,
                                  struct note *note);
-/* Accepts bytes in portions of any size. `rest` holds the bytes not consumed yet; its limit must be
+/* Accepts bytes in portions of any size. `rest` holds an incomplete record; its limit must be
  * above the largest record. Returns the errors of `take`, ERR_NOMEM, ERR_FULL. */
 enum err section_feed(struct buf *rest, struct str bytes, section_take_fn *take, void *owner,
                       struct note *note);
 
-/* Called for one head record, for the rows in the order of their kinds, and for the hash record. */
+/* Called for each record except the last (the hash), in order. */
 typedef enum err section_record_fn(void *owner, char kind, struct decoder *content);
 struct section_reader {
     const char *name,
-        /* name: for error texts; order: the record kinds, head first, hash last */
+        /* for error texts; the record kinds in order */
         *order;
     section_record_fn *record;
     void *owner;
-    struct buf rest; /* the beginning of a record that is incomplete */
-    uint64_t at;     /* bytes read so far */
-    uint64_t hash;   /* the hash that the last record contains */
+    struct buf rest; /* bytes of an incomplete record */
+    uint64_t at;
+    uint64_t hash;
     char kind;
     bool ended;
 };
 void section_read_begin(struct section_reader *reader, const char *name, const char *order,
                         section_record_fn *record, void *owner);
 void section_read_close(struct section_reader *reader);
-/* Reads a portion. ERR_CORRUPT, ERR_NOMEM or an error of `record`; the note names the offset. */
+/* ERR_CORRUPT, ERR_NOMEM or an error of `record`. The note names the offset. */
 enum err section_read(struct section_reader *reader, struct str bytes, struct note *note);
-bool section_read_any(const struct section_reader *reader); /* true if at least one byte was read */
+bool section_read_any(const struct section_reader *reader);
 /* Call after the last byte. ERR_CORRUPT: the hash record is missing or incomplete. */
 enum err section_read_end(const struct section_reader *reader);
 /* Adds the position in the section to the note, and returns `err`. */

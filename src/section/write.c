@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a section: rows, copies of rows that changed before they were written, and the view, which
- * writes its parts one after the other. No I/O; runs on the state's thread.
+/* Writes sections: a view writes its parts one after the other. No I/O; runs on the state's
+ * thread.
  *
- * Invariant: a row has the section's stamp if and only if the open view has written it or has a
- * copy of it, or the row is newer than the view. Such rows are kept at the end of their list. */
+ * Invariant: a row has the section's stamp if and only if the open view has written or copied
+ * the row, or the row is newer than the view. These rows are at the end of their list. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,21 +11,21 @@
 
 enum { PARTS_MAX = 8 };
 
-struct kept { /* a record copied before its row changed; one block each, so no large buffer moves */
+struct kept { /* a copy of a record whose row changed */
     struct kept *next;
     size_t len, at;
     char bytes[];
 };
-struct rows { /* the rows of one kind in a view */
+struct rows {
     struct section_view *view;
     struct kept *first, *last; /* in the order of copying */
     unsigned kind;
 };
 struct section_view {
-    struct section *section; /* NULL: the view has no rows, or its state was closed */
+    struct section *section; /* NULL: no rows, or the state was closed */
     struct section_part parts[PARTS_MAX];
     size_t count, at;
-    struct encoder encoder; /* for the fixed bytes being added; `into` is NULL if there are none */
+    struct encoder encoder; /* section_view_encoder's; `into` is NULL if unused */
     struct rows rows[SECTION_KINDS_MAX];
     struct buf scratch;
     enum err failed;
@@ -117,7 +117,7 @@ static void kept_drop(struct rows *rows)
     free(first);
 }
 
-/* Writes copies last, when no copy can be added any more. A slice may end inside a copy. */
+/* Writes copies last, when no more copies can be added. A slice may end inside a copy. */
 static enum err rows_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
     struct rows *rows = opaque;

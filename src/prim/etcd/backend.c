@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities. Runs
- * on the caller's thread.
- *
- * Invariant: opening fails without a cluster id or a read that needs a leader and permissions. */
+/* Opens and closes an etcd store: URL, probes of version, cluster and members, capabilities.
+ * Caller's thread. Opening fails without a cluster id or a linearizable read. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,7 +12,7 @@
 enum {
     PREFIX_MAX = 200,
     VERSION_MAJOR = 3,
-    VERSION_MINOR = 4, /* the first version with LEASE compares and client-chosen watch ids */
+    VERSION_MINOR = 4, /* first version with LEASE compares and client-chosen watch ids */
 };
 
 /* -- capabilities -- */
@@ -85,7 +83,7 @@ static coord_result etcd_backend_probe_status(struct etcd_backend *b, int64_t de
     return result;
 }
 
-/* Counts the voting members. Returns 0 if unknown, so that COORD_CAP_HA is not set (C3). */
+/* Voting members. 0: unknown, so COORD_CAP_HA is not set (C3). */
 static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
 {
     Etcdserverpb__MemberListRequest request = ETCDSERVERPB__MEMBER_LIST_REQUEST__INIT;
@@ -109,7 +107,6 @@ static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
     return members;
 }
 
-/* Checks version and cluster, then makes one read that needs a leader and permissions. */
 static coord_result etcd_backend_probe(struct etcd_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};

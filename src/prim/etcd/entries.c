@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3. Its
- * Else branch returns the entry that prevents the write, so no second read is needed.
+/* Keys for prim/change.h. Each write is one transaction of the table in coordination.md B3,
+ * whose Else branch returns the entry that prevents the write.
  *
- * A lease is granted before the transaction that uses it, and kept for all attempts of a call. The
- * lease is revoked after a final answer that does not use it. If the outcome is in doubt, the lease
- * is not revoked, because a repeat uses it. */
+ * A lease is granted before the transaction that uses it, and kept for all attempts of a call. A
+ * lease that the final answer does not use is revoked, unless the outcome is in doubt: a repeat
+ * uses it. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -12,11 +12,11 @@
 
 enum { VALUE_MAX = 2 * 1024 * 1024 };
 
-/* The state of a change. A change of a slot uses the lease of its group's change. */
+/* A change of a slot uses the lease of its group's change. */
 struct own {
-    struct arena arena; /* memory of the strings in c->seen */
-    bool leased;        /* the lease has been granted */
-    bool used;          /* a transaction that was or may be applied uses the lease */
+    struct arena arena;
+    bool leased;
+    bool used; /* a transaction that may be applied uses the lease */
     int64_t lease, ttl_ms, sent_ns;
 };
 
@@ -46,8 +46,8 @@ static void etcd_entries_end(struct prim_change *c, const coord_result *result)
 
 /* -- reading -- */
 
-/* Plain entries name no lease and no request. An entry is recognised by the number of the claim's
- * lease, or of a lease that this request chose. */
+/* A plain entry (raw=1) names no lease and no request. The number of its etcd lease shows
+ * whether the entry belongs to the claim, or to this request's new lease. */
 static void see_raw(const struct prim_change *c, struct prim_seen *seen)
 {
     const struct prim_claim *held = c->held ? c->held : c->claim;
@@ -78,8 +78,8 @@ static coord_result etcd_entries_read_key(struct prim_change *c)
     return result;
 }
 
-/* Guesses the entry that the caller expects. Without a guess, the key is read before a lease is
- * granted, because a held key must not cost a grant and a revocation. */
+/* The entry that the caller expects. Without a guess, the key is read before a lease is granted,
+ * so that a held key costs no grant. */
 static bool etcd_entries_guess(struct prim_change *c)
 {
     const struct prim_held *held = prim_held_of(c->held, c->key);
@@ -142,7 +142,7 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
 
     if (seen->kind == PRIM_SEEN_LIVE) {
         etcd_if(txn, key, ETCD_MODIFIED, (int64_t)seen->revision);
-        /* The caller's claim may be wrong, so the transaction compares its revision, too. */
+        /* Compares the revision, too, because the caller's claim may be wrong. */
         if (c->held && seen->token) etcd_if(txn, key, ETCD_CREATED, (int64_t)seen->create_revision);
         etcd_if(txn, key, ETCD_LEASED, (int64_t)seen->sequence);
     } else {
@@ -157,7 +157,6 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
     etcd_range(txn, true, key, STR_EMPTY);
 }
 
-/* Sets c->seen after the transaction was applied. */
 static void entries_applied(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
 {
     const struct prim_seen old = c->seen;
@@ -188,8 +187,8 @@ static enum prim_wrote entries_refused(struct prim_change *c,
     return PRIM_WROTE_RACE;
 }
 
-/* Reads whether the transaction was applied. If the key has not changed, the transaction may still
- * arrive. etcd reports a quota that this write used up only after applying the write. */
+/* Reads whether the transaction was applied. If the key has not changed, the transaction may
+ * still arrive. etcd reports an exceeded quota after applying the write. */
 static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_seen before = c->seen;
@@ -244,7 +243,7 @@ static enum prim_wrote etcd_entries_write_key(struct prim_change *c, const struc
     }
     etcd_txn_init(&txn);
     if (c->record && c->lease_id && c->seen.kind == PRIM_SEEN_NOTHING) {
-        /* The key is a slot, so a concurrent resize of its group must be detected. */
+        /* For a slot, the transaction also detects a resize of its group. */
         etcd_key_make(&b->space, c->record->key, &record);
         etcd_if(&txn, etcd_key_str(&record), ETCD_MODIFIED, (int64_t)c->record->seen.revision);
     }
@@ -276,8 +275,7 @@ static bool slot_of(const struct etcd_space *space, struct str group, const Mvcc
     return !str_has(leaf, '/') && claim_slot_number(leaf, ret_slot);
 }
 
-/* Requests the record and the slots at one revision. Does not request all of "g/", which may
- * contain deeper buckets. */
+/* Requests record and slots at one revision, but not deeper buckets below "g/". */
 static coord_result ask_list(struct prim_change *c, struct str group,
                              Etcdserverpb__TxnResponse **ret_response)
 {
@@ -289,7 +287,7 @@ static coord_result ask_list(struct prim_change *c, struct str group,
 
     etcd_key_make(&b->space, c->key, &record);
     prim_slot_key(group, 0, text);
-    etcd_key_make(&b->space, str_of(text, strlen(text) - 4), &first); /* "g/slot-" */
+    etcd_key_make(&b->space, str_of(text, strlen(text) - 4), &first);
     last = first;
     last.text[last.len - 1]++;
     etcd_txn_init(&txn);

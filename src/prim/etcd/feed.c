@@ -5,16 +5,13 @@
  *                             |  \--history gone (compaction)-------------------> SNAPSHOT
  *                             \--no permission--> ENDED
  *
- * etcd does not report why a key was deleted. A deletion of a leased entry counts as EXPIRE if the
- * lease is gone, too, and as DELETE if the lease still exists, because a release leaves the lease
- * for a second (lease.c). So the feed first asks for the lease; later answers wait in `chunks`, in
- * order.
+ * etcd does not report why a key was deleted, so the feed asks for the lease: EXPIRE if the
+ * lease is gone, else DELETE, because a release leaves the lease for a second (lease.c). Later
+ * responses wait in `chunks`, in order. Guards (prim/guard.c) begin with LIVE, get deletions at
+ * once, and get writes of other programs.
  *
- * Each watch is a separate stream. When it is reopened it resumes at its position, so a lost
- * connection is no gap. Guards (prim/guard.c) begin with LIVE. They get each deletion at once,
- * without a question about its lease, and also the writes of other programs.
- *
- * Loop thread only. Closing does not wait: questions under way finish alone. */
+ * A reopened watch resumes at its position. Loop's thread only. Closing does not wait for
+ * questions under way. */
 #include <stdlib.h>
 
 #include "prim/etcd/internal.h"
@@ -27,7 +24,7 @@ enum {
     CHUNK_BYTES_MAX = 64 * 1024 * 1024,
     CHUNK_LEASES_MAX = 4096,
     REQUEST_MAX = 64 * 1024,
-    DENIED_MAX = 2, /* two, because an old token may cause the first denial */
+    DENIED_MAX = 2, /* an old token may cause the first denial */
 };
 struct chunk_lease {
     int64_t lease;
@@ -40,7 +37,7 @@ struct chunk { /* a watch response that waits for the state of leases */
     struct etcd_feed *feed;
     const Etcdserverpb__WatchResponse *response; /* in `arena` */
     struct arena arena;
-    size_t len; /* size of `arena` in bytes; 0: the response is not delivered */
+    size_t len; /* of `arena` in bytes; 0: the response is not delivered */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };
@@ -50,9 +47,9 @@ struct etcd_feed {
     struct prim_feed *feed; /* NULL: the feed is closed */
     enum feed_state state;
     bool guard;
-    struct etcd_key from, end; /* end is empty: only the key `from` */
+    struct etcd_key from, end; /* an empty `end`: only the key `from` */
     struct grpc_stream stream;
-    uint64_t next; /* first revision not received yet */
+    uint64_t next;
     uint32_t denied;
     /* The snapshot being read. */
     struct grpc_thread_op page;
@@ -61,11 +58,11 @@ struct etcd_feed {
     struct etcd_key cursor;
     int64_t revision;
     struct timer again;
-    /* The thread that opens the watch waits with these fields. */
+    /* Used by the thread that opens the watch. */
     int64_t open_deadline_ns;
-    struct latch *opening; /* the latch opens after the first snapshot */
+    struct latch *opening; /* opens after the first snapshot */
     coord_result opened;
-    /* Watch responses that wait for the state of leases. */
+    /* Responses that wait for the state of leases. */
     struct chunk *chunks, **chunks_end;
     size_t chunk_bytes, asking;
     struct post room;
@@ -110,7 +107,6 @@ static void etcd_feed_opened(struct etcd_feed *f, coord_result result)
 
 /* -- snapshot -- */
 
-/* Returns false if the entry must not be reported. */
 static bool etcd_feed_to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int type,
                                struct prim_event *event)
 {
@@ -149,7 +145,7 @@ static bool add_entries(struct etcd_feed *f, const Etcdserverpb__RangeResponse *
     return true;
 }
 
-/* Sets the start of the next page after the last key. Returns false if the answer is unusable. */
+/* Sets the start of the next page. False: the answer is unusable. */
 static bool feed_step(struct etcd_feed *f, const Etcdserverpb__RangeResponse *range)
 {
     struct str last = range->n_kvs ? grpc_str(range->kvs[range->n_kvs - 1]->key) : STR_EMPTY;
@@ -215,14 +211,14 @@ static void on_page(struct grpc_thread_op *op)
         return;
     }
     if (etcd_says(op, GRPC_OUT_OF_RANGE, "compacted")) {
-        timer_start_in(&f->again, AGAIN_MS); /* the revision was compacted meanwhile: start again */
+        timer_start_in(&f->again, AGAIN_MS); /* the revision was compacted: start again */
     } else if (op->err) {
         page_failed(f, etcd_failure(op, false));
     } else if (grpc_read(buf_peek(&op->response), &etcdserverpb__range_response__descriptor, &arena,
                          &message)) {
         page_failed(f, etcd_corrupt("an answer that cannot be read"));
     } else {
-        /* Copies the op, because reading the next page reuses it. */
+        /* A copy, because reading the next page reuses the op. */
         struct grpc_thread_op spent = *op;
         take_page(f, (Etcdserverpb__RangeResponse *)message);
         grpc_op_deinit(&spent);
@@ -322,7 +318,7 @@ static bool feed_notify(struct etcd_feed *f, const Mvccpb__Event *event, const s
     return prim_feed_put(f->feed, &change);
 }
 
-/* Delivers a watch response. If the queue is full, the next snapshot has the later changes. */
+/* If the queue is full, the next snapshot has the later changes. */
 static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                     const struct chunk *chunk)
 {
@@ -409,7 +405,7 @@ static bool asked_already(const struct chunk *chunk, int64_t lease)
     return false;
 }
 
-/* Keeps a response, and the arena that holds it, for later. Returns false if memory ran out. */
+/* Keeps the response and its arena for later. False: out of memory. */
 static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                       struct arena *arena, size_t leases)
 {
@@ -434,7 +430,7 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
-    *f->chunks_end = chunk; /* appended before the first answer about a lease can arrive */
+    *f->chunks_end = chunk; /* before the first answer about a lease can arrive */
     f->chunks_end = &chunk->next;
     return true;
 }
@@ -494,7 +490,7 @@ static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
     }
 }
 
-/* Rejects impossible numbers, because they would make the watch skip later changes. */
+/* An impossible number would make the watch skip later changes. */
 static bool makes_sense(const Etcdserverpb__WatchResponse *response)
 {
     if (!response->header || response->header->revision < 0) return false;
@@ -558,7 +554,6 @@ static void etcd_feed_on_room(void *owner)
     loop_post(grpc_loop(&f->backend->client.grpc_thread), &f->room);
 }
 
-/* Sets the key range of the scope: one key, or everything below "bucket/". */
 static void set_range(struct etcd_feed *f)
 {
     struct etcd_key *from = &f->from, *end = &f->end;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases: granted under an id chosen by the client, kept alive, released, imported, revoked.
  *
- * A keep-alive is a stream with one request and one answer, handled like a call with its own send
- * time. The caller repeats a keep-alive after a pause while the lease is safe. A renewal is a
- * keep-alive and, in parallel, a read of every key. If an entry was deleted or taken over, the
- * claim is over although the lease may be alive. */
+ * A keep-alive is a stream with one request and one answer, so each has its own send time. A
+ * renewal is a keep-alive and, in parallel, a read of every key. If an entry was deleted or
+ * taken over, the claim is over although the lease may be alive. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -30,11 +29,11 @@ struct revoke {
 struct keep_alive {
     struct etcd_backend *backend;
     int64_t lease, sent_ns;
-    coord_result result; /* if OK, its granted_ttl_ms is set */
+    coord_result result; /* if OK, with granted_ttl_ms */
     struct grpc_thread_op op;
 };
 
-/* Records the send time before anything is sent. */
+/* Takes the send time before anything is sent. */
 static void keep_alive_start(struct etcd_backend *b, struct keep_alive *alive, int64_t lease,
                              int64_t deadline_ns)
 {
@@ -94,7 +93,6 @@ coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t dead
 
 /* -- grant -- */
 
-/* Grants a lease. Returns EXISTS if an earlier attempt granted the lease. */
 static coord_result grant(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                           int64_t seconds)
 {
@@ -136,7 +134,8 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
         result = grant(b, call, lease, seconds);
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
-            /* The lease is of an earlier attempt, age unknown: renew it and learn its TTL. */
+            /* An earlier attempt granted this lease, whose age is unknown. A renewal shows its
+             * TTL. */
             alive = etcd_keep_alive(b, lease, call->deadline_ns, ret_sent_ns);
             if (alive.code == COORD_EXPIRED) continue;
             if (alive.code != COORD_OK) return alive;
@@ -155,7 +154,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
                        "etcd: the lease ended while it was being granted");
 }
 
-/* Sets *ret_left_ms to the least time left. Returns EXPIRED/deadline if there is no such lease. */
+/* *ret_left_ms: least time left. EXPIRED/deadline: no such lease. */
 static coord_result lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                                int64_t *ret_left_ms)
 {
@@ -183,7 +182,7 @@ static coord_result lease_left(struct etcd_backend *b, const struct prim_call *c
     return result;
 }
 
-/* -- revoke: runs in the background; a lease that is not revoked expires -- */
+/* -- revoke, in the background; a lease that is not revoked expires -- */
 
 static void drained(struct etcd_backend *b)
 {
@@ -275,7 +274,6 @@ void etcd_lease_drain(struct etcd_backend *b)
 
 /* -- renew and import -- */
 
-/* Checks that the claim still holds a key. Returns the reason if the claim does not. */
 static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeResponse *range,
                               int64_t lease, const struct prim_held *held)
 {
@@ -297,8 +295,8 @@ static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeR
     return result;
 }
 
-/* Checks up to ETCD_TXN_KEYS keys in one step and returns OK if the claim holds them all. `deletes`
- * then removes them. A release may be repeated, because it deletes only the claim's own entries. */
+/* Checks up to ETCD_TXN_KEYS keys in one step. OK: the claim holds all. `deletes` then removes
+ * them. A release may be repeated, because it deletes only the claim's own entries. */
 static coord_result claim_txn(struct etcd_backend *b, const struct prim_call *call,
                               const struct prim_held *held, size_t count, int64_t lease,
                               bool deletes, bool *ret_doubt)
@@ -357,7 +355,7 @@ coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
     keys = claim_verify(b, call, claim);
     keep_alive_wait(&alive);
     if (keys.code == COORD_EXPIRED) {
-        /* A key that was removed with its lease is reported as the expiry of the lease. */
+        /* A key that was removed with its lease has expired. */
         if (alive.result.code == COORD_EXPIRED && keys.reason == COORD_R_REVOKED)
             return alive.result;
         return keys;
@@ -392,7 +390,7 @@ coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
 
 /* -- release -- */
 
-/* Releases all keys of a step or none. A lost key does not prevent the release of the others. */
+/* Releases all keys of a step or none. A lost key does not prevent the release of others. */
 static coord_result release_keys(struct etcd_backend *b, const struct prim_call *call,
                                  const struct prim_held *held, size_t count, int64_t lease)
 {
@@ -426,7 +424,8 @@ coord_result etcd_release(struct prim_backend *base, const struct prim_call *cal
                             lease);
         if (at == 0 || prim_release_rank(&some) > prim_release_rank(&all)) all = some;
     }
-    /* Revokes after the entries are released, because a revoke deletes every key of the lease. */
+    /* The revoke comes after the entries are released, because a revoke deletes every key of the
+     * lease. */
     if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1)) etcd_lease_revoke(b, lease);
     return all;
 }

@@ -58,7 +58,7 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
         return ERR_OK;
     }
     if (envelope_decode(grpc_str(kv->value), &seen.envelope)) return ERR_CORRUPT;
-    /* If the envelope does not name the entry's lease, another program has written this value. */
+    /* An envelope that names another lease: another program has written this value. */
     if (!(envelope->flags & ENVELOPE_LEASED) != !kv->lease) return ERR_CORRUPT;
     if (kv->lease && etcd_lease_number(&envelope->lease_id) != kv->lease) return ERR_CORRUPT;
     if (envelope->flags & ENVELOPE_TOMBSTONE || envelope->token > seen.revision) return ERR_CORRUPT;
@@ -118,7 +118,7 @@ coord_result etcd_failure(const struct grpc_thread_op *op, bool writes)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
     result = prim_answer(COORD_UNAVAILABLE, reason, "etcd: %s",
                          op->text[0] ? op->text : err_text(op->err));
-    /* If this write exceeds the quota, etcd reports the error after applying the write. */
+    /* etcd reports an exceeded quota after applying the write. */
     if (writes && (op->err == ERR_UNKNOWN || reason == COORD_R_QUOTA))
         result.flags |= COORD_F_MAYBE_APPLIED;
     return result;

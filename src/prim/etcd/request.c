@@ -12,10 +12,10 @@ enum {
     FIELD_RANGE = 1,
     FIELD_PUT = 2,
     FIELD_DELETE = 3,
-    /* fields of Compare; `result` is omitted because EQUAL is 0 */
+    /* fields of Compare; EQUAL is 0, so `result` is omitted */
     FIELD_TARGET = 2,
     FIELD_COMPARED_KEY = 3,
-    FIELD_VERSION = 4, /* the field of the first target; the other targets have the next numbers */
+    FIELD_VERSION = 4, /* of the first target; other targets have the next numbers */
     /* of the requests inside RequestOp */
     FIELD_KEY = 1,
     FIELD_RANGE_END = 2,
@@ -100,7 +100,7 @@ void etcd_range(struct etcd_txn *txn, bool otherwise, struct str from, struct st
 
 /* -- calls -- */
 
-/* The endpoints now belong to another cluster than the opened cluster (R5). */
+/* The endpoints belong to another cluster than at open (R5). */
 static const char other_cluster_text[] = "etcd: the endpoints answer for another cluster now";
 
 static coord_result other_cluster(void)

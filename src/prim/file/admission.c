@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides whether a directory may hold a file store, by its file system and by probes of the calls
- * that the store relies on (store.h). Runs once, on the thread that opens the store.
- *
- * Invariant: a file system that is not on the list of accepted ones is refused. */
+/* Decides whether a directory may hold a file store, by its file system and by probes of system
+ * calls (store.h). Runs at open. A file system that is not on the list of accepted ones is
+ * refused. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -85,9 +84,8 @@ static bool search_mounts(const struct mount_key *key, char *type, size_t cap)
     return found;
 }
 
-/* Finds the file system's type by mount id if possible, because the device of a btrfs subvolume is
- * in no mount table. Also returns false in a chroot below the mount point, which the table does not
- * list. */
+/* Uses the mount id if possible, because the device of a btrfs subvolume is in no mount table.
+ * Also returns false in a chroot below the mount point. */
 static bool mount_type(int dir, char *type, size_t cap)
 {
     struct statx info;
@@ -142,7 +140,7 @@ static coord_result admission_failed(const char *probe, int error)
 {
     if (error == ENOSPC || error == EDQUOT || error == EIO || error == EROFS || error == EACCES ||
         error == EMFILE || error == ENFILE)
-        return file_trouble(error, probe); /* this error proves nothing about the file system */
+        return file_trouble(error, probe); /* proves nothing about the file system */
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM, "probe %s failed%s%s", probe,
                        error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "");
 }

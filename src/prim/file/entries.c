@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys, slots and group records for prim/change.h: steps S1 to S12 of coordination.md B2.
+ * Caller's thread.
  *
- * A change holds the lock of its key from its first read to its last write. A call on a group holds
- * the bucket lock exclusively. So no write loses a race, except on a network file system without
- * locks. There the client that links the new name first wins.
+ * A change holds the lock of its key from its first read to its last write; a call on a group
+ * holds the bucket lock exclusively. Without locks (netfs=create-only), the client that links
+ * the new name first wins.
  *
- * Invariants: a lease record is written before the head that names it. Before another holder gets
- * an entry, the old lease is marked dead or its lost count is raised. Caller's thread. */
+ * Invariants: a lease record is written before the head that names it. Before another holder
+ * gets an entry, the old lease is marked dead or its lost count is raised. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,10 +16,10 @@
 #include "prim/file/lease_file.h"
 #include "prim/file/locks.h"
 
-/* The state of a change. A change of a slot uses the bucket and locks of the group's change. */
+/* A change of a slot uses the bucket and locks of the group's change. */
 struct key_change {
     struct file_store *store;
-    struct bucket *bucket; /* NULL: the bucket does not exist, so its keys are absent */
+    struct bucket *bucket; /* NULL: no bucket, so its keys are absent */
     struct locked locked;
     struct head_file file;
     char name[LAYOUT_NAME_CAP], group[GROUP_VALUE];
@@ -57,7 +58,7 @@ static enum file_op key_op(const struct prim_change *c)
                                        : OP_CREATE;
 }
 
-/* Takes the locks of the change (steps S1 to S3). A read of one key takes no lock. */
+/* Steps S1 to S3. A read of one key takes no lock. */
 static coord_result key_lock(struct prim_change *c, bool alone)
 {
     struct key_change *own = c->own;
@@ -75,8 +76,7 @@ static coord_result key_lock(struct prim_change *c, bool alone)
 
 /* -- reading ---------------------------------------------------------------------------------- */
 
-/* Fills *seen from a head. `sequence` of an expired entry is the end of its lease, or 0 if the
- * lease was released or its end is unknown. */
+/* `sequence` of an expired entry: the end of its lease; 0: released or unknown. */
 static void head_see(const struct file_store *store, const struct head *head,
                      const struct lease_verdict *verdict, struct prim_seen *seen)
 {
@@ -106,7 +106,7 @@ static void head_see(const struct file_store *store, const struct head *head,
     }
 }
 
-/* Reads a head and determines whether its lease is over (step S4). */
+/* Step S4: reads a head and judges its lease. */
 static coord_result head_look(struct prim_change *c, struct str key, const char *name,
                               struct head_file *file, struct prim_seen *ret_seen)
 {
@@ -189,7 +189,7 @@ static void group_list_end(struct prim_slots *slots)
 
 /* -- writing ---------------------------------------------------------------------------------- */
 
-/* Completes a grant that was made before. The lease counts from its grant or its last renewal. */
+/* Completes an earlier grant. The lease counts from its grant or its last renewal. */
 static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_why)
 {
     int64_t deadline_ns = 0;
@@ -197,11 +197,11 @@ static enum prim_wrote grant_take_up(struct prim_change *c, coord_result *ret_wh
                              c->call->deadline_ns, &deadline_ns);
     c->sent_ns = deadline_ns - c->seen.ttl_ms * NS_IN_MS;
     if (ret_why->code == COORD_OK) return PRIM_WROTE;
-    /* PRIM_WROTE_NOT: the lease has ended meanwhile. */
+    /* The lease has ended meanwhile: judge again. */
     return ret_why->code == COORD_EXPIRED ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
 }
 
-/* Makes the holder that loses this entry check the heads of its lease at the next renewal. */
+/* The losing holder checks the heads of its lease at the next renewal. */
 static coord_result loss_raise(const struct prim_change *c)
 {
     const struct prim_seen *seen = &c->seen;
@@ -211,7 +211,7 @@ static coord_result loss_raise(const struct prim_change *c)
                             c->call->deadline_ns);
 }
 
-/* Builds the value of a group record, which also contains the highest slot ever used. */
+/* A group record also has the highest slot ever used. */
 static struct str group_bytes(struct key_change *own, const struct prim_plan *plan,
                               const struct head_file *file)
 {
@@ -227,7 +227,7 @@ static struct str group_bytes(struct key_change *own, const struct prim_plan *pl
     return str_of(own->group, sizeof own->group);
 }
 
-/* Prepares the head that replaces the old head, without lease (step S6). */
+/* Step S6: the head that replaces the old head, without lease. */
 static coord_result head_plan(const struct prim_change *c, const struct prim_plan *plan,
                               struct head *ret_head)
 {
@@ -259,7 +259,7 @@ static coord_result head_plan(const struct prim_change *c, const struct prim_pla
         head.create_revision = file->head.create_revision;
         head.changes = file->head.changes + 1;
     }
-    if (plan->act == PRIM_ACT_BURY) { /* the tombstone shows the holder how its lease ended */
+    if (plan->act == PRIM_ACT_BURY) { /* shows the holder how its lease ended */
         head.flags ^= HEAD_LIVE | HEAD_TOMBSTONE;
         if (c->seen.token != 0 && !store->settings.sync_always) head.flags ^= HEAD_DURABLE;
         head.lease_id = file->head.lease_id;
@@ -281,7 +281,7 @@ static void head_lease(const struct file_store *store, const struct claim_envelo
     head->owner = lease->owner;
 }
 
-/* Publishes the head (steps S8 to S11). */
+/* Steps S8 to S11. */
 static coord_result entries_publish(const struct prim_change *c, const struct head *head)
 {
     const struct key_change *own = c->own;
@@ -289,7 +289,7 @@ static coord_result entries_publish(const struct prim_change *c, const struct he
     return head_publish(own->store, own->bucket, own->name, head, file->found == HEAD_IS_THERE);
 }
 
-/* Publishes the head with a new lease (step S7 and later). */
+/* Step S7: publishes the head with a new lease. */
 static coord_result publish_leased(const struct prim_change *c, const struct claim_envelope *lease,
                                    struct head *head)
 {
@@ -330,7 +330,7 @@ static coord_result publish_kept(const struct prim_change *c, const struct claim
     return entries_publish(c, head);
 }
 
-/* With netfs=create-only, only the creator of an entry removes the entry, one thread at a time. So
+/* With netfs=create-only, only an entry's creator removes the entry, one thread at a time. So
  * the removed entry is the entry that was read. */
 static coord_result remove_created(const struct prim_change *c, struct head *head)
 {
@@ -370,7 +370,7 @@ static enum prim_wrote key_write(struct prim_change *c, const struct prim_plan *
     const void *file = c->seen.record;
     struct head head = {0};
     if (plan->act == PRIM_ACT_RENEW) return grant_take_up(c, ret_why);
-    c->sent_ns = file_now(store); /* a new lease's TTL starts at this later time */
+    c->sent_ns = file_now(store); /* a new lease's TTL starts here */
     *ret_why = head_plan(c, plan, &head);
     if (ret_why->code == COORD_OK) *ret_why = head_write(c, plan, &head);
     if (ret_why->code == COORD_CONFLICT) return PRIM_WROTE_RACE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file FORMAT, the epoch of this boot and the revision floor (store.h). Runs on the thread that
- * opens the store; the floor also on the collector's thread.
+/* The file FORMAT, the epoch of this boot and the revision floor (store.h). Runs at open; the
+ * floor also on the collector's thread.
  *
  * Invariants: these files are replaced as a whole and durably. The epoch grows with each boot
  * before any head of that boot is written. The floor never decreases. */
@@ -19,8 +19,8 @@ enum { FLOOR_WAIT_MS = 2000 };
 
 /* -- small files, replaced as a whole -- */
 
-/* Writes a small file into `dir` durably: temporary file, sync, rename, sync. Replaces the old
- * file, or returns EEXIST if a file exists. */
+/* Writes a small file durably: temporary file, sync, rename, sync. Without `replace`, EEXIST if
+ * the file exists. */
 static int small_place(struct file_store *store, int dir, const char *name, const void *bytes,
                        size_t len, bool replace)
 {
@@ -164,7 +164,7 @@ static coord_result bad_format(int error)
                             : file_trouble(error, "read FORMAT");
 }
 
-/* Detects an overlay: a file of its lower layer changes identity when opened for writing. */
+/* In an overlay, a file of the lower layer changes its identity when it is opened for writing. */
 static coord_result check_layer(struct file_store *store)
 {
     struct stat before, after;
@@ -191,8 +191,8 @@ struct sweep {
     int error;
 };
 
-/* After a boot, moves away damaged heads. A head that was not synced may be torn, and its lease is
- * over after a boot anyway. */
+/* After a boot, moves away damaged heads. A head that was not synced may be torn, and its lease
+ * is over anyway. */
 static bool look_at_head(void *context, const char *name)
 {
     struct sweep *sweep = context;
@@ -206,8 +206,7 @@ static bool look_at_head(void *context, const char *name)
                 (info.st_mode & S_IXUSR) == 0;
     head_file_deinit(&file);
     if (!torn) return sweep->error == 0;
-    /* Two hashed names have at most 41 + 41 bytes. Two plain names could be too long for one file
-     * name, so the bucket is truncated. */
+    /* Two hashed names have at most 41 + 41 bytes. Plain names may be too long together. */
     (void)snprintf(to, sizeof to, "%.60s.%.150s.%08lx", sweep->bucket_name, name,
                    (unsigned long)(prim_random() & 0xffffffff));
     if (renameat(sweep->heads, name, sweep->store->lost, to) < 0) sweep->error = errno;
@@ -240,7 +239,7 @@ static int write_epoch(struct file_store *store, uint64_t epoch, const struct st
     return record_replace(store, "epoch", &epoch_shape, &record);
 }
 
-/* Checks that a directory without FORMAT contains only directories of a file store. */
+/* A directory without FORMAT may contain only directories of a file store. */
 static coord_result check_empty(struct file_store *store)
 {
     struct foreign foreign = {{0}};
@@ -253,14 +252,14 @@ static coord_result check_empty(struct file_store *store)
                              foreign.name);
 }
 
-/* Makes the first epoch. No entry was written before, because FORMAT is missing, or because a crash
- * between the two writes left meta/epoch missing. `format` is NULL if FORMAT is missing. */
+/* No entry was written before: FORMAT is missing, or a crash left meta/epoch missing. `format`
+ * is NULL if FORMAT is missing. */
 static coord_result make_first(struct file_store *store, const struct stat *format)
 {
     struct stat info;
     bool full = false, network = store->settings.create_only;
     int error = sys_walk(store->buckets_dir, stop_at_first, &full);
-    /* A network store has no lock: another host may have made FORMAT and an entry by now. */
+    /* A network store has no lock: another host may have made FORMAT and an entry. */
     if (error == 0 && full && !network) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                            "%s is missing from a store that holds entries",
@@ -286,7 +285,7 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
     int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
     if (error == 0) error = sweep.error;
     if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
-    /* A copy gets a new store id, because handles of the original directory must not work here. */
+    /* A copy gets a new store id, because handles of the original must not work here. */
     if (error == 0 && copied) error = write_format(store, true, format);
     if (error == 0) error = write_epoch(store, record->epoch + 1, format);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "begin an epoch");

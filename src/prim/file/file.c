@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a file store: URL, directory, capabilities, and helpers of all parts. Runs on
- * the caller's thread. */
+/* Opens and closes a file store: URL, directory, capabilities, and shared helpers. Caller's
+ * thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -224,7 +224,7 @@ static coord_result make_root(struct file_store *store)
     sys_close(dir);
     if (result.code != COORD_OK && !(store->settings.create_only && medium.network)) return result;
     mode_t mode = store->settings.mode;
-    /* Sets setgid, so that all files of a shared store belong to one group for every user. */
+    /* setgid: all files of a shared store belong to one group. */
     if ((mode & S_IRWXG) != 0) mode |= S_ISGID;
     int error = sys_make_dir(AT_FDCWD, store->root_path, mode);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make the directory");
@@ -246,7 +246,7 @@ static coord_result open_root(struct file_store *store, struct medium *medium)
     store->scope = medium->overlay ? COORD_SCOPE_MOUNT : COORD_SCOPE_HOST;
     bool only_create =
         result.code == COORD_UNSUPPORTED && medium->network && store->settings.create_only;
-    /* Create-only has no effect on a file system that supports all calls. */
+    /* No effect on a file system that supports all calls. */
     store->settings.create_only = only_create;
     return only_create ? prim_ok(COORD_R_NONE) : result;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removes unneeded files (store.h). Each store has a thread, and only one process runs a round at a
- * time.
+/* Removes unneeded files (store.h). Each store has a thread; only one process at a time runs a
+ * round.
  *
- * Invariants: a file is removed only under the lock of its bucket, after a second check. The floor
- * is raised before a head is removed. A lease record is removed only after every head was read. */
+ * Invariants: a file is removed only under the lock of its bucket, after a second check. The
+ * floor is raised before a head is removed. A lease record is removed only after every head was
+ * read. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@
 enum {
     ROUND_MS = 60000,
     TEMP_OLD_S = 3600,
-    FLOOR_STEP = 4096, /* floor rises in steps of this size, because each raise costs a sync */
+    FLOOR_STEP = 4096, /* step of the floor, because each raise costs a sync */
     REFERENCES_MAX = 1 << 20,
 };
 
@@ -31,11 +32,11 @@ struct round {
     struct gc_report report;
     struct bucket *bucket;
     struct locked locked;
-    int dir;               /* directory being walked */
-    struct map references; /* lease ids that live heads refer to */
-    bool all_seen;         /* every bucket was read, so `references` is complete */
-    bool busy;             /* the bucket is in use and left for the next round */
-    uint64_t floor;        /* the value that the last raise set */
+    int dir;
+    struct map references;
+    bool all_seen;  /* every bucket was read: `references` is complete */
+    bool busy;      /* the bucket is in use: next round */
+    uint64_t floor; /* set by the last raise */
 };
 
 static bool stopping(const struct round *round)
@@ -45,9 +46,9 @@ static bool stopping(const struct round *round)
 
 /* -- temporary files -- */
 
-/* Returns true for a temporary file in round->dir without an owner. In meta/, temporary files are
- * beside permanent files and no lock excludes their makers. A pid of another namespace looks dead
- * from here. Therefore in meta/ the pid is ignored, and the boot id and the age decide. */
+/* True: a temporary file in round->dir without an owner. In meta/, no lock excludes the makers
+ * of temporary files, and a pid of another namespace looks dead. So in meta/ only boot id and
+ * age decide. */
 static bool is_stray(const struct round *round, const char *name)
 {
     const struct host_facts *facts = &round->store->facts;
@@ -60,7 +61,7 @@ static bool is_stray(const struct round *round, const char *name)
     (void)clock_gettime(CLOCK_REALTIME, &now);
     bool named = layout_temp_parse(name, &temp);
     bool old = now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S;
-    if (!named || old) return old && (named || !meta); /* an unknown name: the age alone counts */
+    if (!named || old) return old && (named || !meta); /* an unknown name: the age alone decides */
     if (memcmp(temp.boot, facts->boot_id.b, sizeof temp.boot) != 0) return true;
     struct who who = {.pid = temp.pid,
                       .start_ticks = temp.start_ticks,
@@ -68,7 +69,7 @@ static bool is_stray(const struct round *round, const char *name)
     return !meta && who_is_dead(facts, &who, &facts->boot_id);
 }
 
-/* Tries to lock without waiting, and only briefly, because users of the bucket have precedence. */
+/* Never waits, because users of the bucket have precedence. */
 static bool lock_for_a_moment(struct round *round)
 {
     if (round->busy) return false;
@@ -91,7 +92,7 @@ static bool collect_temp(void *context, const char *name)
 
 /* -- heads -- */
 
-/* Returns true if the entry ended or was deleted long ago, or in an earlier boot. */
+/* True: the entry ended or was deleted long ago, or in an earlier boot. */
 static bool is_past(struct round *round, const struct head *head)
 {
     struct file_store *store = round->store;
@@ -101,7 +102,7 @@ static bool is_past(struct round *round, const struct head *head)
     if ((head->flags & HEAD_TOMBSTONE) != 0) return !this_boot || now - head->deadline_ns >= keep;
     if ((head->flags & HEAD_LEASED) == 0) return false;
     if (!this_boot) return true;
-    /* The head of a slot contains the end of the slot's cool-down, so it is kept as long. */
+    /* A slot's head stores the end of the slot's cool-down, so the head is kept as long. */
     if ((head->flags & HEAD_SLOT) != 0 && keep < PRIM_COOLDOWN_MAX_MS * NS_IN_MS)
         keep = PRIM_COOLDOWN_MAX_MS * NS_IN_MS;
     coord_result result = judge(store, head, now + 100 * NS_IN_MS, &verdict);
@@ -121,7 +122,7 @@ static void remove_lock_file(struct round *round, const char *name)
     unlock_key(&round->locked);
 }
 
-/* Removes a key's files if they are unchanged. `revision` is 0 for a lock file without a head. */
+/* Removes a key's files if unchanged. `revision` 0: a lock file without a head. */
 static void remove_key(struct round *round, const char *name, uint64_t revision)
 {
     struct head_file file;
@@ -160,7 +161,7 @@ static bool consider_head(void *context, const char *name)
         const struct head *head = &file.head;
         if (is_past(round, head) && is_below_floor(round, head->revision))
             remove_key(round, name, head->revision);
-        /* The head may still exist, so a lease record stays as long as a live head names it. */
+        /* A lease record stays while a live head may name the lease. */
         if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0 &&
             map_make(&round->references, str_of(head->lease_id.b, 16), 1) == NULL)
             round->all_seen = false;
@@ -169,7 +170,7 @@ static bool consider_head(void *context, const char *name)
     return !stopping(round);
 }
 
-/* Removes a lock file without a head, which was left by a call that found no entry. */
+/* A call that finds no entry leaves a lock file without a head. */
 static bool consider_lock(void *context, const char *name)
 {
     struct round *round = context;
@@ -234,9 +235,8 @@ struct gc_report gc_run(struct file_store *store, atomic_bool *stop)
 
 /* -- the thread -- */
 
-/* Limits the rounds of all processes, so that a shared store is not read hundreds of times a
- * minute. Byte 1 of meta/recover.lk is locked during a round, and the file contains the start time
- * of the last round. If this time cannot be read, a round is due; nothing else depends on it. */
+/* Limits the rounds of all processes. Byte 1 of meta/recover.lk is locked during a round; the
+ * file has the start time of the last round. An unreadable time means that a round is due. */
 enum { BYTE_ROUND = 1, STAMP = 24, ROUND_REST_MS = ROUND_MS / 2 };
 
 static bool round_is_due(const struct file_store *store, int fd)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Head files (store.h): reading without a lock, and publishing under the lock of the key.
+/* Head files (store.h): reading without a lock, and publishing under the key's lock. Any thread.
  *
- * Invariant: a head is complete before it gets its name, and a durable head is synced before it
- * gets its name. So a reader never sees a partial head. Any thread. */
+ * Invariant: a head is complete before it gets its name, and a durable head is also synced. So a
+ * reader never sees a partial head. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static int read_large(int fd, struct head_file *file, struct str *ret_bytes)
     }
     file->large = malloc((size_t)info.st_size + 1);
     if (file->large == NULL) return ENOMEM;
-    /* Reads one byte more than expected, because a file that has grown meanwhile is not a head. */
+    /* Reads one byte more, because a file that has grown meanwhile is no head. */
     int error = sys_read(fd, file->large, (size_t)info.st_size + 1, &got);
     *ret_bytes = str_of(file->large, got);
     return error;
@@ -66,8 +66,8 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
 {
     uint64_t revision = store->epoch << EPOCH_SHIFT, floor = 0;
     if (store->settings.create_only) {
-        /* Hosts have no common order of changes. Microseconds of the wall clock keep two revisions
-         * of a key apart, and the capabilities say that there are no tokens. */
+        /* Hosts have no common order of changes. Microseconds keep two revisions of a key apart;
+         * the capabilities say that there are no tokens. */
         struct timespec now;
         (void)clock_gettime(CLOCK_REALTIME, &now);
         revision = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
@@ -87,7 +87,7 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
 
 struct temp {
     int fd;
-    bool named; /* the directory t/ has the file, as `name` */
+    bool named; /* the file has `name` in t/ */
     char name[LAYOUT_TEMP_CAP];
 };
 
@@ -102,8 +102,8 @@ static int temp_open(struct file_store *store, struct bucket *bucket, bool named
     return temp->fd < 0 ? errno : 0;
 }
 
-/* Returns the file mode. The execute bit marks a head that was synced before it got its name. A
- * head without this bit may be torn after a power cut. */
+/* The execute bit marks a head that was synced before it got its name. Other heads may be torn
+ * after a power cut. */
 static int temp_mode(const struct file_store *store, const struct temp *temp, bool durable)
 {
     mode_t mode = file_mode(store) | (durable ? S_IXUSR : 0);
@@ -131,7 +131,7 @@ static int link_unnamed(int fd, int dir, const char *name)
     return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
 }
 
-/* A network file system cannot rename without replacing, so publishing uses a link there. */
+/* A network file system cannot rename without replacing, so a link publishes the head there. */
 static int publish_new(struct bucket *bucket, struct temp *temp, const char *name, bool network)
 {
     if (!temp->named) return link_unnamed(temp->fd, bucket->heads, name);
@@ -148,9 +148,8 @@ static int publish_new(struct bucket *bucket, struct temp *temp, const char *nam
 static int publish_over(struct bucket *bucket, struct temp *temp, const char *name, bool durable)
 {
     assert(temp->named);
-    /* After a replacing rename ext4 starts writing the content to disk. The write takes a
-     * millisecond and is useless for a head that need not survive a power cut. An exchange of names
-     * avoids the write: the old head gets the temporary name and is removed. */
+    /* After a replacing rename ext4 writes the content to disk, which takes a millisecond. An
+     * exchange of names avoids this: the old head gets the temporary name and is removed. */
     if (!durable && renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_EXCHANGE) == 0)
         return 0;
     if (!durable && errno != EINVAL && errno != ENOSYS) return errno;
@@ -159,7 +158,7 @@ static int publish_over(struct bucket *bucket, struct temp *temp, const char *na
     return 0;
 }
 
-/* Syncs a bucket's directories once: the directories of a durable head must be durable, too. */
+/* Syncs each bucket once: the directories of a durable head must be durable, too. */
 static int sync_dirs(struct file_store *store, struct bucket *bucket)
 {
     if (atomic_load(&bucket->durable)) return 0;
@@ -174,7 +173,7 @@ static int sync_dirs(struct file_store *store, struct bucket *bucket)
 
 static coord_result sync_failed(struct file_store *store, int error, bool published)
 {
-    /* A full disk loses no existing data, only the temporary file. */
+    /* A full disk loses only the temporary file, so the store is not degraded. */
     if (published || (error != ENOSPC && error != EDQUOT)) atomic_store(&store->sync_failed, true);
     coord_result result = file_trouble(error, published ? "sync a directory" : "sync a head");
     if (published) result.flags |= COORD_F_MAYBE_APPLIED;

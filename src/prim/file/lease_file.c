@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lease records (lease_file.h): the table of this process's leases, the decision whether a lease is
- * over, and renewals.
+/* Lease records (lease_file.h): this process's leases, the decision whether a lease is over, and
+ * renewals. Any thread; the table has a mutex.
  *
- * Invariants: a record is read and written under its record lock only. A lease that is over is
- * marked dead before its entries get another holder. Any thread; the table has a mutex. */
+ * Invariants: a record is read and written only under its lock. A lease that is over is marked
+ * dead before its entries get another holder. */
 #include "prim/file/lease_file.h"
 
 #include <errno.h>
@@ -17,11 +17,11 @@
 #include "prim/lease.h"
 
 enum {
-    KEYS_LOOKED_AT = 4, /* keys that each renewal checks; more keys would be slow */
+    KEYS_LOOKED_AT = 4, /* checked by each renewal; more would be slow */
     STUCK_AFTER_MS = 50,
 };
 
-/* A lease of this process. A renewal takes the lease out of the table and puts the lease back. */
+/* A lease of this process. A renewal takes the lease out of the table and puts it back. */
 struct lease {
     coord_id id;
     int fd;            /* -1: not kept open */
@@ -33,7 +33,7 @@ struct lease {
 struct lease_table {
     pthread_mutex_t mutex;
     struct map map;
-    size_t kept, kept_max; /* number of open descriptors, and its limit */
+    size_t kept, kept_max;
 };
 
 /* -- the table -- */
@@ -75,7 +75,7 @@ static struct lease *table_remove(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* Takes a lease out of the table, or makes a lease. The caller owns it. NULL: no memory left. */
+/* Takes or makes the lease, which the caller owns. NULL: out of memory. */
 static struct lease *lease_take(struct lease_table *table, const coord_id *id)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -86,7 +86,8 @@ static struct lease *lease_take(struct lease_table *table, const coord_id *id)
     return lease;
 }
 
-/* Puts a lease back, replacing another thread's copy. Keeps the descriptor if there is room. */
+/* Puts the lease into the table and replaces another thread's copy. Keeps the descriptor if
+ * there is room. */
 static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
     (void)pthread_mutex_lock(&table->mutex);
@@ -106,7 +107,7 @@ static void lease_give(struct lease_table *table, struct lease *own_lease)
     lease_free(other);
 }
 
-/* Locks the liveness byte. While the descriptor is open, the lock shows that the process lives. */
+/* While the descriptor is open, the lock shows that the process lives. */
 static void lock_liveness(struct lease *lease)
 {
     if (!lease->alive_locked)
@@ -181,7 +182,7 @@ bool record_is_over(const struct file_store *store, const struct lease_record *r
            file_now(store) >= record->deadline_ns;
 }
 
-/* Requires both proofs, because a live program may close descriptors and a child may keep them. */
+/* Needs both proofs, because a live program may close descriptors and a child may keep them. */
 static bool died_early(struct file_store *store, int fd, const struct lease_record *record)
 {
     return store->settings.early_death &&
@@ -212,8 +213,8 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     return file_record_put(fd, &lease_shape, record);
 }
 
-/* Returns when the damage of a record was first seen. If memory ran out or SIGHTS_MAX records are
- * damaged, the wait starts again, which is safe. */
+/* Returns when the damage was first seen. Without memory, or above SIGHTS_MAX, the wait starts
+ * again. */
 static int64_t first_sight(struct file_store *store, const coord_id *id)
 {
     int64_t now = file_now(store), since = now;
@@ -289,7 +290,7 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
     return 0;
 }
 
-/* Removes a dead record of an earlier attempt of this call. No other process knows its id. */
+/* Removes a dead record of this call's earlier attempt. No other process knows its id. */
 static bool discard_dead(struct file_store *store, const coord_id *id)
 {
     char name[PRIM_ID_TEXT_CAP];
@@ -321,14 +322,14 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
         free(lease);
     }
     if (error == EEXIST) {
-        /* Ids are random, so an earlier attempt of this call was published and lost its lease. */
+        /* An earlier attempt of this call was published and lost its lease. */
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE,
                            "what an earlier attempt of this call left is in the way");
     }
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");
 }
 
-/* Marks a live record as ended. `discard` removes the record, because no head refers to it. */
+/* `discard`: removes the record, because no head refers to it. */
 static void lease_end(struct file_store *store, const coord_id *id, enum lease_state state,
                       bool discard, int64_t until_ns)
 {
@@ -370,7 +371,7 @@ coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int6
         error = file_record_put(fd, &lease_shape, &record);
     }
     record_close(fd);
-    /* A lease without a readable record cannot be renewed anyway. */
+    /* Without a readable record the lease cannot be renewed. */
     if (error != 0 && error != ENOENT && error != EBADMSG)
         return file_trouble(error, "raise the lost count of a lease");
     return prim_ok(COORD_R_NONE);
@@ -388,9 +389,9 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
                                              : prim_ok(COORD_R_NONE);
 }
 
-/* -- the state of its keys -- */
+/* -- the keys of a lease -- */
 
-/* Returns COORD_R_NONE if the lease still holds the key, else the reason of the loss. */
+/* Reason of the loss; COORD_R_NONE: the lease holds the key. */
 static int lease_key_fate(const coord_id *id, const struct prim_held *held,
                           const struct head_file *file)
 {
@@ -403,8 +404,8 @@ static int lease_key_fate(const coord_id *id, const struct prim_held *held,
     return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
 }
 
-/* Returns OK if the lease holds the key, EXPIRED if not, or UNAVAILABLE if the state cannot be
- * read. With `lock`, waits for a change of the key that is under way. */
+/* OK: the lease holds the key. EXPIRED: not. UNAVAILABLE: unreadable. `lock`: waits for a change
+ * under way. */
 static coord_result key_check(struct file_store *store, const coord_id *id,
                               const struct prim_held *held, bool lock, int64_t until_ns)
 {
@@ -433,7 +434,7 @@ static coord_result key_check(struct file_store *store, const coord_id *id,
     return result;
 }
 
-/* Returns OK if the lease holds all keys, else the result for the first key it does not hold. */
+/* OK: the lease holds all keys. Else the result of the first lost key. */
 static coord_result claim_check(struct file_store *store, const struct prim_claim *claim, bool lock,
                                 int64_t until_ns)
 {
@@ -444,7 +445,7 @@ static coord_result claim_check(struct file_store *store, const struct prim_clai
     return prim_ok(COORD_R_NONE);
 }
 
-/* Returns why the lease is over. Its heads may show a more exact reason than `reason`. */
+/* Returns why the lease is over. The lease's heads may show a more exact reason than `reason`. */
 static coord_result why_over(struct file_store *store, const struct prim_claim *claim,
                              int64_t until_ns, int reason)
 {
@@ -455,14 +456,12 @@ static coord_result why_over(struct file_store *store, const struct prim_claim *
     return prim_lease_expired(reason, 0);
 }
 
-/* -- renewing -- */
-
 enum { RENEW_OVER = 1 << 16, RENEW_LOOK }; /* beyond errno values */
 struct renewal {
     struct file_store *store;
     const struct prim_claim *claim;
     int64_t until_ns;
-    bool extend, mine; /* extend: this is a renewal; mine: an import, this process becomes holder */
+    bool extend, mine; /* extend: a renewal; mine: an import, this process becomes holder */
     uint64_t lost_count;
     int64_t deadline_ns;
 };
@@ -485,8 +484,7 @@ static bool heads_are_there(const struct renewal *renewal)
     return true;
 }
 
-/* Renews with the record locked. Returns 0, an errno, RENEW_OVER, or RENEW_LOOK if the heads must
- * be checked first. */
+/* Under the record lock. Returns 0, an errno, RENEW_OVER, or RENEW_LOOK: check the heads first. */
 static int renew_locked(struct renewal *renewal, struct lease *lease)
 {
     struct stat info;
@@ -525,9 +523,8 @@ static int renew_once(struct renewal *renewal, struct lease *lease)
     return error;
 }
 
-/* The record named another process until now. If that process is dead, a third process that found
- * the record lock stuck could judge without the lock. The third process may have given the keys
- * away while this process was stopped. */
+/* The record named another process. If that process is dead, a third process may have judged
+ * without the stuck record lock and given the keys away. */
 static coord_result still_mine(struct renewal *renewal)
 {
     coord_result result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
@@ -549,7 +546,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
         case ENOENT:
         case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
         case RENEW_LOOK:
-            /* The process that raised the lost count may be publishing, so wait for its lock. */
+            /* The process that raised the lost count may be publishing: wait for its lock. */
             result = claim_check(store, renewal->claim, true, renewal->until_ns);
             if (result.code != COORD_OK) return result;
             lease->lost_known = true;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets and the locks of a file store (locks.h). Any thread; the store's mutex guards the list of
- * buckets.
- *
- * Invariant: a lock counts only if its file still has its name when the lock is granted. */
+/* Buckets and the locks of a file store (locks.h). Any thread; the store's mutex guards the list
+ * of buckets. A lock counts only if its file still has its name when the lock is granted. */
 #include "prim/file/locks.h"
 
 #include <errno.h>
@@ -190,7 +188,7 @@ int lock_open(const struct file_store *store, int dir, const char *name)
 
 /* -- the bucket lock -- */
 
-/* Locks the file, then checks its name, because a lock on an unlinked file excludes nobody. */
+/* Locks, then checks the name, because a lock on an unlinked file excludes nobody. */
 static int lock_bucket_file(struct file_store *store, struct bucket *bucket, bool alone,
                             int64_t until_ns, int *ret_fd)
 {
@@ -243,14 +241,13 @@ static uint64_t key_hash(const struct bucket *bucket, const char *name)
     return str_hash(str_from(name), str_hash(str_from(bucket->name), 1));
 }
 
-/* Returns for how long this lock was refused. Two locks with the same hash only wait longer. */
+/* Returns how long this lock was refused. Locks with equal hashes only wait longer. */
 static int64_t refused_for(struct file_store *store, uint64_t hash)
 {
     int64_t now = file_now(store);
     (void)pthread_mutex_lock(&store->mutex);
     struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
-    /* A series of refusals ends after a gap without attempts. The gap is long, so that waiting for
-     * the CPU does not end the series. */
+    /* The gap is long, so that waiting for the CPU does not end a series of refusals. */
     int64_t gap_ms =
         store->settings.lock_timeout_ms > ROW_GAP_MS ? store->settings.lock_timeout_ms : ROW_GAP_MS;
     if (stuck->hash != hash || stuck->since_ns == 0 || now - stuck->last_ns > gap_ms * NS_IN_MS)
@@ -298,9 +295,9 @@ static int try_key(struct locked *locked, const char *name, enum file_op op)
     return error;
 }
 
-/* Replaces a lock file whose holder is dead. The gate is held exclusively, so no process is between
- * being granted a lock and writing its record. The record names the holder, or the parent of the
- * child that keeps its descriptor. Returns true if replaced. */
+/* Replaces a lock file whose holder is dead. The exclusive gate ensures that no process is
+ * between getting a lock and writing its record. The record names the holder, or the parent of
+ * the child that keeps its descriptor. True: replaced. */
 static bool replace_dead_lock(struct locked *locked, const char *name)
 {
     struct file_store *store = locked->store;
@@ -392,7 +389,7 @@ coord_result lock_key(struct locked *locked, const char *name, enum file_op op, 
 
 void unlock_key(struct locked *locked)
 {
-    /* Unlocks explicitly, because a forked child before its exec still shares the open file. */
+    /* Unlocks explicitly, because a forked child before its exec shares the open file. */
     if (locked->key_fd >= 0) (void)sys_lock(locked->key_fd, BYTE_KEY, LOCK_NONE);
     sys_close(locked->key_fd);
     locked->key_fd = -1;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of this host (store.h), from /proc, kill(2) and pidfds. Any thread, no state.
- *
- * Invariant: "dead" needs proof; an unreadable process counts as alive. */
+/* Processes of this host (store.h), from /proc, kill(2) and pidfds. Any thread, no state. "Dead"
+ * needs proof; an unreadable process counts as alive. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -71,7 +70,7 @@ bool who_is_dead(const struct host_facts *facts, const struct who *who, const co
     (void)snprintf(path, sizeof path, "/proc/%u/stat", who->pid);
     if (!read_stat(path, &line)) return kill((pid_t)who->pid, 0) < 0 && errno == ESRCH;
     if (line.start_ticks != who->start_ticks) return true;
-    /* A main thread that has ended also has these states while other threads of it run. */
+    /* A main thread that has ended also has these states while other threads run. */
     return (line.state == 'Z' || line.state == 'X') && line.threads <= 1;
 }
 
@@ -82,8 +81,8 @@ int who_watch(const struct host_facts *facts, const struct who *who)
         return -1;
     int fd = sys_pidfd(who->pid);
     if (fd < 0) return -1;
-    /* The process is dead but not reaped, and its lease continues in another process or in a child.
-     * Reporting this death again and again would be a busy loop. */
+    /* The process is dead but not reaped, and its lease continues in another process. Reporting
+     * this death again and again would be a busy loop. */
     struct pollfd end = {.fd = fd, .events = POLLIN};
     if (poll(&end, 1, 0) == 0) return fd;
     sys_close(fd);

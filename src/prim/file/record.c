@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file formats of a file store and its file names (record.h). Pure: no clock, no I/O.
  *
- * A record is a table of fields with their position in the bytes and in the struct. Bytes between
- * fields are zero. A decoded record must encode to the same bytes; this comparison checks the
- * magic, the checksum and the zeros at once. */
+ * A record is a table of fields. Bytes between fields are zero. A decoded record must encode to
+ * the same bytes, which checks magic, checksum and zeros at once. */
 #include "prim/file/record.h"
 
 #include <inttypes.h>
@@ -17,7 +16,7 @@
 #include "prim/answer.h"
 
 struct field {
-    uint16_t at, offset, size; /* places in file and struct; a field of 4 or 8 bytes is a number */
+    uint16_t at, offset, size; /* places in file and struct; 4 or 8 bytes: a number */
 };
 struct shape {
     const char *magic;
@@ -25,7 +24,7 @@ struct shape {
     uint32_t mark_at, mark; /* mark: a constant; 0: none */
     const struct field *fields;
     size_t count;
-    size_t size; /* size of the struct */
+    size_t size;
     bool (*makes_sense)(const void *record);
 };
 #define FIELD(type, place, member)                                                                 \
@@ -33,7 +32,7 @@ struct shape {
         place, offsetof(struct type, member), sizeof(((struct type *)0)->member)                   \
     }
 
-/* Returns the checksum over all bytes, with the checksum field taken as zero. */
+/* Checksum over all bytes, with its own field taken as zero. */
 static uint32_t crc_around(const char *bytes, size_t len, size_t at)
 {
     static const char zero[4];
@@ -312,7 +311,7 @@ enum err format_decode(struct str bytes, coord_id *ret_store_id)
     struct str rest = str_tail(bytes, first.len + 1);
     if (!str_starts(rest, STR("store ")) || rest.len < 42) return ERR_CORRUPT;
     if (!hex_read_id(str_of(rest.at + 6, 36), id.b)) return ERR_CORRUPT;
-    /* A valid FORMAT has only one encoding, so a comparison with it checks all other bytes. */
+    /* FORMAT has one encoding, so this comparison checks all other bytes. */
     if (!str_equal(bytes, str_of(again, format_encode(&id, again)))) return ERR_CORRUPT;
     *ret_store_id = id;
     return ERR_OK;

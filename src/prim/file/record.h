@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file formats of a file store: heads, lease records, lock records, epoch and floor.
- *
- * Pure code: bytes to structs and back. Layout: docs/formats/filestore.md. All records are little
- * endian with a CRC-32C of all their bytes (the CRC field counts as zero). Each record has only one
- * encoding: a decoded record encodes to the same bytes. */
+/* The file formats of a file store: heads, lease records, lock records, epoch and floor
+ * (docs/formats/filestore.md). Pure. Little endian, with a CRC-32C of all bytes (its own field
+ * counts as zero). Each record has one encoding. */
 #ifndef PRIM_FILE_RECORD_H
 #define PRIM_FILE_RECORD_H
 #include <muster/coord.h>
@@ -16,23 +14,23 @@ enum {
     HEAD_TOMBSTONE = 2,
     HEAD_LEASED = 4,
     HEAD_SLOT = 8,
-    HEAD_GROUP = 16, /* the value is a group record */
+    HEAD_GROUP = 16,
     HEAD_DURABLE = 32,
     HEAD_FLAGS = 63,
 
     HEAD_HEADER = 160,
     HEAD_MAX = HEAD_HEADER + PRIM_KEY_MAX + PRIM_OWNER_MAX + PRIM_VALUE_LARGE_MAX,
-    RECORD_MAX = 128, /* bytes of a lease record; other small records have 64 bytes */
+    RECORD_MAX = 128, /* lease record; other small records have 64 bytes */
     GROUP_VALUE = 16,
     FORMAT_CAP = 160,
 };
 #define REVISION_MAX ((uint64_t)INT64_MAX)
 
-/* Identifies a process, so that other processes can prove it dead. A pid alone is not enough: pids
- * are reused, differ between namespaces, and mean nothing after a reboot. */
+/* Identifies a process, so that other processes can prove it dead. A pid is reused, differs
+ * between namespaces, and means nothing after a reboot. */
 struct who {
     uint32_t pid;
-    uint64_t start_ticks; /* field 22 of /proc/PID/stat */
+    uint64_t start_ticks;
     uint64_t pid_namespace;
 };
 
@@ -40,9 +38,9 @@ struct head {
     uint32_t flags;
     uint64_t revision, token, create_revision, changes;
     int64_t ttl_ms;
-    int64_t deadline_ns; /* the lease's first deadline; in a tombstone, the time of the write */
-    coord_id boot_id;    /* boot id of the host when deadline_ns was set */
-    coord_id lease_id;   /* the lease of the entry; in a tombstone, the lease that ended */
+    int64_t deadline_ns; /* the lease's first deadline; tombstone: time of the write */
+    coord_id boot_id;    /* boot of the host when deadline_ns was set */
+    coord_id lease_id;   /* of the entry; tombstone: the lease that ended */
     uint64_t wall_ms;    /* for people */
     struct who who;
     coord_id request_id;
@@ -50,8 +48,8 @@ struct head {
     struct str key, owner, value; /* borrowed */
 };
 size_t head_size(const struct head *head);
-void head_encode(const struct head *head, char *out); /* writes head_size() bytes */
-/* Returns ERR_CORRUPT if `bytes` is damaged or no head. The strings point into `bytes`. */
+void head_encode(const struct head *head, char *out);
+/* ERR_CORRUPT: damaged, or no head. The strings point into `bytes`. */
 enum err head_decode(struct str bytes, struct head *ret_head);
 
 enum lease_state { LEASE_LIVE = 1, LEASE_RELEASED = 2, LEASE_DEAD = 3 };
@@ -59,28 +57,28 @@ struct lease_record {
     coord_id lease_id;
     coord_id boot_id;
     int64_t ttl_ms;
-    int64_t deadline_ns; /* time when the lease ends; of a dead lease, when it ended */
+    int64_t deadline_ns; /* when the lease ends or, if dead, ended */
     int64_t granted_ns;
     enum lease_state state;
     struct who who;
     uint64_t renew_count;
-    uint64_t lost_count; /* increased when an entry of this lease is taken away; the holder then
-                            reads the heads again */
+    /* raised when an entry of the lease is taken away: the holder reads the heads again */
+    uint64_t lost_count;
 };
 
-/* The holder of a key lock. The record grants nothing; people and lock recovery read it. */
+/* The holder of a key lock, for people and lock recovery. Grants nothing. */
 struct lock_record {
     struct who who;
     coord_id boot_id;
     int64_t locked_ns;
-    uint32_t op; /* enum file_op */
+    uint32_t op;
 };
 
 struct epoch_record {
     uint64_t epoch; /* below EPOCH_MAX */
     coord_id boot_id;
     coord_id store_id;
-    uint64_t format_inode;  /* inode of FORMAT; if it differs, this directory is a copy */
+    uint64_t format_inode;  /* inode of FORMAT; another inode: this directory is a copy */
     uint32_t format_change; /* seconds xor nanoseconds of FORMAT's change time */
 };
 #define EPOCH_MAX   (UINT64_C(1) << 22)
@@ -91,14 +89,14 @@ struct floor_record {
     coord_id store_id;
 };
 
-/* A kind of small record, for the four structs above. `record` is the struct of that kind. */
+/* A kind of small record: one of the four structs above, which is `record`. */
 struct shape;
 extern const struct shape lease_shape, lock_shape, epoch_shape, floor_shape;
 size_t record_encode(const struct shape *shape, const void *record, char out[RECORD_MAX]);
-/* Returns ERR_CORRUPT if `bytes` is damaged or of another kind, and leaves *ret_record as is. */
+/* ERR_CORRUPT: damaged or another kind; *ret_record is unchanged. */
 enum err record_decode(const struct shape *shape, struct str bytes, void *ret_record);
 
-/* The value of a group record. All slots that were ever used are below `slots_high`. */
+/* The value of a group record. Every slot ever used is below slots_high. */
 struct group_value {
     uint32_t slot_count, slots_high;
     int64_t cooldown_ms;
@@ -108,15 +106,15 @@ enum err group_value_decode(struct str bytes, struct group_value *ret_group);
 
 /* Writes the text of the file FORMAT. Returns its length. */
 size_t format_encode(const coord_id *store_id, char out[FORMAT_CAP]);
-/* Returns ERR_VERSION for a file store of an unsupported version. */
+/* ERR_VERSION: a file store of an unsupported version. */
 enum err format_decode(struct str bytes, coord_id *ret_store_id);
 
-/* The file layout below the root of the store, and the encoding of keys as file names.
+/* The files of a store, and the encoding of keys as file names.
  *
  *   FORMAT  meta/{epoch,floor,recover.lk}  s/<lease id>  lost/
  *   b/<bucket>/h/<name>  b/<bucket>/l/<name>  b/<bucket>/l/.bucket  b/<bucket>/t/<temp> */
 enum {
-    LAYOUT_PLAIN_MAX = 180, /* longer encoded names are replaced by a hash */
+    LAYOUT_PLAIN_MAX = 180, /* longer encoded names become a hash */
     LAYOUT_NAME_CAP = LAYOUT_PLAIN_MAX + 1,
     LAYOUT_TEMP_CAP = 80,
 };
@@ -125,9 +123,10 @@ enum {
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP]);
 bool layout_lease_id(const char *name, coord_id *ret_id); /* false: `name` is no lease id */
 
-/* Temporary file names identify their process, so that any process can check if it is dead. */
+/* A temporary file name identifies its process, so that other processes can check whether it is
+ * dead. */
 struct layout_temp {
-    uint8_t boot[4]; /* the first bytes of the boot id */
+    uint8_t boot[4];
     uint32_t pid;
     uint64_t start_ticks, number;
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls of the file store (sys.h), and the registry of its descriptors. Any thread.
- *
- * Invariant: every open descriptor of the store has its bit in `ours`, also during a fork(), so
- * that the child closes all of them. */
+/* System calls of the file store (sys.h), and the registry of its descriptors. Any thread. Every
+ * open descriptor of the store has its bit in `ours`, also during a fork(), so that the child
+ * closes all of them. */
 #include "prim/file/sys.h"
 
 #include <errno.h>
@@ -18,7 +17,7 @@
 
 #include "prim/thread.h"
 
-/* One bit per descriptor number: set if the file store opened it. */
+/* One bit per descriptor number, set if the file store opened the descriptor. */
 enum { FD_WORDS = 16384, FD_MAX = FD_WORDS * 64 };
 static _Atomic uint64_t ours[FD_WORDS];
 static atomic_int highest;
@@ -35,7 +34,7 @@ static void after_fork_parent(void)
     (void)pthread_rwlock_unlock(&fork_lock);
 }
 
-/* Closing in the child releases no lock: locks belong to the open file, which the parent keeps. */
+/* Closing releases no lock: locks belong to the open file, which the parent keeps. */
 static void after_fork_child(void)
 {
     int last = atomic_load(&highest);
@@ -46,7 +45,7 @@ static void after_fork_child(void)
             bits &= bits - 1;
         }
     }
-    /* The child's thread has another id, so unlocking would fail; initialise the lock instead. */
+    /* The child's thread has another id, so unlocking would fail. */
     fork_lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
@@ -109,7 +108,7 @@ void sys_close(int fd)
     int error = errno;
     uint64_t bit = UINT64_C(1) << (fd % 64);
     (void)pthread_rwlock_rdlock(&fork_lock);
-    /* A forked child has cleared all bits, and the number may now belong to another user. */
+    /* A forked child has cleared all bits, and the number may have another user. */
     if ((atomic_fetch_and(&ours[fd / 64], ~bit) & bit) != 0) (void)close(fd);
     (void)pthread_rwlock_unlock(&fork_lock);
     errno = error;
@@ -124,14 +123,14 @@ int sys_make_dir(int parent, const char *name, mode_t mode)
 {
     struct stat info;
     if (mkdirat(parent, name, mode) < 0) return errno == EEXIST ? 0 : errno;
-    /* Sets the requested mode regardless of the umask, so that all users of a shared store have
-     * access. With setgid, files below inherit the group. */
+    /* Sets the mode regardless of the umask, for all users of a shared store. With setgid, files
+     * below inherit the group. */
     if (fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     return fchmodat(parent, name, mode | (info.st_mode & S_ISGID), 0) < 0 ? errno : 0;
 }
 
-/* On a network file system the reply may be lost although the link was made. Two links on the file
- * prove success, because no other process knows the file. */
+/* A network file system may lose the reply of a link that it made. Two links prove success,
+ * because no other process knows the file. */
 int sys_link(int from_dir, const char *from, int dir, const char *name)
 {
     struct stat info;
@@ -274,7 +273,7 @@ bool rwlock_take(struct rwlock *lock, bool alone, int64_t wait_ns)
     bool entered = rwlock_is_free(lock, alone);
     if (entered && alone) lock->alone = true;
     if (entered && !alone) lock->sharing++;
-    /* A caller that wanted exclusive access timed out and may have blocked shared callers. */
+    /* A thread that waited for exclusive access may have blocked shared callers. */
     if (!entered) (void)pthread_cond_broadcast(&lock->changed);
     (void)pthread_mutex_unlock(&lock->mutex);
     return entered;

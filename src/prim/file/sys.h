@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls of the file store: descriptors that a forked child does not keep, locks that belong
- * to one open file, complete reads and writes.
+/* System calls of the file store: descriptors that a forked child does not keep, locks that
+ * belong to one open file, complete reads and writes.
  *
- * Every descriptor of a file store is opened and closed here. A fork() between opening and
- * registering a descriptor would leave a lock in the child that nobody can release. So one lock
- * covers both steps, and fork() takes the same lock. A child made by a bare clone() bypasses this
- * lock; the recovery in locks.h handles the child's locks. */
+ * Every descriptor of a file store is opened here. A fork() between opening and registering
+ * would leave a lock in the child that nobody can release. So one lock covers both steps, and
+ * fork() takes the same lock. locks.h handles a child made by a bare clone(). */
 #ifndef PRIM_FILE_SYS_H
 #define PRIM_FILE_SYS_H
 #include <pthread.h>
@@ -13,7 +12,7 @@
 
 #include "base/str.h"
 
-/* All descriptors are O_CLOEXEC. Functions that return a number return -1 with errno on failure. */
+/* All descriptors are O_CLOEXEC. -1 with errno on failure. */
 int sys_open(int dir, const char *name, int flags, mode_t mode);
 int sys_inotify(void);
 int sys_eventfd(void);
@@ -23,27 +22,25 @@ int sys_open_dir(int parent, const char *name); /* a real directory, no symbolic
 int sys_make_dir(int parent, const char *name, mode_t mode); /* 0 (also if it exists) or errno */
 
 enum lock_kind { LOCK_NONE, LOCK_SHARED, LOCK_EXCLUSIVE };
-/* Tries to lock a byte: returns 0, EAGAIN (refused) or another errno. LOCK_NONE unlocks it. */
+/* 0, EAGAIN (refused) or another errno. LOCK_NONE unlocks. */
 int sys_lock(int fd, uint64_t byte, enum lock_kind kind);
-/* Tests whether an exclusive lock would be granted. Returns 0, EAGAIN or another errno. */
+/* Would an exclusive lock be granted? 0, EAGAIN or another errno. */
 int sys_lock_test(int fd, uint64_t byte);
 
-/* Links a file to an unused name. Returns 0, EEXIST or another errno. */
+/* The name must be unused. 0, EEXIST or another errno. */
 int sys_link(int from_dir, const char *from, int dir, const char *name);
-/* Reads from offset 0 until `len` bytes or end of file. Returns 0 or errno. */
+/* Reads from offset 0 until `len` bytes or end of file. 0 or errno. */
 int sys_read(int fd, void *into, size_t len, size_t *ret_got);
 int sys_write(int fd, const void *from, size_t len); /* writes all bytes at offset 0 */
-/* Reads a small file by name. EBADMSG if it has more than `cap` bytes. */
+/* EBADMSG: the file has more than `cap` bytes. */
 int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret_got);
-/* Calls `fn` for each name in a directory except "." and "..". Returns 0 or errno. */
+/* Calls `each` for each name except "." and "..". 0 or errno. */
 typedef bool sys_walk_fn(void *context, const char *name); /* returning false stops the walk */
 int sys_walk(int dir, sys_walk_fn *each, void *context);
 
-/* A reader-writer lock between threads of this process, with a deadline.
- *
- * The locks on files already exclude threads, because each call opens its own descriptor. This lock
- * only makes waiting cheaper: threads wake each other instead of polling the kernel. A thread that
- * waits for exclusive access goes before threads that wait for shared access. */
+/* A reader-writer lock between threads of this process, with a deadline. The locks on files
+ * exclude threads, too, but here threads wake each other instead of polling. A thread that waits
+ * for exclusive access goes first. */
 struct rwlock {
     pthread_mutex_t mutex;
     pthread_cond_t changed;

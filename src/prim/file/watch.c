@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches: one thread and one inotify descriptor for all watched directories of heads.
+/* Watches: one thread and one inotify descriptor for all watched directories of heads. Without
+ * inotify the thread reads all heads every 250 ms.
  *
- * Only head files are watched; temporary files, locks and lease records are in other directories.
- * An event names a file. The thread then reads the head and reports it if its revision is larger
- * than the last known revision. An expiry causes no file event. So the thread judges a lease at its
- * deadline, and regularly before the deadline, because a holder may die early. Without inotify the
- * thread reads all heads every 250 ms instead. */
+ * An inotify event names a file. The thread reads the head and reports a larger revision than
+ * the last known. An expiry causes no file event, so the thread judges a lease at its deadline
+ * and regularly before, because a holder may die early. */
 #include "prim/file/store.h"
 
 #include <errno.h>
@@ -23,8 +22,8 @@
 
 enum {
     POLL_MS = 250,
-    WAIT_MS = 1000, /* longest wait, because a suspend of the host brings deadlines closer */
-    LOOK_MS = 1000, /* interval between checks of each lease, for holders without a pidfd */
+    WAIT_MS = 1000, /* longest wait, because a suspend brings deadlines closer */
+    LOOK_MS = 1000, /* between checks of a lease, for holders without a pidfd */
     JUDGE_MS = 200,
     FIXED_FDS = 2,
     DEATHS_MAX = 256, /* processes watched by pidfd; further processes are polled */
@@ -36,18 +35,18 @@ enum {
 struct place {
     struct list node;
     struct bucket *bucket;
-    int wd; /* inotify watch descriptor; -1: found by polling */
+    int wd; /* inotify watch descriptor; -1: polled */
     unsigned refs;
-    bool gone; /* the directory was removed */
+    bool gone;
     struct map tracks;
 };
 
 struct track {
     struct heap_node timer; /* armed while the entry is live and leased */
     struct place *place;
-    uint64_t revision; /* last reported revision */
-    struct head head;  /* head of a leased entry; its strings are in `text` */
-    bool seen;         /* the running scan found the entry */
+    uint64_t revision;
+    struct head head; /* of a leased entry; strings in `text` */
+    bool seen;        /* the running scan found the entry */
     char *text;
 };
 
@@ -68,8 +67,8 @@ struct hub {
     int events, wake;
     struct list places, watches;
     struct heap timers;
-    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* what the thread polls: wake, inotify, pidfds */
-    uint32_t pids[DEATHS_MAX];                 /* processes of the pidfds */
+    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* wake, inotify, pidfds */
+    uint32_t pids[DEATHS_MAX];
     size_t deaths;
     int64_t next_poll_ns;
     char buffer[EVENTS_BYTES] __attribute__((aligned(8)));
@@ -166,7 +165,7 @@ static void file_watch_notify(struct hub *hub, struct place *place, int type,
     }
 }
 
-/* Handles a lost event: the readers get a new snapshot, because no event may be lost silently. */
+/* An event was lost: the readers get a new snapshot. */
 static void watch_lose(struct hub *hub, struct place *only)
 {
     LIST_EACH(&hub->watches, node)
@@ -186,12 +185,12 @@ static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
     bool own = track->head.who.pid == hub->store->facts.self.pid &&
                track->head.who.pid_namespace == hub->store->facts.self.pid_namespace;
     int64_t due = own || deadline_ns < early ? deadline_ns : early; /* own keys: no early check */
-    /* Without memory for the timer the expiry would be missed, so the readers start again. */
+    /* Without a timer the expiry would be missed, so the readers start again. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
         watch_lose(hub, track->place);
 }
 
-/* Keeps the part of a leased head that is needed until the lease ends. */
+/* Keeps what is needed until the lease ends. */
 static bool remember_lease(struct track *track, const struct head *head)
 {
     char *text = malloc(head->key.len + head->owner.len + 1), *at = text;
@@ -221,8 +220,8 @@ static void deaths_forget(struct hub *hub, size_t i)
     hub->pids[i] = hub->pids[hub->deaths];
 }
 
-/* Watches the death of a process. A death decides nothing; it only causes the lease to be judged.
- * Processes beyond the limit are polled every LOOK_MS. */
+/* A death only causes the lease to be judged. Processes beyond the limit are polled every
+ * LOOK_MS. */
 static void deaths_add(struct hub *hub, const struct who *who)
 {
     if (hub->deaths == DEATHS_MAX) return;
@@ -234,14 +233,13 @@ static void deaths_add(struct hub *hub, const struct who *who)
     hub->pids[hub->deaths++] = who->pid;
 }
 
-/* Returns true if the lease of this head is over. */
 static bool judge_track(struct hub *hub, struct track *track)
 {
     struct lease_verdict verdict;
     int64_t now = file_now(hub->store);
     coord_result result = judge(hub->store, &track->head, now + JUDGE_MS * NS_IN_MS, &verdict);
     if (result.code != COORD_OK) {
-        arm(hub, track, now + JUDGE_MS * NS_IN_MS); /* the lease is checked again soon */
+        arm(hub, track, now + JUDGE_MS * NS_IN_MS); /* checked again soon */
         return false;
     }
     if (verdict.over) return true;
@@ -276,10 +274,9 @@ static bool add_to_snapshot(const struct track *track, const struct head *head,
     return !live || prim_snapshot_add(snapshot, &entry);
 }
 
-/* Reads a head and reports a change; adds a live entry to `snapshot` if given. Returns false if
- * memory or descriptors ran out; the head must then be read again. With `alone`, also returns false
- * for an unreadable head, because a single key must not be reported absent. One unreadable head
- * does not stop a bucket. */
+/* Reads a head and reports a change; adds a live entry to `snapshot`. False: read the head
+ * again, because memory or descriptors ran out. With `alone`, false also for an unreadable head,
+ * because a single key must not be reported absent. */
 static bool look(struct hub *hub, struct place *place, const char *name, bool alone,
                  struct prim_snapshot *snapshot)
 {
@@ -288,7 +285,7 @@ static bool look(struct hub *hub, struct place *place, const char *name, bool al
     if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    /* These errors are a temporary shortage of this process, not a fault of the file. */
+    /* A shortage of this process, not a fault of the file. */
     bool passing = error == EMFILE || error == ENFILE || error == ENOMEM;
     if (passing || (error != 0 && alone)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
@@ -330,7 +327,6 @@ static void forget_name(struct hub *hub, struct place *place, struct str name)
     track_free(hub, track);
 }
 
-/* Reads all heads of the place. */
 static bool scan_place(struct hub *hub, struct place *place, struct prim_snapshot *snapshot)
 {
     struct scan scan = {.hub = hub, .place = place, .snapshot = snapshot, .good = true};
@@ -348,7 +344,7 @@ static bool scan_place(struct hub *hub, struct place *place, struct prim_snapsho
 static void send_snapshot(struct hub *hub, struct watch *watch)
 {
     struct prim_snapshot *snapshot = prim_snapshot_open(watch->feed);
-    if (snapshot == NULL) { return; } /* the snapshot is still due; the next turn tries again */
+    if (snapshot == NULL) { return; } /* still due: the next turn tries again */
     bool good = watch->name[0] == '\0' ? scan_place(hub, watch->place, snapshot)
                                        : look(hub, watch->place, watch->name, true, snapshot);
     if (!good) {
@@ -434,8 +430,8 @@ static void poll_places(struct hub *hub)
     {
         struct place *place = CONTAINER_OF(node, struct place, node);
         if (place->gone) continue;
-        /* The kernel reports a removal only after every process has closed the directory, but this
-         * process keeps it open. */
+        /* The kernel reports a removal only after all processes have closed the directory, and
+         * this process keeps it open. */
         if (fstat(place->bucket->heads, &info) < 0 || info.st_nlink == 0) {
             place_is_gone(hub, place);
             continue;
@@ -470,7 +466,6 @@ static int wait_ms(struct hub *hub)
     return until <= now ? 0 : (int)((until - now + NS_IN_MS - 1) / NS_IN_MS);
 }
 
-/* Judges the leases of a process that died. */
 static void hear_death(struct hub *hub, uint32_t pid)
 {
     struct map_entry *entry;
@@ -485,7 +480,7 @@ static void hear_death(struct hub *hub, uint32_t pid)
     }
 }
 
-/* Removes the pidfds of ended processes, or all of them if nothing is watched any more. */
+/* Removes the pidfds of ended processes, or all if nothing is watched. */
 static void take_deaths(struct hub *hub)
 {
     bool all = list_empty(&hub->places);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The thread behind a gRPC store (grpc_thread.h): the servers of a URL, start and end, and
- * functions run on the loop for other threads. */
+ * functions that other threads run on the loop. */
 #include "prim/grpc_thread/grpc_thread.h"
 
 #include <stdio.h>
@@ -112,7 +112,7 @@ enum err grpc_open(struct grpc_thread *r, const struct grpc_hooks *ways,
         if (!options.connections_max) options.connections_max = CONNECTIONS_MAX;
         err = rpc_channel_open(&options, &r->channel, note);
     }
-    /* SIGPIPE is blocked, so writing to a closed peer returns an error. */
+    /* With SIGPIPE blocked, writing to a closed peer returns an error. */
     if (!err && !prim_thread_start(&r->thread, grpc_thread_run, r)) {
         err = ERR_NOMEM;
         rpc_channel_close(r->channel, NULL, NULL);

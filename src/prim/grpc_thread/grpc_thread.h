@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common part of stores behind a gRPC server: the servers that a URL names, and one thread with
- * an event loop and a channel to the servers. Other threads submit calls to this thread and wait.
- *
- * The code fits any store. The store defines requests, answers, and when to switch servers. */
+/* The common part of stores behind a gRPC server: the servers that a URL names, and one thread
+ * with an event loop and a channel to the servers. Other threads submit calls to this thread and
+ * wait. The store defines requests, answers, and when to switch servers. */
 #ifndef PRIM_GRPC_THREAD_GRPC_THREAD_H
 #define PRIM_GRPC_THREAD_GRPC_THREAD_H
 #include "io/real.h"
@@ -19,40 +18,40 @@ struct grpc_servers {
     bool tls;
     const char *ca_file, *cert_file, *key_file; /* or NULL; borrowed */
 };
-struct grpc_scheme {     /* what a store's URL looks like, also for error texts */
-    const char *name;    /* "etcd" */
-    const char *port;    /* ":2379", used if the URL has no port */
-    const char *example; /* "etcd://h1:2379,h2:2379" */
-    const char *secure;  /* the scheme that means TLS, or NULL */
-    const char *tls;     /* how a URL requests TLS: "etcds:// or tls=1" */
+struct grpc_scheme { /* a store's URL, also for error texts */
+    const char *name;
+    const char *port; /* ":2379", if the URL has no port */
+    const char *example;
+    const char *secure; /* scheme with TLS, or NULL */
+    const char *tls;    /* how a URL requests TLS: "etcds:// or tls=1" */
 };
-/* Reads hosts, tls=, ca=, cert=, key= and coord_options' certificates, or returns INVALID/url. */
+/* Reads hosts, tls=, ca=, cert=, key= and coord_options' certificates. Or INVALID/url. */
 coord_result grpc_servers_read(const struct prim_open *in, const struct grpc_scheme *words,
                                struct grpc_servers *ret_servers);
 
-/* -- latch: a thread waits until another thread has opened it -- */
+/* -- latch: a thread waits until another thread opens it -- */
 struct latch {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool open;
 };
 void latch_init(struct latch *latch);
-void latch_wait(struct latch *latch); /* call once; latch_wait() also destroys the latch */
+void latch_wait(struct latch *latch); /* call once; also destroys the latch */
 void latch_open(struct latch *latch);
 
 /* -- the thread -- */
 struct grpc_thread;
 struct grpc_thread_op;
-struct grpc_hooks { /* functions of a store; all run on the loop thread */
+struct grpc_hooks { /* functions of a store, on the loop's thread */
     const char *thread_name;
-    uint32_t attempts_max; /* attempts in one slice, a part of a call's time */
-    /* Adds a store's headers to a call. Returns false if the headers are not available yet; the
-     * store then begins the call later. May be NULL. */
+    uint32_t attempts_max; /* in one slice, a part of a call's time */
+    /* Adds headers to a call. False: not available yet, and the store begins the call later. May
+     * be NULL. */
     bool (*prepare)(struct grpc_thread_op *op, struct rpc_call_options *options);
-    /* Returns true if the store handled the error and will begin the call again. May be NULL. */
+    /* True: the store handled the error and begins the call again. May be NULL. */
     bool (*refused)(struct grpc_thread_op *op, const struct rpc_outcome *outcome);
     struct rpc_call_options stream; /* options for every stream */
-    /* Works like `prepare`. After false, the stream is opened after a pause. May be NULL. */
+    /* Like `prepare`. False: the stream is opened after a pause. May be NULL. */
     bool (*prepare_stream)(struct grpc_thread *grpc_thread, struct rpc_call_options *options);
     /* Called before the stream's owner is notified. May be NULL. */
     void (*stream_ended)(struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
@@ -68,39 +67,38 @@ struct grpc_thread { /* first member of the store's client */
     pthread_t thread;
     struct prim_clock clock;
     size_t address_count;
-    /* Used on the loop thread only. */
+    /* Loop's thread only. */
     bool closing;
-    struct list waiting; /* calls that wait at the server */
-    struct list streams; /* open streams */
+    struct list waiting;
+    struct list streams;
     uint32_t generation; /* number of switches to another server */
     _Atomic bool stopping;
 };
-/* Starts the thread. `channel` has all options except io, addresses and tls. After an error nothing
- * stays allocated. ERR_INVALID, ERR_NOMEM, ERR_IO and certificate errors, with a note. */
+/* Starts the thread. `channel` has all options except io, addresses and tls. After an error
+ * nothing stays allocated. ERR_INVALID, ERR_NOMEM, ERR_IO and certificate errors, with a note. */
 enum err grpc_open(struct grpc_thread *grpc_thread, const struct grpc_hooks *ways,
                    const struct grpc_servers *servers, struct prim_clock clock,
                    const struct rpc_channel_options *channel, struct note *note);
-/* Runs fn on the loop thread and waits for it. Must not be called on the loop thread. */
+/* Runs fn on the loop's thread and waits. Must not be called on the loop's thread. */
 void grpc_loop_call(struct grpc_thread *grpc_thread, void (*fn)(void *owner), void *owner);
-/* Closes the streams, ends every call with ERR_CANCELLED or ERR_UNKNOWN, then ends the thread. */
+/* Closes the streams, ends calls with ERR_CANCELLED or ERR_UNKNOWN, then ends the thread. */
 void grpc_close(struct grpc_thread *grpc_thread);
 
 static inline struct loop *grpc_loop(const struct grpc_thread *grpc_thread)
 {
     return grpc_thread->io->loop;
 }
-/* Returns the time of the store's clock. */
 static inline int64_t grpc_now(const struct grpc_thread *grpc_thread)
 {
     return prim_clock_now(&grpc_thread->clock);
 }
 
-/* -- server failures: loop thread -- */
-/* True if another server may help, because this server has no leader or is stopping. */
+/* -- server failures: loop's thread -- */
+/* True: this server has no leader or is stopping, so another may help. */
 bool grpc_should_move(const struct grpc_thread *grpc_thread, const struct rpc_outcome *outcome);
-/* Reports a failure of the server that was in use at `generation`. */
+/* The server in use at `generation` failed. */
 void grpc_server_trouble(struct grpc_thread *grpc_thread, uint32_t generation);
-/* Switches to the next address because the current server is of no use. Not on the loop thread. */
+/* Switches to the next address. Must not be called on the loop's thread. */
 void grpc_move_on(struct grpc_thread *grpc_thread);
 
 void grpc_streams_reset(struct grpc_thread *grpc_thread); /* stream.c: reopens all streams */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unary calls (op.h). The loop thread runs them; other threads submit them and wait.
+/* Unary calls (op.h). The loop's thread runs them; other threads submit them and wait.
  *
- * Invariants: done() is called exactly once per call. A call whose earlier slice may have reached a
- * server ends as ERR_UNKNOWN, never as "not done". */
+ * Invariants: done() is called exactly once per call. A call whose earlier slice may have
+ * reached a server ends as ERR_UNKNOWN, never as "not done". */
 #include "prim/grpc_thread/op.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum {
     SLICE_LEAST_MS = 1000,
-    SLICE_TROUBLE_MS = 250, /* an attempt shorter than this proves nothing about a silent server */
+    SLICE_TROUBLE_MS = 250, /* a shorter attempt proves nothing about a silent server */
     OPEN_PAUSE_MS = 100,
 };
 
@@ -65,13 +65,13 @@ static void op_take(struct grpc_thread_op *op, const struct rpc_outcome *outcome
 {
     op->err = outcome->err;
     if (!op->err && outcome->doubted) op->doubt = true;
-    /* An earlier slice may have reached a server, whatever this slice returned. */
+    /* An earlier slice may have reached a server. */
     if (op->err && op->doubt) op->err = ERR_UNKNOWN;
     op->status = outcome->status;
     op->answered = outcome->answered;
     prim_copy_printable(op->text, sizeof op->text, outcome->text);
     if (!op->err && buf_append(&op->response, message)) {
-        op->err = ERR_UNKNOWN; /* the call was applied, but its result is unknown */
+        op->err = ERR_UNKNOWN; /* applied, but the result is unknown */
         op->answered = false;
         (void)snprintf(op->text, sizeof op->text, "no memory for the answer");
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A unary call to the servers, and its answer.
  *
- * The call's time is divided into slices. If a server does not answer within a slice, the channel
- * switches to the next server, once for all calls that failed on the same server (`generation`). A
- * call that may be repeated continues at the next server. If the call may not be repeated, or if a
- * server may have received its first attempt, the outcome is ERR_UNKNOWN. */
+ * The call's time is divided into slices. After a slice without an answer the channel switches
+ * to the next server, once for all calls of the silent server (`generation`). A call that may be
+ * repeated continues there. Otherwise, if a server may have received an attempt, the outcome is
+ * ERR_UNKNOWN. */
 #ifndef PRIM_GRPC_THREAD_OP_H
 #define PRIM_GRPC_THREAD_OP_H
 #include "base/buf.h"
@@ -13,21 +13,20 @@
 
 enum { GRPC_REQUEST_ID_CAP = 56, GRPC_ARENA_LEAST = 1024 * 1024, GRPC_ARENA_GROWTH = 16 };
 struct grpc_thread_op {
-    /* Set by grpc_op_init and the caller. */
     const char *path;
-    struct buf request; /* encoded */
+    struct buf request;
     int64_t deadline_ns;
-    /* Set for a write whose repeats the server recognises. If a server rejects a repeat without
-     * checking for the first attempt, the first attempt may still have been applied. */
+    /* For a write whose repeats the server recognises. A rejected repeat does not prove that the
+     * first attempt was not applied. */
     char request_id[GRPC_REQUEST_ID_CAP];
-    bool idempotent; /* a read, or a call that is safe to repeat: retried while time is left */
-    bool hurried;    /* the call fails when every address has failed, without a wait */
-    bool waits;      /* the call waits at the server, so silence does not mean failure */
-    bool bare;       /* a call of the store itself: sent without the headers of `prepare` */
-    void (*done)(struct grpc_thread_op *op); /* runs on the loop thread; NULL: grpc_op_run waits */
+    bool idempotent; /* safe to repeat: retried while time is left */
+    bool hurried;    /* fails when every address has failed, without a wait */
+    bool waits;      /* waits at the server, so silence is no failure */
+    bool bare;       /* a call of the store itself, without the headers of `prepare` */
+    void (*done)(struct grpc_thread_op *op); /* on the loop's thread; NULL: grpc_op_run waits */
     void *owner;
     /* The answer. */
-    enum err err; /* as in struct rpc_outcome */
+    enum err err;
     enum grpc_status status;
     bool answered, stopped; /* stopped: grpc_stop_waiting() ended the call */
     char text[160];
@@ -42,13 +41,12 @@ struct grpc_thread_op {
     uint64_t slice_ms;
     bool doubt; /* an attempt was sent and its outcome is unknown */
     bool again;
-    bool refused; /* the hook `refused` has already begun the call again */
+    bool refused; /* the hook `refused` has begun the call again */
 };
 void grpc_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns,
                   size_t request_max, size_t response_max);
 void grpc_op_deinit(struct grpc_thread_op *op);
-/* Decodes a message into `arena`, whose size limit depends on the message size. `arena` is
- * initialised in any case. */
+/* Decodes a message into `arena`, which is initialised in any case. */
 static inline enum err grpc_read(struct str bytes, const ProtobufCMessageDescriptor *type,
                                  struct arena *arena, ProtobufCMessage **ret_message)
 {
@@ -65,15 +63,16 @@ static inline struct str grpc_str(ProtobufCBinaryData b)
 }
 int grpc_op_silence(const struct grpc_thread_op *op); /* COORD_R_*: why there is no answer */
 void grpc_op_start(struct grpc_thread *grpc_thread, struct grpc_thread_op *op); /* any thread */
-/* Runs the call and waits; not on the loop thread. Equals grpc_op_will_wait, start, latch_wait. */
+/* Does grpc_op_will_wait, grpc_op_start and latch_wait. Must not be called on the loop's thread. */
 void grpc_op_run(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
 void grpc_op_will_wait(struct grpc_thread_op *op);
-/* Begins a call that `prepare` kept, or a call of the store itself. Loop thread only. */
+/* Begins a call that `prepare` kept, or the store's own call. Loop's thread only. */
 void grpc_op_begin(struct grpc_thread *grpc_thread, struct grpc_thread_op *op);
 void grpc_op_fail(struct grpc_thread_op *op, enum err err, const char *text);
 
-/* Pauses briefly while a store is opened. True if a retry may help. Not on the loop thread. */
+/* Pauses briefly while a store is opened. True: a retry may help. Must not be called on the
+ * loop's thread. */
 bool grpc_worth_another_probe(const coord_result *result);
-/* Ends the calls that wait at the server, and lets no further such call begin. Any thread. */
+/* Ends the calls that wait at the server. No further waiting call begins. Any thread. */
 void grpc_stop_waiting(struct grpc_thread *grpc_thread);
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams that reopen by themselves (stream.h). Loop thread only.
+/* Streams that reopen by themselves (stream.h). Loop's thread only.
  *
- * Invariant: a cancelled call that has not ended yet outlives its stream. The memory of the call is
+ * Invariant: a cancelled call that has not ended outlives its stream. The memory of the call is
  * kept until the call ends, and late events of the call are ignored. */
 #include "prim/grpc_thread/stream.h"
 
@@ -40,7 +40,7 @@ static void stream_retry(struct grpc_stream *s)
     const struct backoff backoff = {PAUSE_FIRST_MS, PAUSE_MAX_MS};
     uint64_t bound = backoff_bound_ms(backoff, s->failures + 1) / 2;
 
-    /* A stream that opens, delivers one message and ends also counts as failing. */
+    /* A stream that opens, delivers one message and ends has failed, too. */
     if (mono_elapsed_ms(s->opened, loop_now(io->loop)) >= STABLE_MS)
         s->failures = 0;
     else if (s->failures < FAILURES_MAX)
@@ -55,7 +55,7 @@ static void stream_message(void *owner, struct rpc_client_call *, struct str mes
     if (call->stream) call->stream->on_message(call->stream, message);
 }
 
-/* Notifies the owner of the stream, who may leave and free the stream in on_broken. */
+/* The owner may free the stream in on_broken. */
 static void stream_lost(struct grpc_stream *s, enum grpc_status status, struct str text)
 {
     s->call = NULL;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects for prim/change.h: derives the state of a key from an object, and builds the object for a
- * plan. Also remembers the objects of this process's leases, so that a renewal is one request. */
+/* Objects for prim/change.h: the state of a key from an object, and the object for a plan. Also
+ * remembers the objects of this process's leases, so that a renewal is one request. */
 #include <stdlib.h>
 
 #include "prim/kube/store.h"
 
-/* The state of a change. */
 struct own {
     struct ask ask;
-    struct doc doc;             /* last read, guessed or written object */
-    int64_t remembered_sent_ns; /* send time of the lease taken from kube_held; 0: none */
+    struct doc doc;
+    int64_t remembered_sent_ns; /* of the lease from kube_held; 0: none */
 };
 
 static void kube_entries_record(struct kube_store *store, const struct doc *doc,
@@ -51,12 +50,13 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
 
     if (leased && !c->reads && result->code == COORD_OK) {
         bool moved = c->act != PRIM_ACT_UPDATE && c->act != PRIM_ACT_NONE;
-        /* An update does not move the deadline, which counts from the last renewal, if known. */
+        /* An update does not move the deadline, which counts from the last renewal. */
         remember = kube_held_take(store, c->key, &id, &old) || moved;
         doc->sent_ns = moved ? c->grant.sent_ns : old.sent_ns;
         kube_doc_deinit(&old);
     } else if (leased && result->code == COORD_UNAVAILABLE && own->remembered_sent_ns) {
-        /* A failed renewal does not lose the lease. Remember it, to detect a late renewal. */
+        /* A failed renewal does not lose the lease. The send time shows whether a later renewal
+         * is late. */
         remember = true;
         doc->sent_ns = own->remembered_sent_ns;
     }
@@ -65,9 +65,9 @@ static void kube_entries_end(struct prim_change *c, const coord_result *result)
     free(own);
 }
 
-/* Guesses that a key without known state is absent. One request then creates the key, and 409 shows
- * that the key exists. The store has no clock (T5). So if the last renewal is older than the TTL,
- * the lease is over here although the server would accept a renewal. */
+/* Guesses that an unknown key is absent: one request creates the key, or 409 shows that the key
+ * exists. The store has no clock (T5), so a lease whose last renewal is older than its TTL is
+ * over here. */
 static bool kube_entries_guess(struct prim_change *c)
 {
     struct own *own = c->own;
@@ -207,7 +207,7 @@ static coord_result adopt_doc(struct kube_store *store, const struct prim_claim 
                            "another controller coordinates by this object");
     if (!prim_seen_is_claims(&seen, claim, str_from(claim->held[0].key)))
         return prim_seen_lost(&seen, &claim->lease_id);
-    /* The time since the last renewal is known only if its holder recorded this host's clock. */
+    /* The time since the last renewal is known only if the holder recorded this host's clock. */
     int64_t ago_ms = store_now(store) / 1000000 - doc->view.at_ms;
     if (doc->view.boot.len == 0 || !str_equal(doc->view.boot, str_from(store->boot)) || ago_ms < 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Converts entries to Lease objects and back (lease.h). Pure: no clock, no I/O, any thread.
- *
- * Invariant: labels, annotations, owners and finalizers of other programs survive an update. */
+ * Labels, annotations, owners and finalizers of other programs survive an update. */
 #include "prim/kube/lease.h"
 
 #include <openssl/evp.h>
@@ -73,7 +72,7 @@ static bool read_seconds(struct str text, uint64_t *ret_seconds)
     uint32_t nanos;
 
     if (text.len != 20 || rfc3339_parse(text, &seconds, &nanos)) return false;
-    /* The shifted seconds must fit into the 63 bits of a revision, with one bit of margin. */
+    /* The shifted seconds must fit into the 63 bits of a revision. */
     if (seconds <= 0 || (uint64_t)seconds >= 1ull << (63 - REVISION_SHIFT - 1)) return false;
     *ret_seconds = (uint64_t)seconds;
     return true;
@@ -108,8 +107,8 @@ static bool read_spec(const struct json *object, struct kube_lease_view *view)
     return true;
 }
 
-/* Parses "<boot id in hex> <ms>". Other content counts as unknown and not as damage, because only
- * an import needs this text. */
+/* Parses "<boot id in hex> <ms>". Other content counts as unknown, not as damage, because only
+ * an import needs the text. */
 static void read_moment(const struct json *object, const char *prefix, struct kube_lease_view *view)
 {
     struct str text, boot;
@@ -122,7 +121,7 @@ static void read_moment(const struct json *object, const char *prefix, struct ku
     view->at_ms = (int64_t)ms;
 }
 
-/* Decodes the envelope. ERR_CORRUPT, ERR_NOMEM. */
+/* ERR_CORRUPT, ERR_NOMEM. */
 static enum err read_envelope(struct str text, struct kube_lease_view *view)
 {
     enum err err;
@@ -162,7 +161,7 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
         what = "no envelope";
     else if ((err = read_envelope(text, &view)))
         what = "a damaged envelope";
-    /* Contenders use the duration in the spec. Without it they could never take over the lease. */
+    /* Contenders need the duration to take over the lease. */
     else if (kube_lease_is_leased(&view) && view.duration_s == 0)
         what = "leased without a duration";
     if (what) {
@@ -194,7 +193,7 @@ void kube_doc_deinit(struct doc *doc)
 
 /* -- writing -- */
 
-/* Copies the members of an object except those whose key begins with `ours`. */
+/* Copies the members whose key does not begin with `ours`. */
 static void copy_foreign(struct ndjson *w, const struct json *from, struct str ours)
 {
     void *cursor = NULL;
@@ -207,7 +206,7 @@ static void copy_foreign(struct ndjson *w, const struct json *from, struct str o
             ndjson_string(w, key, text);
 }
 
-/* Copies metadata members of other programs, which a PUT would otherwise remove. */
+/* Copies members of other programs, which a PUT would otherwise remove. */
 static enum err copy_member(struct ndjson *w, const struct kube_lease_view *over, const char *name)
 {
     const struct json *metadata = json_find(over->object, "metadata");

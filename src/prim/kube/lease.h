@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An entry stored as a Lease object of coordination.k8s.io/v1: names, labels, the envelope in an
- * annotation, the revision. Pure code; the layout is docs/formats/kube-lease.md.
+/* An entry as a Lease object of coordination.k8s.io/v1: names, labels, the envelope in an
+ * annotation, the revision. Pure; the layout is docs/formats/kube-lease.md.
  *
  *   revision = creationTimestamp in seconds << 24, plus the counter n
- * This library never deletes objects, so n only grows. An object deleted by another program is made
- * again with a later creation time. A change of holder without a tombstone adds 2 to n, because
- * watchers use the skipped number for the expiry that they observed. */
+ * This library never deletes objects, so n only grows. A change of holder without a tombstone
+ * adds 2 to n: watchers use the skipped number for the expiry that they observed. */
 #ifndef PRIM_KUBE_LEASE_H
 #define PRIM_KUBE_LEASE_H
 #include "base/buf.h"
@@ -23,40 +22,39 @@ enum {
     LEASE_BODY_MAX = 1 << 20,
 };
 
-/* Computes the first 40 characters of the text's SHA-256 in lower-case base32. */
+/* Computes the first 40 characters of the SHA-256 in lower-case base32. */
 void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP]);
-void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" and the hash */
+void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]);
 
-/* A decoded object. Strings of the envelope point into `bytes`. */
+/* Strings of the envelope point into `bytes`. */
 struct kube_lease_view {
     char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
     uint64_t n;
-    uint64_t create_n; /* value of `n` at the entry's last creation, after a tombstone or expiry */
+    uint64_t create_n; /* `n` at the entry's creation, or after a tombstone or expiry */
     uint64_t revision, create_revision;
     uint64_t token; /* 0: not leased */
     uint32_t duration_s, transitions;
-    bool foreign; /* strategy or preferredHolder is set: another program uses this object */
+    bool foreign; /* strategy or preferredHolder is set by another program */
     struct claim_envelope envelope;
-    struct buf bytes;          /* the envelope, decoded from base64 */
-    const struct json *object; /* borrowed: an update copies foreign labels from the object */
+    struct buf bytes;
+    const struct json *object; /* borrowed: an update copies foreign labels */
     struct str boot;           /* boot id of the clock of `at_ms`; borrowed; "": unknown */
-    int64_t at_ms;             /* time before the grant or its last renewal was sent */
-    struct str acquired;       /* acquireTime unchanged; borrowed from the object */
+    int64_t at_ms;             /* before the grant or its last renewal was sent */
+    struct str acquired;       /* acquireTime; borrowed */
     struct str key;            /* from the annotation; borrowed */
 };
-/* Fails with ERR_CORRUPT (damaged or foreign) or ERR_NOMEM. `prefix` is the labels' prefix. */
+/* ERR_CORRUPT (damaged or foreign) or ERR_NOMEM. `prefix`: of the labels. */
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct kube_lease_view *ret_view, struct note *note);
 void kube_lease_view_deinit(struct kube_lease_view *view); /* accepts a zeroed or deinited view */
 
-/* An object that was read or written. */
 struct doc {
     bool present;
     struct json *json;
-    struct kube_lease_view view; /* set if the object exists */
+    struct kube_lease_view view;
     int64_t sent_ns, got_ns;
 };
-void kube_doc_deinit(struct doc *doc); /* a zeroed or deinited doc is allowed */
+void kube_doc_deinit(struct doc *doc); /* accepts a zeroed or deinited doc */
 
 static inline bool kube_lease_is_tombstone(const struct kube_lease_view *view)
 {
@@ -67,19 +65,18 @@ static inline bool kube_lease_is_leased(const struct kube_lease_view *view)
     return (view->envelope.flags & ENVELOPE_LEASED) && !kube_lease_is_tombstone(view);
 }
 
-/* An object to write. */
 struct lease_write {
     const char *prefix, *store_id; /* label <prefix>/store */
     const char *namespace_;
     struct str key;
-    const struct kube_lease_view *over; /* the object to replace; NULL: make a new object */
+    const struct kube_lease_view *over; /* the object to replace; NULL: a new object */
     uint64_t n, create_n;
-    struct claim_envelope envelope; /* revision and token: the values for later reads */
+    struct claim_envelope envelope; /* revision and token: for later reads */
     uint64_t wall_us;               /* for people */
-    const char *boot;               /* boot id as in struct kube_lease_view */
+    const char *boot;
     int64_t at_ms;
-    bool new_holder; /* set acquireTime to now and add a transition */
+    bool new_holder; /* acquireTime is now; adds a transition */
 };
-/* Appends the object as JSON. Fails with ERR_NOMEM or ERR_TOO_LARGE. */
+/* ERR_NOMEM or ERR_TOO_LARGE. */
 enum err kube_lease_encode(const struct lease_write *write, struct buf *out);
 #endif

@@ -13,8 +13,8 @@ enum {
     REVIEW_MAX = 512,
 };
 
-/* The object whose uid is the store's identity. If the object is deleted or the namespace is made
- * again, old handles belong to another store (R5). Without a bucket label it is not an entry. */
+/* The object whose uid is the store's identity. If the object is deleted, old handles belong to
+ * another store (R5). Without a bucket label the object is not an entry. */
 #define STORE_OBJECT "muster-store"
 
 static coord_caps kube_caps(struct prim_backend *backend)
@@ -50,7 +50,7 @@ static void kube_close_store(struct prim_backend *backend)
 static const struct prim_backend_ops ops = {
     .name = "k8s",
     .renewals_max = 20,
-    .guards_max = 64, /* limited, because each watch is a connection and a thread */
+    .guards_max = 64, /* each watch is a connection and a thread */
     .capabilities = kube_caps,
     PRIM_CHANGE_OPS,
     .create = prim_change_create,
@@ -71,7 +71,7 @@ static uint64_t open_left_ms(const struct prim_open *in)
     return (uint64_t)prim_left_ms(&in->clock, in->deadline_ns);
 }
 
-/* Asks the server for permissions by an access review; no verb is tried on real objects. */
+/* Asks the server for permission by an access review. No verb is tried on real objects. */
 static coord_result review(struct kube_store *store, const struct prim_open *in, const char *verb,
                            bool *ret_allowed)
 {
@@ -118,14 +118,13 @@ static coord_result check_rights(struct kube_store *store, const struct prim_ope
                 "create and update",
                 verbs[i], store->namespace_);
     }
-    /* Without the permission, or without an answer, the capability bit is not set (C3). */
+    /* Without permission or answer, the capability bit is not set (C3). */
     allowed = false;
     result = review(store, in, "watch", &allowed);
     store->can_watch = result.code == COORD_OK && allowed;
     return prim_ok(COORD_R_NONE);
 }
 
-/* Finds or makes the identity object of the store. */
 static coord_result find_identity(struct kube_store *store, const struct prim_open *in)
 {
     static const char body[] = "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
@@ -161,7 +160,7 @@ static coord_result find_identity(struct kube_store *store, const struct prim_op
 
 /* -- opening -- */
 
-/* Checks for lower-case letters and digits; `signs` are allowed only between them. */
+/* Checks for lower-case letters and digits, with `signs` only between them. */
 static bool is_dns_word(const char *word, size_t max, const char *signs)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789";

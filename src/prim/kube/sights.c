@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Observed expiry (sights.h). The store's lock guards all sights.
- *
- * Invariant: a sight keeps the time when its (uid, version) was first seen. Seeing the same pair
- * again does not change this time. */
+/* Observed expiry (sights.h). The store's lock guards all sights. A sight keeps the time when
+ * its (uid, version) was first seen. */
 #include "prim/kube/sights.h"
 
 #include <stdlib.h>
@@ -15,7 +13,7 @@ struct sight {
     struct list node;
     char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
     int64_t first_ns;
-    bool absent;     /* absent since first_ns */
+    bool absent;
     struct doc kept; /* last written object of a lease of this process */
     struct str key;
 };
@@ -46,7 +44,7 @@ static struct sight *sights_find(const struct sights *sights, struct str key)
     return map_get(&sights->by_key, key);
 }
 
-/* Returns the sight of the key, and makes a missing sight. Returns NULL if memory ran out. */
+/* NULL: out of memory. */
 static struct sight *sights_touch(struct sights *sights, struct str key)
 {
     struct sight *sight = sights_find(sights, key);
@@ -119,7 +117,7 @@ int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, 
 {
     const struct sight *sight = sights_find(sights, key);
 
-    /* Returns the wait until a new object gets a later creation second than the deleted one. */
+    /* Returns the time until a new object gets a later creation second than the deleted object. */
     if (!sight || !sight->absent) return 0;
     int64_t since_ms = (at_ns - sight->first_ns) / PRIM_NS_PER_MS;
     return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;
@@ -129,7 +127,7 @@ void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc
 {
     struct sight *sight = sights_touch(sights, key);
 
-    if (sight) { /* without a sight the next renewal must first read the object */
+    if (sight) { /* without a sight the next renewal reads the object */
         kube_doc_deinit(&sight->kept);
         sight->kept = *own_doc;
         *own_doc = (struct doc){0};

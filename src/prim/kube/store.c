@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, writes and lists Lease objects (store.h), and keeps the pauses that the server asks for.
- * Any thread; the store's lock guards sights and pause.
- *
- * Invariant: every object that was read or written is noted as a sight. */
+/* Reads, writes and lists Lease objects (store.h), and keeps the pauses that the server asks
+ * for. Any thread; the store's lock guards sights and pause. Every object that was read or
+ * written is noted as a sight. */
 #include "prim/kube/store.h"
 
 #include <stdio.h>
@@ -20,7 +19,7 @@ struct kube_path kube_store_path(const struct kube_store *store, const char *nam
 coord_result kube_store_err(struct kube_store *store, enum err err,
                             const struct kube_answer *answer, const struct note *note)
 {
-    /* After 429 or any 5xx, no call of this store sends a request until Retry-After has passed. */
+    /* After 429 or any 5xx, no call sends a request until Retry-After has passed. */
     if (err == ERR_FULL || answer->http_status >= 500) {
         uint64_t ms = answer->retry_after_ms;
         if (!ms && err == ERR_FULL) ms = PAUSE_DEFAULT_MS;
@@ -54,7 +53,7 @@ static int64_t store_left_ms(const struct ask *ask)
     return prim_left_ms(&ask->store->base.clock, ask->call->deadline_ns);
 }
 
-/* Sleeps for `ms`. Returns UNAVAILABLE/timeout at once if the deadline comes first. */
+/* Returns UNAVAILABLE/timeout at once if the deadline comes first. */
 static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what)
 {
     if (ms >= store_left_ms(ask))
@@ -63,7 +62,7 @@ static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what
     return prim_ok(COORD_R_NONE);
 }
 
-/* Waits for the end of a pause that the server asked for (Q11), or fails if there is no time. */
+/* Waits for the end of a pause that the server asked for (Q11). Fails if there is no time. */
 static coord_result wait_for_server(const struct ask *ask)
 {
     pthread_mutex_lock(&ask->store->lock);
@@ -78,7 +77,7 @@ static coord_result wait_for_server(const struct ask *ask)
 
 /* -- objects -- */
 
-/* Checks the object with the name of `key`. Returns OK if the object is an entry of this key. */
+/* OK: the object is an entry of `key`, not only of its hash. */
 static coord_result check_doc(struct kube_store *store, const struct json *json, struct str key,
                               struct kube_lease_view *ret_view)
 {
@@ -106,7 +105,7 @@ static void note_sight(struct kube_store *store, struct str key, const struct do
     pthread_mutex_unlock(&store->lock);
 }
 
-/* Takes over the server's object. UNAVAILABLE/corrupt if the object is no entry of this store. */
+/* Uses the server's object. UNAVAILABLE/corrupt: no entry of this store. */
 static coord_result doc_take(struct kube_store *store, struct json *own_json, struct str key,
                              int64_t sent_ns, struct doc *ret_doc)
 {
@@ -151,7 +150,7 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
     return result;
 }
 
-/* Reserves a third of the time for reading the key after a write without an answer. */
+/* A third of the time is for reading the key after a write without an answer. */
 static uint64_t write_limit_ms(const struct ask *ask)
 {
     int64_t left = store_left_ms(ask);
@@ -182,8 +181,7 @@ static enum prim_wrote write_body(struct ask *ask, const struct lease_write *wri
         if (ret_why->code == COORD_OK)
             wrote = PRIM_WROTE;
         else
-            prim_change_doubt(ask->change,
-                              sent_ns); /* the write was accepted, whatever this answer contains */
+            prim_change_doubt(ask->change, sent_ns); /* accepted, whatever this answer contains */
     } else if (err == ERR_UNKNOWN) {
         (void)kube_store_err(store, err, &answer, &note); /* records a pause if the server asks */
         prim_change_doubt(ask->change, sent_ns);
@@ -248,7 +246,7 @@ void kube_docs_deinit(struct docs *docs)
     *docs = (struct docs){0};
 }
 
-/* Takes over a page of the list; *ret_continue points into the page. */
+/* *ret_continue points into the page. */
 static coord_result add_page(struct kube_store *store, struct json *own_page, int64_t sent_ns,
                              struct docs *docs, struct str *ret_continue)
 {

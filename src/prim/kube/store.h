@@ -11,7 +11,7 @@
 #include "prim/thread.h"
 
 enum {
-    STORE_PAGE = 100, /* objects per page of a list; 100 of the largest fit into 16 MiB */
+    STORE_PAGE = 100, /* objects per list page; 100 of the largest fit into 16 MiB */
 };
 
 struct kube_store {
@@ -25,7 +25,7 @@ struct kube_store {
 
     pthread_mutex_t lock; /* guards the fields below */
     struct sights sights;
-    int64_t pause_until_ns; /* time at which the pause that the server asked for ends */
+    int64_t pause_until_ns; /* end of the pause that the server asked for */
 };
 static inline struct kube_store *store_of(struct prim_backend *backend)
 {
@@ -36,7 +36,6 @@ static inline int64_t store_now(const struct kube_store *store)
     return prim_clock_now(&store->base.clock);
 }
 
-/* A request to the server with its deadline. */
 struct ask {
     struct kube_store *store;
     const struct prim_call *call;
@@ -45,12 +44,12 @@ struct ask {
 
 coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc);
 
-/* Sends POST without an object to replace, else PUT with the object's version and uid. */
+/* Sends POST if there is no object to replace, else PUT with the object's version and uid. */
 enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
                                struct doc *ret_doc, coord_result *ret_why);
 
-/* Returns false if there is no object, only a tombstone, or a holder that is gone. *ret_left_ms is
- * the time until the holder can count as gone, or -1 without a lease. */
+/* False: no object, only a tombstone, or a holder that is gone. *ret_left_ms: until the holder
+ * can count as gone; -1: no lease. */
 bool kube_doc_is_live(struct kube_store *store, const struct doc *doc, int64_t *ret_left_ms);
 
 /* Every entry of a bucket at one instant. The caller closes each doc and frees the array. */
@@ -58,18 +57,18 @@ struct docs {
     struct doc *at;
     size_t count;
     char version[KUBE_VERSION_CAP]; /* resourceVersion of the list */
-    struct json **pages;            /* own the objects that `at` refers to */
+    struct json **pages;            /* own the objects of `at` */
     size_t page_count;
 };
 coord_result kube_docs_list(struct ask *ask, struct str bucket, struct docs *ret_docs);
 void kube_docs_deinit(struct docs *docs);
 
-/* Objects of leases of this process, stored by sights.h. */
+/* Objects of leases of this process, in sights.h. */
 bool kube_held_take(struct kube_store *store, struct str key, const coord_id *lease_id,
                     struct doc *ret_doc);
 void kube_held_put(struct kube_store *store, struct str key, struct doc *own_doc);
 
-/* Maps an error of kube.h to a result if no special rule applies. */
+/* Maps errors of kube.h that have no special rule. */
 coord_result kube_store_err(struct kube_store *store, enum err err,
                             const struct kube_answer *answer, const struct note *note);
 struct kube_path kube_store_path(const struct kube_store *store, const char *name);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch of one bucket or key: a list as the snapshot, then the server's stream from that list's
- * version, and the expiries that this store observes.
- *
- * The stream is only a hint for expiry, because it may lag behind the store. Before a holder counts
- * as gone, its object is read from the store and must still have the same uid and version. */
+/* A watch of one bucket or key: a list as the snapshot, then the server's stream from that
+ * list's version, and the expiries that this store observes. The stream may lag. So before a
+ * holder counts as gone, its object is read and must still have the same uid and version. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +11,7 @@
 
 enum {
     LIST_TIMEOUT_MS = 30000,
-    LOOK_EVERY_MS = 1000, /* interval between checks of the clock and the feed */
+    LOOK_EVERY_MS = 1000, /* between checks of the clock and the feed */
     RETRY_MS = 1000,
     KEYS_MAX = 1 << 20,
 };
@@ -22,7 +20,7 @@ enum {
 struct known {
     uint64_t revision, token;
     bool live, leased;
-    int64_t due_ns; /* if `leased`: when to check whether the lease has ended */
+    int64_t due_ns; /* if `leased`: when to check the lease */
 };
 
 struct watch {
@@ -51,7 +49,7 @@ static struct prim_event event_of(int type, const struct kube_lease_view *view)
     return event;
 }
 
-/* Remembers an object of the scope. Returns false if out of memory. */
+/* False: out of memory. */
 static bool remember(struct watch *w, const struct doc *doc)
 {
     struct known *known = map_make(&w->known, doc->view.key, sizeof(struct known));
@@ -93,7 +91,6 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
     return true;
 }
 
-/* Sends a list as a snapshot and opens the stream from its version. */
 static coord_result kube_watch_begin(struct watch *w, struct kube_watch **ret_stream)
 {
     struct prim_scope scope = prim_feed_scope(w->feed);
@@ -134,7 +131,7 @@ out:
 
 /* -- the stream -- */
 
-/* Reports an event with the revision that the key's next change skips. True if the feed is full. */
+/* The event gets the revision that the key's next change skips. True: the feed is full. */
 static bool kube_watch_notify(struct watch *w, int type, struct str key, struct known *known)
 {
     struct prim_event event = {.type = type,
@@ -147,7 +144,7 @@ static bool kube_watch_notify(struct watch *w, int type, struct str key, struct 
     return !prim_feed_put(w->feed, &event);
 }
 
-/* Returns true if the feed is full. Sets *ret_unread if the object could not be read or kept. */
+/* True: the feed is full. *ret_unread: the object could not be read or kept. */
 static bool watch_on_event(struct watch *w, struct kube_event *event, bool *ret_unread)
 {
     struct doc doc = {.present = true, .got_ns = store_now(w->store)};
@@ -197,7 +194,7 @@ static int64_t next_due_ns(const struct watch *w)
     return due;
 }
 
-/* Reads a key whose lease seems to have expired. Returns true if the feed is full. */
+/* Reads a key whose lease seems to have expired. True: the feed is full. */
 static bool look_at(struct watch *w, struct str key, struct known *known)
 {
     struct prim_call call;
@@ -209,7 +206,7 @@ static bool look_at(struct watch *w, struct str key, struct known *known)
 
     if (read.code != COORD_OK || !doc.present || kube_lease_is_tombstone(&doc.view) ||
         doc.view.revision != known->revision) {
-        /* The object is unknown now, or it has changed and the stream will report the change. */
+        /* The object is unreadable, or it changed and the stream will report the change. */
         known->due_ns = store_now(w->store) + RETRY_MS * PRIM_NS_PER_MS;
     } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
         known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * PRIM_NS_PER_MS;
@@ -238,10 +235,9 @@ static bool expire_due(struct watch *w)
 
 /* -- the thread -- */
 
-/* Why a stream ended. */
 enum end {
     END_BROKEN, /* events may be missing: send RESYNC, then read a list */
-    END_FULL,   /* the feed sent RESYNC; read a list when the feed's reader asks */
+    END_FULL,   /* the feed sent RESYNC; read a list when its reader asks */
     END_OVER,   /* the watch is over; the feed has the reason */
 };
 
@@ -304,7 +300,7 @@ static void *kube_watch_run(void *context)
         }
         coord_result begun = kube_watch_begin(w, &stream);
         if (begun.code != COORD_OK) {
-            /* Corrupt and forbidden are final: retries do not help. Other errors are retried. */
+            /* Corrupt and forbidden are final. Other errors are retried. */
             if (begun.reason == COORD_R_FORBIDDEN || begun.reason == COORD_R_CORRUPT) {
                 prim_feed_end(w->feed, begun.reason);
                 break;
@@ -322,7 +318,7 @@ static void *kube_watch_run(void *context)
     return NULL;
 }
 
-/* The reader has read RESYNC and needs a snapshot, so the stream ends and a new list follows. */
+/* The reader has read RESYNC: the stream ends and a new list follows. */
 static void watch_on_room(void *owner)
 {
     struct watch *w = owner;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The mem: store: stores and their names, the step around each call, watches, and a thread that
- * ends leases between calls.
+ * ends leases between calls. Without a watch no thread is needed, because each call ends expired
+ * leases.
  *
- * `memory_shared` is the data, one per name; `memory` is one open store object. The thread starts
- * with the first watch. Without a watch no thread is needed, because each call first ends expired
- * leases. Events are sent under the mutex, so each reader gets them in the order of changes. */
+ * `memory_shared` is the data, one per name; `memory` is one open store object. Events are sent
+ * under the mutex, so each reader gets the events in the order of changes. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -18,7 +18,7 @@ enum {
     BYTES_MAX = 1 << 30,
     TTL_MIN_MS = 10,
     LOOK_AGAIN_MS = 1000, /* longest sleep: the condition's clock may lag behind CLOCK_BOOTTIME */
-    LOOK_STEPPED_MS = 2,  /* longest sleep with a test's clock, which does not wake the thread */
+    LOOK_STEPPED_MS = 2,  /* longest sleep with a test's clock, which wakes no thread */
 };
 
 struct watch {
@@ -80,7 +80,7 @@ static void *memory_run(void *arg)
 
 /* -- watches -- */
 
-/* Sends live entries to a reader. Sends a guard the changes of its keys since the grant. */
+/* A reader gets live entries. A guard gets the changes of its keys since the grant. */
 static bool send_record(const struct watch *watch, const struct memory_record *record,
                         struct prim_snapshot *snapshot)
 {
@@ -129,7 +129,7 @@ void memory_publish(struct memory_shared *s, const struct prim_event *event)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, link);
         /* A lagging reader gets its snapshot after it has read RESYNC. A reader that has read
-         * nothing yet gets a snapshot now. */
+         * nothing gets its snapshot now. */
         if (!prim_feed_put(watch->feed, event) && prim_feed_wants_snapshot(watch->feed) &&
             !send_scope(watch))
             prim_feed_end(watch->feed, COORD_R_MEMORY);
@@ -196,7 +196,7 @@ static coord_caps op_capabilities(struct prim_backend *)
     };
 }
 
-/* Frees a store that has no users and whose thread has ended. */
+/* No users are left, and the thread has ended. */
 static void shared_free(struct memory_shared *s)
 {
     memory_records_deinit(s);
@@ -225,8 +225,7 @@ static struct memory_shared *shared_make(const char *name, const struct prim_clo
     s->clock = *clock;
     s->sleeping_until_ns = INT64_MIN; /* the awake thread checks before it sleeps */
     s->id = prim_id_random();
-    /* Makes tokens larger than those of an earlier process unless the wall clock was set back. The
-     * capabilities promise this within one process only. */
+    /* Tokens are larger than those of an earlier process, unless the wall clock was set back. */
     s->revision = prim_wall_ms() << 16;
     if (name && !(s->name = str_dup(str_from(name)))) {
         shared_free(s);
@@ -235,7 +234,7 @@ static struct memory_shared *shared_make(const char *name, const struct prim_clo
     return s;
 }
 
-/* Finds or makes the store `name` and adds a user. NULL: no memory, or it has another clock. */
+/* Finds or makes the store `name` and adds a user. NULL: no memory, or another clock. */
 static struct memory_shared *shared_take(const char *name, const struct prim_clock *clock,
                                          const struct memory_limits *limits)
 {

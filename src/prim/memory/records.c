@@ -2,9 +2,9 @@
 /* Records and leases of a memory store for prim/change.h, and operations on leases with several
  * keys. Runs inside a step (shared.h).
  *
- * Invariants: a write that runs out of memory changes nothing, and ending a lease needs no memory.
- * A record without a live entry is kept until GONE_MAX later entries are gone, so that a repeated
- * request finds its own request id. */
+ * Invariants: a write that runs out of memory changes nothing, and ending a lease needs no
+ * memory. The newest GONE_MAX records without a live entry are kept, so that a repeated request
+ * finds its own request id. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -77,7 +77,7 @@ static void lease_extend(struct memory_shared *s, struct memory_lease *lease)
     assert(!err); /* lease_make reserved the room */
 }
 
-/* Makes a lease, to which the caller adds the first record. Returns NULL if memory ran out. */
+/* The caller adds the first record. NULL: out of memory. */
 static struct memory_lease *lease_make(struct memory_shared *s, int64_t ttl_ms)
 {
     struct memory_lease *lease = calloc(1, sizeof *lease);
@@ -116,7 +116,7 @@ static int64_t cooldown_ms(const struct memory_shared *s, struct str group)
     return rules.cooldown_ms;
 }
 
-/* Ends an entry and leaves a record of kind `left`. */
+/* Ends the entry and leaves a record of the given kind. */
 static void record_end(struct memory_shared *s, struct memory_record *record,
                        enum prim_seen_kind kind, const struct claim_envelope *left)
 {
@@ -148,7 +148,7 @@ void memory_expire(struct memory_shared *s)
     while ((due = heap_pop_due(&s->deadlines, (uint64_t)s->now_ns))) {
         struct memory_lease *lease = CONTAINER_OF(due, struct memory_lease, due);
         int64_t deadline_ns = lease->deadline_ns;
-        for (bool last = false; !last;) { /* ends with the last record, which frees the lease */
+        for (bool last = false; !last;) { /* the last record frees the lease */
             struct memory_record *record =
                 CONTAINER_OF(lease->records.next, struct memory_record, link);
             last = record->link.next == &lease->records;
@@ -224,7 +224,7 @@ static bool has_room(const struct memory_shared *s, const struct memory_record *
     return !many && !large;
 }
 
-/* Returns the lease for the record of a put, or NULL if memory ran out. */
+/* NULL: out of memory. */
 static struct memory_lease *lease_for(struct memory_shared *s, const struct prim_change *c,
                                       const struct prim_plan *plan, struct memory_record *record)
 {
@@ -233,7 +233,7 @@ static struct memory_lease *lease_for(struct memory_shared *s, const struct prim
     return lease_make(s, plan->envelope.ttl_ms);
 }
 
-/* Fills the record and takes over `own_bytes`, which has room for value and owner. */
+/* Takes over `own_bytes`, which has room for value and owner. */
 static void record_set(struct memory_shared *s, struct memory_record *record,
                        const struct prim_plan *plan, char *own_bytes, struct memory_lease *lease)
 {
@@ -264,7 +264,7 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
-/* Writes a record. *ret_record is the key's old record before the call, and the new one after. */
+/* *ret_record: the key's old record before the call, its new record after the call. */
 static enum prim_wrote records_put(struct memory_shared *s, const struct prim_change *c,
                                    const struct prim_plan *plan, struct memory_record **ret_record,
                                    coord_result *ret_why)
@@ -361,7 +361,7 @@ const struct prim_ways memory_ways = {.begin = records_begin,
 
 /* -- leases of several keys -- */
 
-/* Returns OK if the claim still holds every key, else EXPIRED. */
+/* OK: the claim holds every key. Else EXPIRED. */
 static coord_result check_claim(const struct memory_shared *s, const struct prim_claim *claim)
 {
     if (claim->count == 0)
@@ -420,7 +420,7 @@ coord_result memory_adopt(struct prim_backend *backend, const struct prim_call *
 
     memory_enter(s);
     coord_result result = check_claim(s, claim);
-    /* Rounds down, because the remaining time must not be overstated. */
+    /* Rounds down: the remaining time must not be overstated. */
     if (result.code == COORD_OK)
         *ret_left_ms = (first_record(s, claim)->lease->deadline_ns - s->now_ns) / NS_IN_MS;
     memory_leave(s);

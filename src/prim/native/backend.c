@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a muster:// store, makes one call, and checks once a second that the server is
- * alive and has the same store id. Runs on callers' threads; the check runs on the loop thread. */
+/* Opens and closes a muster:// store, makes one call, and checks once a second that the server
+ * is alive and has the same store id. Callers' threads; the check runs on the loop's thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void native_backend_fill_caps(struct native_backend *b, uint32_t voters)
 
 /* -- one call -- */
 
-/* All requests carry (client, sequence) or only read, so repeating them is harmless. */
+/* All requests carry (client, sequence) or only read, so a repeat is harmless. */
 void native_op_init(struct grpc_thread_op *op, const char *path, int64_t deadline_ns)
 {
     grpc_op_init(op, path, deadline_ns, NATIVE_REQUEST_MAX, RESPONSE_MAX);
@@ -67,7 +67,7 @@ coord_result native_other_store(struct native_backend *b)
 {
     static const char why[] = "another store answers: it was restored, or replaced";
 
-    /* The other store does not know earlier grants, so every claim ends (R5). */
+    /* Another store does not know earlier grants, so every claim ends (R5). */
     prim_degrade(&b->base, why);
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }
@@ -129,8 +129,8 @@ static void on_pulse_answer(struct grpc_thread_op *op)
     if (!b->grpc_thread.closing) timer_start_in(&b->pulse, PULSE_MS);
 }
 
-/* Streams and waiting calls receive nothing for a long time, so they do not detect a stopped
- * replica. If the pulse is not answered, the channel switches to the next server. */
+/* Streams and waiting calls are silent for a long time, so they do not detect a stopped replica.
+ * Without an answer the channel switches to the next server. */
 static void on_pulse(struct timer *timer)
 {
     struct native_backend *b = CONTAINER_OF(timer, struct native_backend, pulse);
@@ -170,8 +170,8 @@ static coord_result native_backend_probe_status(struct native_backend *b, int64_
         status = (const Muster__V1__StatusResponse *)message;
         b->base.id = native_id(status->store_id);
         *ret_voters = status->voters;
-        /* The first leader of a new store sets its id. A replica that is not a member yet, or was
-         * removed, never learns the id, so other replicas are asked, too. */
+        /* The first leader of a new store sets its id. A replica that is no member never learns
+         * the id, so other replicas are asked, too. */
         if (prim_id_is_zero(&b->base.id)) {
             grpc_move_on(&b->grpc_thread);
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER,
@@ -183,7 +183,7 @@ static coord_result native_backend_probe_status(struct native_backend *b, int64_
     return result;
 }
 
-/* Reads the store's identity, after one read that needs a leader and the client's permissions. */
+/* Reads the store's identity, after a read that needs a leader and the client's permissions. */
 static coord_result native_backend_probe(struct native_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls on entries, leases and slots.
- *
- * The server recognises a repeated change by its request and answers it from a table. The server
- * also batches renewals and keeps the queue of callers that wait for a slot. Caller's thread. */
+/* The calls on entries, leases and slots. The server recognises a repeated change and answers it
+ * from a table, batches renewals, and keeps the queue of callers that wait for a slot. Caller's
+ * thread. */
 #include "prim/native/internal.h"
 
 enum { LEFT_ERROR_MS = 50, ANSWER_MS = 500, HEARD_MS = 100 };
@@ -29,10 +28,10 @@ struct change_done {
     coord_result result;
     coord_id lease_id;
     uint64_t create_revision;
-    int64_t sent_ns; /* time before the change was sent; 0: an earlier attempt applied the change */
+    int64_t sent_ns; /* before the change was sent; 0: an earlier attempt was applied */
 };
 
-/* Sends a change. `part` is the request field of `message`. `waits`: the call waits for a slot. */
+/* `part`: the request field of `message`. `waits`: for a slot. */
 static struct change_done change_send(struct prim_backend *base, const struct prim_call *call,
                                       const char *path, ProtobufCMessage *message,
                                       Muster__V1__Request **part, bool waits)
@@ -73,7 +72,7 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
     return done;
 }
 
-/* Reads the grant of a change. Returns UNAVAILABLE/corrupt if the answer has no valid grant. */
+/* UNAVAILABLE/corrupt: the answer has no valid grant. */
 static coord_result grant_read(const struct change_done *done, bool leased,
                                struct prim_grant *ret_grant)
 {
@@ -237,7 +236,7 @@ static coord_result renewal_read(const Muster__V1__RenewResponse *response)
     return result;
 }
 
-/* Renews one lease. `token` is the token of any claim under the lease. OK sets granted_ttl_ms. */
+/* `token` is the token of any claim under the lease. OK sets granted_ttl_ms. */
 static coord_result lease_renew(struct native_backend *b, int64_t deadline_ns,
                                 const coord_id *lease_id, uint64_t token, int64_t *ret_sent_ns)
 {
@@ -268,8 +267,8 @@ static uint64_t first_token(const struct prim_claim *claim)
     return claim->count ? claim->held[0].token : NO_TOKEN;
 }
 
-/* Any token of a lease identifies the lease. If another thread has just released the first key, the
- * last key's token decides. */
+/* Any token identifies the lease. If another thread has just released the first key, the last
+ * key's token decides. */
 static bool needs_last_token(const struct prim_claim *claim, const coord_result *result)
 {
     return claim->count > 1 && result->code == COORD_EXPIRED && result->reason == COORD_R_REVOKED;
@@ -286,7 +285,7 @@ static coord_result claim_renew(struct native_backend *b, int64_t deadline_ns,
                        ret_sent_ns);
 }
 
-/* Adds the next holder, which the key shows, to the result `over` of a lost lease. */
+/* Adds the key's next holder to the result of a lost lease. */
 static coord_result next_holder(struct native_backend *b, const struct prim_call *call,
                                 const struct prim_claim *claim, coord_result over)
 {
@@ -343,7 +342,7 @@ static coord_result call_release(struct prim_backend *base, const struct prim_ca
     coord_result result = release_send(base, call, claim, key, token);
 
     if (!key && needs_last_token(claim, &result)) {
-        struct prim_call another = *call; /* another token makes this another request */
+        struct prim_call another = *call; /* another token makes another request */
         another.request_id = prim_id_request();
         result = release_send(base, &another, claim, NULL, claim->held[claim->count - 1].token);
     }
@@ -354,8 +353,8 @@ static coord_result call_release(struct prim_backend *base, const struct prim_ca
     return next_holder(b, call, claim, result);
 }
 
-/* The key is absent, so only a renewal of the lease can show why. The renewal does not extend the
- * lease, because a live lease would still have its key. */
+/* The key is absent, so a renewal shows why. The renewal extends nothing, because a live lease
+ * would have its key. */
 static coord_result lost_reason(struct native_backend *b, const struct prim_call *call,
                                 const struct prim_claim *claim)
 {
@@ -396,7 +395,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
 
 /* -- slots -- */
 
-/* The server's wait ends before the call's deadline, so that its answer arrives in time. */
+/* The server's wait ends before the call's deadline, so that the answer arrives in time. */
 static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_call *call,
                             const struct prim_acquire *in)
 {
@@ -407,7 +406,7 @@ static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_ca
     return in->wait_ms < most ? in->wait_ms : most > 0 ? most : 1;
 }
 
-/* Only the server knows when it granted a slot after a wait. A renewal shows the time left. */
+/* Only the server knows when it granted the slot. A renewal shows the time left. */
 static coord_result slot_confirm(struct native_backend *b, const struct prim_call *call,
                                  coord_result result, struct prim_grant *grant)
 {
@@ -476,11 +475,11 @@ static bool holder_add(coord_holders *holders, const Muster__V1__Holder *row)
     return prim_holders_add(holders, &like, str_from(row->owner), grpc_str(row->value));
 }
 
-/* The holders of a group, read in pages because the values may not fit into one answer. */
+/* Holders are read in pages, because the values may not fit into one answer. */
 struct holders_pages {
     coord_holders *holders;
     uint64_t revision;
-    uint32_t next; /* number of the next slot to read */
+    uint32_t next;
 };
 
 static coord_result holders_add_page(const Muster__V1__HoldersResponse *page,

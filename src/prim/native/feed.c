@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A watch: puts the server's changes into the reader's queue. After a break the stream resumes
- * behind the last revision that was received completely.
+ * behind the last complete revision. Loop's thread only.
  *
  *   SNAPSHOT --whole--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT
- *                        \--history gone----------------------------------> SNAPSHOT
- *
- * Loop thread only. */
+ *                        \--history gone----------------------------------> SNAPSHOT */
 #include <stdlib.h>
 
 #include "prim/native/internal.h"
@@ -14,15 +12,15 @@ struct native_feed {
     struct native_backend *backend;
     struct prim_feed *feed;
     struct grpc_stream stream;
-    uint64_t next; /* first revision not received completely; 0: a snapshot must come first */
+    uint64_t next; /* first incomplete revision; 0: a snapshot must come first */
     struct prim_snapshot *snapshot;
     bool waits_for_room;
     struct post room;
     _Atomic bool room_posted;
-    /* The thread that opens the watch waits with these fields. */
+    /* Used by the thread that opens the watch. */
     int64_t deadline_ns;
     struct timer late;
-    struct latch *opening; /* the latch opens after the first snapshot */
+    struct latch *opening;
     coord_result opened;
 };
 
@@ -64,14 +62,14 @@ static bool native_feed_to_event(const Muster__V1__WatchEvent *event, int type,
     return true;
 }
 
-/* Discards the part of a snapshot received so far. */
+/* Drops the part received so far. */
 static void drop_snapshot(struct native_feed *f)
 {
     prim_snapshot_close(f->snapshot);
     f->snapshot = NULL;
 }
 
-/* Takes a part of a snapshot. In the last part `more` is not set. */
+/* In the last part `more` is not set. */
 static void take_snapshot(struct native_feed *f, const Muster__V1__WatchResponse *part)
 {
     struct prim_event event;
@@ -118,7 +116,6 @@ static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse 
     }
 }
 
-/* Handles the loss of events, after which a snapshot follows. */
 static void take_gap(struct native_feed *f)
 {
     f->next = 0;
@@ -149,7 +146,7 @@ static void native_feed_take(struct native_feed *f, const Muster__V1__WatchRespo
 {
     switch (m->kind) {
     case MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES:
-        /* If `more` is set, the rest of the revision is still to come. */
+        /* `more`: the rest of the revision is still to come. */
         if (m->revision >= f->next) f->next = m->more ? m->revision : m->revision + 1;
         take_changes(f, m);
         break;
@@ -179,7 +176,7 @@ static bool is_good(const Muster__V1__WatchResponse *m)
     return true;
 }
 
-/* An impossible event is an error: skipping it would be a gap that the reader does not notice. */
+/* An impossible event is an error: skipping it would be an unnoticed gap. */
 static void native_feed_on_message(struct grpc_stream *stream, struct str bytes)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
@@ -262,7 +259,7 @@ static void native_feed_on_unwatch(void *owner)
     drop_snapshot(f);
 }
 
-/* Ends the watch on the loop thread, where a pending on_room post runs first. */
+/* Ends the watch on the loop's thread, where a pending on_room post runs first. */
 void native_unwatch(struct prim_backend *base, void *watch)
 {
     grpc_loop_call(&native_of(base)->grpc_thread, native_feed_on_unwatch, watch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes the answers of the coordinators (reply.h). Pure: no I/O, any thread. */
+/* Decodes the coordinators' answers (reply.h). Pure: no I/O, any thread. */
 #include "prim/native/reply.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static int native_reply_reason_of_answer(const struct grpc_thread_op *op)
 coord_result native_failure(const struct grpc_thread_op *op, bool writes)
 {
     int reason = op->answered ? native_reply_reason_of_answer(op) : grpc_op_silence(op);
-    /* An earlier attempt may have reached another server than the last attempt. */
+    /* An earlier attempt may have reached another server. */
     bool doubt = writes && op->err == ERR_UNKNOWN;
     coord_result result;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes the answers of the coordinators. Pure code. A reply that does not fit the request is
+/* Decodes the coordinators' answers. Pure. A reply that does not fit the request is
  * UNAVAILABLE/corrupt and never "absent". */
 #ifndef PRIM_NATIVE_REPLY_H
 #define PRIM_NATIVE_REPLY_H
@@ -12,13 +12,13 @@ static inline ProtobufCBinaryData native_id_bytes(const coord_id *id)
 {
     return (ProtobufCBinaryData){sizeof id->b, (uint8_t *)id->b};
 }
-coord_id native_id(ProtobufCBinaryData bytes); /* returns zero if `bytes` is not an id */
+coord_id native_id(ProtobufCBinaryData bytes); /* zero: `bytes` is no id */
 
-/* Returns the result of a failed call. If `writes` is set, the outcome may be in doubt. */
+/* `writes`: the outcome may be in doubt. */
 coord_result native_failure(const struct grpc_thread_op *op, bool writes);
 coord_result native_corrupt(const char *what);
 
-/* Converts a decided outcome, and adds a text if the server sent none. */
+/* Adds a text if the server sent none. */
 coord_result native_outcome(const Muster__V1__Outcome *outcome);
 
 struct native_entry {
@@ -27,6 +27,6 @@ struct native_entry {
     uint64_t revision, create_revision, token;
     int64_t ttl_ms, remaining_ms;
 };
-/* Returns ERR_CORRUPT for impossible numbers. Fields may be missing if not `whole` (an event). */
+/* ERR_CORRUPT: impossible numbers. Without `whole` (an event) fields may be missing. */
 enum err native_entry(const Muster__V1__Entry *entry, bool whole, struct native_entry *ret_entry);
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Assigns request sequences (internal.h). Any thread; one mutex.
- *
- * Invariant: a sequence that may be repeated is never below `acked`. */
+/* Assigns request sequences (internal.h). Any thread; one mutex. A sequence that may be repeated
+ * is never below `acked`. */
 #include "prim/native/internal.h"
 
 static struct request_place *requests_find(struct native_requests *r, const coord_id *id)
@@ -32,10 +31,10 @@ void native_request_begin(struct native_requests *r, const struct prim_call *cal
     uint64_t low;
 
     *ret_request = (struct native_request){call->request_id, 1, 0, true};
-    if (waits) return; /* a waiting call's answer may take long */
+    if (waits) return; /* its answer may take long */
     pthread_mutex_lock(&r->lock);
     place = requests_find(r, &call->request_id);
-    if (place) place->inside++; /* counted before oldest(), so that the server keeps the answer */
+    if (place) place->inside++; /* before oldest(), so that the server keeps the answer */
     low = oldest(r, now_ns);
     /* A repeat that is not in the ring was a separate client in its first attempt. */
     if (!place && call->attempt == 0 && r->next - low < REQUESTS_WINDOW) {

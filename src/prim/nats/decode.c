@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes the answers of a NATS server (decode.h). Pure: no I/O, any thread.
- *
- * Invariant: an answer without a field that a guarantee depends on is ERR_PARSE. */
+/* Decodes the answers of a NATS server (decode.h). Pure: no I/O, any thread. An answer without a
+ * field that a guarantee depends on is ERR_PARSE. */
 #include "prim/nats/decode.h"
 
 #include <stdio.h>
@@ -17,7 +16,7 @@ static struct str string_at(const struct json *json, const char *path)
     return json_get_string(json, path, &text, NULL) == ERR_OK ? text : STR_EMPTY;
 }
 
-/* Returns 0 if the value is missing or not a number. */
+/* 0: missing, or no number. */
 static int64_t number_at(const struct json *json, const char *path)
 {
     int64_t number;
@@ -30,7 +29,7 @@ static bool truth_at(const struct json *json, const char *path)
     return json_get_bool(json, path, &truth, NULL) == ERR_OK && truth;
 }
 
-/* Returns true if the value exists and is neither null nor empty. */
+/* True: neither absent, null nor empty. */
 static bool is_set(const struct json *json, const char *path)
 {
     const struct json *value = json_find(json, path);
@@ -62,7 +61,7 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
     return ERR_OK;
 }
 
-/* Parses "2026-11-15T20:47:38.7617445Z"; returns 0 for anything else. */
+/* Parses "2026-11-15T20:47:38.7617445Z"; 0: anything else. */
 static int64_t unix_ms_of(struct str text)
 {
     int64_t seconds;
@@ -203,13 +202,13 @@ struct str jet_header(struct str block, struct str name)
         size_t colon = str_find(line, ':');
         if (!first && colon < line.len && str_equal_nocase(str_trim(str_of(line.at, colon)), name))
             return str_trim(str_tail(line, colon + 1));
-        first = false; /* the first line is "NATS/1.0" with a status */
+        first = false; /* "NATS/1.0" with a status */
     }
     return STR_EMPTY;
 }
 
-/* Detects a leased entry with a shorter TTL than this store grants. Such an entry counts as
- * foreign, because a renewal would write this TTL again. */
+/* A lease with a shorter TTL than this store grants counts as foreign, because a renewal would
+ * write this TTL again. */
 static bool is_too_short(const struct claim_envelope *envelope)
 {
     return (envelope->flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes the answers of a NATS server. The client library of Debian 12 knows neither message TTLs
- * nor markers, so this backend decodes answers itself. Every function accepts arbitrary bytes. */
+/* Decodes the answers of a NATS server, because the client library of Debian 12 knows neither
+ * message TTLs nor markers. Every function accepts arbitrary bytes. */
 #ifndef PRIM_NATS_DECODE_H
 #define PRIM_NATS_DECODE_H
 #include "base/buf.h"
@@ -12,38 +12,37 @@ enum {
     JET_TTL_MIN_MS = 2000,
 };
 
-/* Error numbers of the JetStream API. */
 enum {
-    JET_E_NO_PEERS = 10005, /* not enough servers for the number of replicas */
+    JET_E_NO_PEERS = 10005, /* too few servers for the number of replicas */
     JET_E_NO_MESSAGE = 10037,
     JET_E_STREAM_EXISTS = 10058,
     JET_E_NO_STREAM = 10059,
     JET_E_WRONG_LAST = 10071,
     JET_E_SUBJECT_BUSY = 10163,    /* in a cluster: another write to this subject is under way */
-    JET_E_SUBJECT_IN_WORK = 10164, /* the same as JET_E_SUBJECT_BUSY. Nothing was done */
+    JET_E_SUBJECT_IN_WORK = 10164, /* like JET_E_SUBJECT_BUSY; nothing was done */
     JET_E_TTL_INVALID = 10165,
     JET_E_TTL_DISABLED = 10166,
     JET_E_TOO_MANY = 10167, /* too many requests; nothing was done */
 };
-/* The error in an answer; code 0: no error. */
+/* Code 0: no error. */
 struct jet_error {
-    uint32_t code, number; /* code: like an HTTP status; number: JET_E_* or another */
+    uint32_t code, number; /* code: as in HTTP; number: JET_E_* or another */
     char text[120];
 };
 
 struct jet_account {
     struct jet_error error;
-    uint64_t level; /* API level; 0: the server is older than 2.11 */
+    uint64_t level; /* 0: the server is older than 2.11 */
 };
 struct jet_stream {
     struct jet_error error;
-    bool mine;         /* the stream has exactly the bucket's subjects */
-    bool message_ttl;  /* message TTLs and markers are allowed */
+    bool mine; /* the stream has exactly the bucket's subjects */
+    bool message_ttl;
     char fault[160];   /* why the stream cannot be used, or "" */
     uint64_t replicas; /* 1 if the server sends no number */
     bool on_disk;
-    uint64_t message_max; /* bytes of the largest message; 0: the stream has no limit of its own */
-    char version[32];     /* server version that wrote the configuration; "" unknown */
+    uint64_t message_max; /* largest message; 0: no limit of its own */
+    char version[32];     /* server that wrote the configuration; "" unknown */
     char created[48];
     int64_t now_ms; /* wall clock of the answering server; 0 unknown */
 };
@@ -57,34 +56,32 @@ struct jet_consumer {
     char name[64];
 };
 
-/* Return ERR_PARSE for a malformed answer; the note says what is missing. */
+/* ERR_PARSE: the note says what is missing. */
 enum err jet_decode_account(struct str json, struct jet_account *ret, struct note *note);
 enum err jet_decode_stream(struct str json, struct str bucket, struct jet_stream *ret,
                            struct note *note);
-/* Decodes an acknowledgement. ERR_PARSE without a sequence, because it then proves nothing. */
+/* ERR_PARSE without a sequence, because the answer then proves nothing. */
 enum err jet_decode_ack(struct str json, struct jet_ack *ret, struct note *note);
 enum err jet_decode_consumer(struct str json, struct jet_consumer *ret, struct note *note);
 
-/* The last message of a subject, and the state of the key. create_revision is the revision of the
- * creation for an entry without lease, and of the grant for a leased entry. left_ms is not set. */
+/* The last message of a subject. create_revision: of the creation without lease, of the grant
+ * with a lease. left_ms is not set. */
 struct jet_state {
     struct prim_seen seen;
-    int64_t stored_ms; /* server's wall clock at the write, only for hints; 0: unknown */
+    int64_t stored_ms; /* server's wall clock at the write, for hints; 0: unknown */
 };
-/* Fills `seen` from a message with this envelope. */
 void jet_seen_of(const struct claim_envelope *envelope, uint64_t sequence,
                  struct prim_seen *ret_seen);
-/* Fills the state. `marker` and `operation` are the headers Nats-Marker-Reason and KV-Operation; ""
- * if missing. */
+/* marker, operation: the headers Nats-Marker-Reason and KV-Operation; "": missing. */
 void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,
                   struct jet_state *ret_state);
-/* Returns the value of a header in a raw block; "" if missing. */
+/* Returns the value of a header in a raw block; "": missing. */
 struct str jet_header(struct str block, struct str name);
 /* Decodes the answer of the message-get call. Clears `memory`, from which the state borrows. */
 enum err jet_decode_message(struct str json, struct buf *memory, struct jet_error *ret_error,
                             struct jet_state *ret_state, struct note *note);
 
-/* The fields in the reply subject of a message that a consumer delivered. */
+/* Fields in the reply subject of a message that a consumer delivered. */
 struct jet_delivery {
     uint64_t stream_sequence, consumer_sequence, pending;
 };

@@ -7,7 +7,7 @@
 
 #include "prim/nats/store.h"
 
-/* Compares the wall clocks of two machines, so the result is only a hint. */
+/* Compares the wall clocks of two machines: only a hint. */
 static int64_t entry_left_ms(const struct jet_state *state)
 {
     int64_t ttl_ms = state->seen.ttl_ms;
@@ -84,7 +84,7 @@ static coord_result entry_refused(struct jet_store *store, const struct jet_erro
     }
     if (strstr(error->text, "maximum") != NULL || strstr(error->text, "insufficient") != NULL)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA, "nats: %s", error->text);
-    /* A cluster may refuse a message that it has begun to store, so the outcome is unknown. */
+    /* A cluster may refuse a message that it has begun to store. */
     return prim_unclear(error->code == 503 ? COORD_R_NO_LEADER : COORD_R_STORAGE,
                         "nats: %s (%" PRIu32 ")", error->text, error->number);
 }
@@ -100,7 +100,7 @@ static coord_result acknowledged(struct jet_store *store, struct str answer, uin
     return prim_ok(COORD_R_NONE);
 }
 
-/* Publishes and sets *ret_sequence. CONFLICT if another message exists or is being stored. */
+/* CONFLICT: another message exists or is being stored. */
 static coord_result entry_publish(struct jet_store *store, struct prim_change *c,
                                   const struct claim_envelope *envelope, uint64_t *ret_sequence)
 {
@@ -109,7 +109,7 @@ static coord_result entry_publish(struct jet_store *store, struct prim_change *c
                                          {"Nats-TTL", ttl}};
     int64_t ttl_s = 0;
     if (envelope->flags & ENVELOPE_LEASED) {
-        /* Without the server's TTL nothing would ever end this entry (C2). */
+        /* Without the server's TTL nothing would end this entry (C2). */
         if (!store->has_ttl) {
             return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
                                "nats: a lease, on a stream that ends none");
@@ -176,7 +176,7 @@ static void entry_end(struct prim_change *c, const coord_result *)
     free(c->own);
 }
 
-/* Guesses that a new key is absent, as usual. If the guess is wrong, the server refuses. */
+/* A new key is usually absent. If not, the server refuses. */
 static bool entry_guess(struct prim_change *c)
 {
     if (c->claim != NULL) return false;
@@ -211,9 +211,9 @@ const struct prim_ways jet_ways = {.begin = entry_begin,
 
 /* -- claims ----------------------------------------------------------------------------------- */
 
-/* Imports a claim. The server ends a claim some time after its TTL and would accept a renewal until
- * then. The message's time and the present time come from the server. The present time is read
- * first, so that a message stored meanwhile only gets more time. */
+/* Imports a claim. The server ends a claim some time after its TTL and would accept a renewal
+ * until then. Both times come from the server; the present time is read first, so that a message
+ * stored meanwhile only gets more time. */
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {

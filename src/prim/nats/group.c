@@ -6,15 +6,15 @@
 #include "prim/nats/store.h"
 
 enum {
-    RUN_MIN = 64, /* up to this number of slots, one request per slot is cheaper */
-    /* Servers drop all waiting requests if too many wait, and a few in flight are as fast. */
+    RUN_MIN = 64, /* for fewer slots, one request per slot is cheaper */
+    /* Servers drop all waiting requests if too many wait. */
     WINDOW = 32,
 };
 
 struct slot {
     struct buf memory;
     struct jet_state state;
-    bool answered; /* a reply came; a second reply is ignored */
+    bool answered; /* a second reply is ignored */
 };
 struct slots {
     struct jet_store *store;
@@ -106,7 +106,7 @@ static coord_result slots_each(struct slots *slots, int64_t deadline_ns)
     return result;
 }
 
-/* Moves the strings of the envelope into the slot's own memory, because the message is freed. */
+/* Copies the envelope's strings, because the message is freed. */
 static coord_result slot_keep(struct slot *slot, struct str payload)
 {
     if (slot->state.seen.kind != PRIM_SEEN_LIVE) return prim_ok(COORD_R_NONE);
@@ -116,8 +116,8 @@ static coord_result slot_keep(struct slot *slot, struct str payload)
     return prim_ok(COORD_R_NONE);
 }
 
-/* Reads a long list with one ordered consumer (a run), which is much faster. The replica of the run
- * may lag a little: a slot wrongly seen as free costs a refused publish. */
+/* Reads a long list with one ordered consumer (a run), which is faster. The replica of the run
+ * may lag: a slot wrongly seen as free costs a refused publish. */
 static coord_result slots_run(struct slots *slots, int64_t deadline_ns)
 {
     struct jet_store *store = slots->store;
@@ -159,7 +159,7 @@ void jet_list_end(struct prim_slots *list)
     free(slots);
 }
 
-/* Reads the slots, each at a different instant. A repeated call looks for its own slot, so it needs
+/* Reads each slot at a different instant. A repeated call looks for its own slot, so it needs
  * the leader's answers. */
 static coord_result slots_ask(struct slots *slots, const struct prim_call *call)
 {

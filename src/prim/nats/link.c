@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The connection to a NATS cluster (link.h): options, requests, and the meaning of failures. Any
- * thread.
- *
- * Invariant: every call of the NATS library that may write runs under a guard against SIGPIPE. */
+ * thread. Every call of the NATS library that may write runs under a guard against SIGPIPE. */
 #include "prim/nats/link.h"
 
 #include <stdio.h>
@@ -36,7 +34,7 @@ void jet_pipe_guard_end(struct jet_pipe_guard *guard)
     (void)pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
-/* Opening the library makes the process ignore SIGPIPE; the host program's setting is restored. */
+/* Opening the library ignores SIGPIPE; the host program's setting is restored. */
 static natsStatus library_status;
 static void open_library(void)
 {
@@ -112,14 +110,14 @@ static natsStatus set_rest(natsOptions *options, const struct prim_open *in, int
     }
     natsStatus status = natsOptions_SetServers(options, servers, (int)in->url->host_count);
     if (status == NATS_OK) status = natsOptions_SetTimeout(options, wait_ms);
-    /* A stopped server keeps its connections open, so only pings detect it. */
+    /* A stopped server keeps its connections open: only pings detect it. */
     if (status == NATS_OK) status = natsOptions_SetPingInterval(options, PING_MS);
     if (status == NATS_OK) status = natsOptions_SetMaxPingsOut(options, PINGS_OUT);
     if (status == NATS_OK) status = natsOptions_SetMaxReconnect(options, -1);
     if (status == NATS_OK) status = natsOptions_SetReconnectWait(options, RECONNECT_WAIT_MS);
     if (status == NATS_OK)
         status = natsOptions_SetReconnectJitter(options, RECONNECT_JITTER_MS, RECONNECT_JITTER_MS);
-    /* Buffers nothing for a later connection, because a renewal must not be sent late. */
+    /* No buffer for a later connection, because a renewal must not be sent late. */
     if (status == NATS_OK) status = natsOptions_SetReconnectBufSize(options, 0);
     if (status == NATS_OK) status = natsOptions_SetFailRequestsOnDisconnect(options, true);
     if (status == NATS_OK) status = natsOptions_SetSendAsap(options, true);
@@ -145,7 +143,7 @@ coord_result jet_link_open(struct jet_link *link, const struct prim_open *in)
     coord_result result = set_tls(options, in);
     if (result.code == COORD_OK) result = set_identity(options, in);
     if (result.code == COORD_OK) {
-        struct jet_pipe_guard guard; /* blocks SIGPIPE; the connection's threads inherit this */
+        struct jet_pipe_guard guard; /* the connection's threads inherit the blocked SIGPIPE */
         jet_pipe_guard_begin(&guard);
         natsStatus status = set_rest(options, in, wait_ms);
         if (status == NATS_OK) status = natsConnection_Connect(&link->connection, options);
@@ -179,7 +177,7 @@ coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent
     }
     int reason = status == NATS_TIMEOUT ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
     const char *last;
-    /* The library reports a permission error only afterwards and separately from the request. */
+    /* The library reports a permission error after and apart from the request. */
     if (status == NATS_TIMEOUT &&
         natsConnection_GetLastError(link->connection, &last) == NATS_NOT_PERMITTED)
         reason = COORD_R_FORBIDDEN;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes a nats:// store. Runs on the caller's thread. */
+/* Opens and closes a nats:// store. Caller's thread. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static void close_store(struct prim_backend *backend)
 static const struct prim_backend_ops ops = {
     .name = "nats",
     .guards_max = 256,
-    .guards_alone = 4, /* small, because each watch is a consumer and a thread */
+    .guards_alone = 4, /* each watch is a consumer and a thread */
     .capabilities = nats_capabilities,
     PRIM_CHANGE_OPS,
     .create = prim_change_create,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Consumers that deliver in order (store.h). One thread each.
- *
- * Invariant: a message is returned only if its number follows the last message's number. */
+/* Consumers that deliver in order (store.h), one thread each. A message is returned only if its
+ * number follows the last message's number. */
 #include "prim/nats/store.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Time until the server removes an abandoned consumer; a closed consumer is deleted at once. */
+/* Until the server removes an abandoned consumer. */
 enum { LEFT_BEHIND_MS = 30000 };
 
 static coord_result make(struct jet_store *store, int64_t deadline_ns, const char *inbox,

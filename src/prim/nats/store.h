@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internals of the NATS backend.
+/* Internals of the NATS backend. The atomic step is one publish to one subject with the header
+ * Nats-Expected-Last-Subject-Sequence.
  *
- * The atomic step is one publish to one subject with the header
- * Nats-Expected-Last-Subject-Sequence; prim/change.h builds on it. A change reads the last message
- * of its subject from the stream's leader and publishes with that message's sequence. If another
- * writer was faster, the server refuses (10071). */
+ * A change reads the last message of its subject from the stream's leader and publishes with
+ * that message's sequence. If another writer was faster, the server refuses (10071). */
 #ifndef PRIM_NATS_STORE_H
 #define PRIM_NATS_STORE_H
 #include <stdatomic.h>
@@ -19,7 +18,7 @@
 enum {
     JET_MARKER_TTL_S = 900,
     JET_TOMBSTONE_TTL_S = 3600,
-    JET_CHECK_MS = 5000, /* interval between checks of the stream's configuration */
+    JET_CHECK_MS = 5000, /* between checks of the stream's configuration */
 };
 
 struct jet_store {
@@ -31,7 +30,7 @@ struct jet_store {
     bool durable_asserted;
 
     pthread_mutex_t lock;
-    coord_caps caps; /* guarded by `lock`, because bits can be cleared later */
+    coord_caps caps; /* guarded by `lock`, because bits can be cleared */
 
     pthread_t checker;
     natsSubscription *edits; /* server reports about edits of the stream; NULL: no checks */
@@ -45,11 +44,11 @@ static inline struct jet_store *jet_of(struct prim_backend *backend)
 
 /* stream.c: detects the server's capabilities. */
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
-/* Starts a thread that checks the configuration when the server reports an edit and every
- * JET_CHECK_MS. The thread degrades the store if a capability was lost (C4). */
+/* Starts a thread that checks the configuration after an edit and every JET_CHECK_MS. The thread
+ * degrades the store if a capability was lost (C4). */
 coord_result jet_check_start(struct jet_store *store);
 void jet_check_stop(struct jet_store *store);
-/* Reads the time of the stream's leader, because the leader's clock ends claims. */
+/* Time of the stream's leader, whose clock ends claims. */
 coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms);
 void jet_degrade(struct jet_store *store, const char *why);
 
@@ -62,14 +61,13 @@ coord_result jet_message_of(struct jet_store *store, struct str answer, struct b
 enum err jet_get_body(struct jet_store *store, struct str key, struct buf *out);
 prim_adopt_fn jet_adopt;
 
-/* group.c: the list function of jet_ways. */
 coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,
                       struct prim_slots *slots);
 void jet_list_end(struct prim_slots *slots);
 
 /* -- run.c -- */
 /* A consumer of the stream that starts with the last message of each subject under a filter and
- * then continues. Watches and long lists use it. A gap in the delivery numbers, or a heartbeat with
+ * then continues, for watches and long lists. A gap in the delivery numbers, or a heartbeat with
  * a different last number, breaks the consumer, and its user starts again. One thread. */
 enum { JET_HEARTBEAT_MS = 1000 };
 
@@ -77,7 +75,7 @@ struct jet_run {
     natsSubscription *subscription; /* NULL: not open */
     char name[64];
     uint64_t delivered; /* number of the last delivered message */
-    uint64_t pending;   /* messages that existed when the run started */
+    uint64_t pending;   /* messages when the run started */
 };
 coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const char *filter,
                           struct jet_run *run);

@@ -26,8 +26,8 @@ static coord_result odd(struct note *note)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.140s", note->text);
 }
 
-/* Checks the API level that the cluster's leader reports, because the connected server may be newer
- * than the leader, which does the work. */
+/* The level of the cluster's leader, because the connected server may be newer than the leader,
+ * which does the work. */
 static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
 {
     struct jet_account account;
@@ -47,7 +47,7 @@ static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
     return result;
 }
 
-/* Makes the call "INFO" or "CREATE" and decodes the stream in the answer. */
+/* `verb`: "INFO" or "CREATE". */
 static coord_result nats_stream_stream_call(struct jet_store *store, int64_t deadline_ns,
                                             const char *verb, struct str body,
                                             struct jet_stream *stream)
@@ -97,7 +97,7 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
     coord_result result =
         nats_stream_stream_call(store, deadline_ns, "CREATE", str_of(body, (size_t)len), stream);
     if (result.code != COORD_OK) return result;
-    /* Another opener has made the stream with other options. Check it like an existing stream. */
+    /* Another opener made the stream: check it like an existing stream. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
 }
 
@@ -108,7 +108,7 @@ static bool is_forming(const coord_result *result, const struct jet_error *error
            (result->code == COORD_OK && (error->code == 503 || error->number == JET_E_NO_PEERS));
 }
 
-/* Finds the stream, or makes it with `replicas` replicas unless `replicas` is 0. */
+/* Finds the stream, or makes it with `replicas` replicas (0: never). */
 static coord_result stream_find(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
                                 struct jet_stream *ret_stream)
 {
@@ -156,9 +156,9 @@ static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, co
     return result;
 }
 
-/* Tests whether a message with a TTL of one second ends and leaves its marker. An existing marker
- * is proof, too, because it is at most 15 minutes old and another opener waited for it. No answer
- * means not supported (C3). */
+/* Tests whether a message with a TTL of one second ends and leaves its marker. An existing
+ * marker is proof, too, because a marker is at most 15 minutes old. No answer means not
+ * supported (C3). */
 static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
 {
     char subject[JET_BUCKET_MAX + 16], body[JET_BUCKET_MAX + 64];

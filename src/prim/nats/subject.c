@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Converts keys to subjects and back (subject.h). Pure, any thread.
- *
- * Invariant: a subject that decodes encodes to the same subject. */
+/* Converts keys to subjects and back (subject.h). Pure, any thread. A subject that decodes
+ * encodes to the same subject. */
 #include "prim/nats/subject.h"
 
 #include "base/hex.h"
@@ -15,7 +14,6 @@ bool jet_bucket_is_valid(struct str bucket)
     return bucket.len >= 1 && bucket.len <= JET_BUCKET_MAX;
 }
 
-/* Appends the key's tokens and returns the end. */
 static char *subject_encode(char *at, struct str key)
 {
     for (size_t i = 0; i < key.len; i++) {
@@ -52,7 +50,7 @@ void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJ
     memcpy(at, keys.len > 0 ? ".*" : "*", keys.len > 0 ? 3 : 2);
 }
 
-/* Upper case only, as subject_encode writes it, so that each key has one subject. */
+/* Accepts upper case only, so that each key has one subject. */
 static int hex_digit(char c)
 {
     return c >= 'a' && c <= 'f' ? -1 : hex_value(c);

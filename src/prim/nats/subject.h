@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes keys as NATS subjects. '/' becomes '.', and bytes other than A-Z a-z 0-9 - _ become =XX.
- * So no key has a wildcard and no two keys share a subject. A token such as "=probe" is no key. */
+/* Encodes keys as NATS subjects. '/' becomes '.', and bytes other than A-Z a-z 0-9 - _ become
+ * =XX. So no key has a wildcard and no two keys share a subject. A token such as "=probe" is no
+ * key. */
 #ifndef PRIM_NATS_SUBJECT_H
 #define PRIM_NATS_SUBJECT_H
 #include "base/str.h"
@@ -13,8 +14,8 @@ enum {
 
 bool jet_bucket_is_valid(struct str bucket); /* A-Z a-z 0-9 - _ */
 void jet_subject_of(struct str bucket, struct str key, char subject[JET_SUBJECT_CAP]);
-/* Returns the filter for a watch of a bucket: the bucket's own keys, not deeper keys. */
+/* Returns the filter for a watch of a bucket: its own keys, not deeper keys. */
 void jet_subject_below(struct str bucket, struct str keys, char subject[JET_SUBJECT_CAP]);
-/* Returns false if the subject is not a key of this bucket. */
+/* False: no key of this bucket. */
 bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1]);
 #endif

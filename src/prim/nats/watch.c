@@ -22,17 +22,16 @@ struct watch {
     atomic_bool stopped;
     char filter[JET_SUBJECT_CAP];
 
-    pthread_mutex_t lock; /* guards if the run is open, because unwatch interrupts the run's wait */
+    pthread_mutex_t lock; /* guards whether the run is open, because unwatch interrupts its wait */
     struct jet_run run;
     int64_t heard_ns;
-    struct prim_snapshot *snapshot; /* snapshot being collected */
-    uint64_t newest;                /* highest sequence in `snapshot` */
-    struct map live;                /* live keys; the end of a tombstone is not reported (W5) */
+    struct prim_snapshot *snapshot;
+    uint64_t newest;
+    struct map live; /* live keys; the end of a tombstone is not reported (W5) */
 };
 
 /* -- keys ------------------------------------------------------------------------------------- */
 
-/* Forgets a live key. Returns false if the key was not live. */
 static bool forget(struct watch *watch, struct str key)
 {
     void *live = map_remove(&watch->live, key);
@@ -51,7 +50,7 @@ static void run_close(struct watch *watch)
     watch->snapshot = NULL;
 }
 
-/* Guards get the newest sequence, because the replica that was read may lack their keys. */
+/* Guards get the newest sequence, because the replica may lack their keys. */
 static void snapshot_end(struct watch *watch)
 {
     prim_feed_snapshot(watch->feed, watch->snapshot,
@@ -88,8 +87,8 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 static bool show(struct watch *watch, struct str key, const struct prim_seen *state)
 {
     struct prim_event event = {.key = key, .revision = state->sequence};
-    /* Messages come in the stream's order, starting with the last message of each subject. When a
-     * subject occurs again, the snapshot is complete. */
+    /* The first messages are the last of each subject. When a subject occurs again, the snapshot
+     * is complete. */
     if (watch->snapshot != NULL && map_get(&watch->live, key) != NULL) snapshot_end(watch);
     if (watch->snapshot != NULL) watch->newest = max_u64(watch->newest, state->sequence);
     if (state->kind == PRIM_SEEN_FOREIGN && prim_feed_since(watch->feed) > 0) {
@@ -114,7 +113,7 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
 
 /* -- the thread ------------------------------------------------------------------------------- */
 
-/* Handles one message, or a wait without a message. Returns false if a new run must start. */
+/* Handles one message, or a wait without a message. False: a new run must start. */
 static bool watch_step(struct watch *watch)
 {
     struct jet_message got;
