@@ -13,8 +13,8 @@ static const struct {
         [ERR_OK] = {"OK", "ok", GRPC_OK, 0},
 };
 
-/* True for a valid code. Any other number comes from a bug, probably while another error is
- * reported, so the functions below return something safe instead of failing. */
+/* An invalid code comes from a bug, often while another error is reported. Therefore the functions
+ * below do not fail, but return something safe. */
 static bool listed(enum err err)
 {
     return (unsigned)err < ERR_COUNT;
