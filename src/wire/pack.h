@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appends protobuf fields to a buffer by hand, for responses made of table rows: their texts are
- * views without NUL, and there may be a million rows.
+/* Appends protobuf fields to a buffer by hand, for responses with up to a million rows.
  *
- * The first failure is kept in `err`, and all later calls do nothing. As protobuf requires, zero
- * and empty values are omitted. */
+ * `err` keeps the first failure, and later calls do nothing. Zero and empty values are omitted, as
+ * protobuf requires. */
 #ifndef WIRE_PACK_H
 #define WIRE_PACK_H
 #include <string.h>
@@ -73,7 +72,7 @@ static inline void pack_double(struct pack *pack, uint32_t field, double value)
     pack_varint(pack, field << 3 | 1);
     pack_append(pack, str_of(bytes, sizeof bytes));
 }
-/* Appends a sub-message or an element of a list, even if it is empty. */
+/* Also appends an empty text: a sub-message or a list's element. */
 static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)
 {
     pack_varints(pack, field << 3 | 2, bytes.len);
