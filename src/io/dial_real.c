@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialing: resolves the name, tries its addresses one after the other, and gives up at the
- * deadline. Runs on the loop's thread. */
+/* Dialing: resolves the name and tries its addresses one after the other until the deadline. Runs
+ * on the loop's thread. */
 #include "io/stream_real.h"
 #include "io/tls.h"
 
@@ -51,7 +51,7 @@ void dial_release(struct dial *dial)
 
 static void try_next(struct dial *dial);
 
-/* Called when a failed address's handle is closed. The stream can then try the next address. */
+/* Called when a failed address's handle is closed. The stream then tries the next address. */
 static void on_attempt_closed(uv_handle_t *handle)
 {
     struct real_stream *s = handle->data;
@@ -71,9 +71,8 @@ static void end_attempt(struct dial *dial, int code)
     uv_close(&dial->stream->uv.handle, on_attempt_closed);
 }
 
-/* True if the socket is connected to itself. When a dial's target is a free port of this host and
- * the kernel picks the same port for our end, TCP's simultaneous open has this effect. No listener
- * exists then, so the connection counts as refused. */
+/* True if the socket is connected to itself: TCP's simultaneous open does this when the kernel
+ * picks the dialed port for our end. Nobody listens then, so the connection counts as refused. */
 static bool met_itself(struct real_stream *s, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = {0};
@@ -116,8 +115,8 @@ static void on_connect(uv_connect_t *connect, int status)
     if (s->state == STREAM_OPEN && s->events.on_open) s->events.on_open(s->owner);
 }
 
-/* Gives each remaining address an equal share of the remaining time, so that an address that drops
- * packets cannot use up the time of the others. */
+/* Each remaining address gets an equal share of the remaining time, because an address may drop all
+ * packets. */
 static void start_clock(struct dial *dial)
 {
     struct loop *loop = &dial->stream->real->loop;
@@ -210,7 +209,7 @@ static enum err dial_unix(struct dial *dial)
     return ERR_OK;
 }
 
-/* Starts the dial. on_closed reports later failures; only a lack of memory is returned at once. */
+/* Starts the dial. ERR_NOMEM at once; on_closed reports other failures. */
 static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Implements fs.h with the kernel's file system. Any thread may call; each handle has one owner.
  *
- * A directory is locked with flock(2) on a file LOCK in the directory. The kernel releases the lock
- * when the process dies, and two opens in one process exclude each other, too. The content of LOCK
- * is used only in the error message. */
+ * A directory is locked with flock(2) on its file LOCK. The kernel releases the lock when the
+ * process dies, and two opens in one process exclude each other, too. LOCK's content is only for
+ * error messages. */
 #include "io/real_internal.h"
 
 #include <dirent.h>
@@ -26,8 +26,8 @@ struct fs_lock {
     struct real_file file; /* the open LOCK file */
 };
 
-/* The only place that maps the kernel's error numbers to enum err. This function is here because
- * the stores of libmuster link this file without the loop. */
+/* The only map from the kernel's error numbers to enum err. It is in this file because libmuster's
+ * stores link this file without the loop. */
 enum err real_err(int uv_code)
 {
     switch (-uv_code) {
@@ -53,8 +53,8 @@ enum err real_err(int uv_code)
     case EISDIR:
     case ENOTDIR:
     case ENAMETOOLONG:
-    case ELOOP: /* also the error of opening a symbolic link for writing */
-    case ENXIO: /* the error of opening a socket, or a pipe without a reader */
+    case ELOOP: /* also: a symbolic link opened for writing */
+    case ENXIO: /* a socket, or a pipe without a reader */
     case EXDEV: return ERR_INVALID;
     case ENOSYS:
     case EOPNOTSUPP: return ERR_UNSUPPORTED;
@@ -72,7 +72,7 @@ static int fd_of(const struct fs_file *file)
     return ((const struct real_file *)file)->fd;
 }
 
-/* Opens a file. Returns -1 with errno on failure. */
+/* Returns -1 with errno on failure. */
 static int open_retrying(const char *path, int flags, uint32_t mode)
 {
     int fd;
@@ -86,7 +86,7 @@ static int open_retrying(const char *path, int flags, uint32_t mode)
 static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_t mode,
                           struct fs_file **ret_file)
 {
-    /* Non-blocking, because opening a pipe by mistake must fail instead of waiting for a writer. */
+    /* Non-blocking: opening a pipe by mistake must fail, not wait for a writer. */
     int how = O_NONBLOCK;
     if (flags & FS_WRITE) how |= O_NOFOLLOW | (flags & FS_READ ? O_RDWR : O_WRONLY);
     if (flags & FS_CREATE) how |= O_CREAT;
@@ -113,7 +113,7 @@ static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_
 
 static void real_close(struct fs *, struct fs_file *file)
 {
-    close(fd_of(file)); /* an error is ignored: data that must be durable was synced before */
+    close(fd_of(file)); /* an error is harmless: durable data was synced before */
     free(file);
 }
 
@@ -139,13 +139,13 @@ static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset
             pwrite(fd_of(file), bytes.at + done, bytes.len - done, (off_t)(offset + done));
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) return real_err(-errno);
-        if (put == 0) return ERR_IO; /* no progress and no error; a retry could loop forever */
+        if (put == 0) return ERR_IO; /* no progress and no error: a retry could loop forever */
         done += (size_t)put;
     }
     return ERR_OK;
 }
 
-/* Retries only after EINTR, because after any other error the kernel may have dropped the data. */
+/* Retries only after EINTR: after any other error the kernel may have dropped the data. */
 static enum err real_sync(struct fs *, struct fs_file *file)
 {
     int bad;
@@ -252,7 +252,7 @@ static enum err real_sync_dir(struct fs *, const char *path)
     if (fd < 0) return real_err(-errno);
     do bad = fsync(fd);
     while (bad && errno == EINTR);
-    /* EINVAL: the file system cannot sync directories at all. muster accepts such a file system. */
+    /* EINVAL: the file system cannot sync directories, which muster accepts. */
     enum err err = bad && errno != EINVAL ? real_err(-errno) : ERR_OK;
     close(fd);
     return err;
@@ -272,8 +272,8 @@ static enum err real_free_bytes(struct fs *, const char *path, uint64_t *ret_byt
 
 /* -- directory locks -- */
 
-/* True if `path` still names the open file. Otherwise a process removed the file between open and
- * lock, and later processes would lock another file. */
+/* False if a process removed the file between open and lock: later processes would lock another
+ * file. */
 static bool still_named(int fd, const char *path)
 {
     struct stat open_file, named;
@@ -288,9 +288,8 @@ static void note_holder(int fd, const char *dir, struct note *note)
     fs_lock_busy_note(note, dir, str_of(text, got > 0 ? (size_t)got : 0));
 }
 
-/* Writes the holder's pid for the error message of a second process. On a full disk the write may
- * fail, and the lock is still held. The truncation removes an earlier holder's pid and needs no
- * disk space. */
+/* Writes the holder's pid for the error message of a second process. Errors are ignored: the lock
+ * is held anyway. */
 static void write_holder(struct fs_file *file)
 {
     char text[FS_LOCK_TEXT_CAP];
@@ -337,7 +336,7 @@ static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **re
 
 static void real_unlock(struct fs *, struct fs_lock *lock)
 {
-    /* Empties LOCK, so that no message names this process as the holder after its unlock. */
+    /* Empties LOCK: no message may name this process after its unlock. */
     (void)real_truncate(NULL, &lock->file.base, 0);
     close(lock->file.fd);
     free(lock);

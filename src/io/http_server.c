@@ -2,7 +2,7 @@
 /* Life cycle of the server: loop and thread, listener, certificates, wake-up of the thread.
  *
  * The server has its own loop, so that pages are served even if the process's main loop hangs.
- * Everything on the server's loop is opened before the thread starts and closed by the thread at
+ * Objects on the server's loop are opened before the thread starts, and the thread closes them at
  * its end. Other threads change routes and channels under the lock, and post to wake the thread. */
 #include "io/http_internal.h"
 #include "io/real_internal.h"
@@ -13,7 +13,7 @@
 
 enum {
     HTTP_SWEEP_MS = 1000, /* interval between checks of the connections */
-    HTTP_STOP_TURNS = 16, /* turns of the loop in which event streams can send their last bytes */
+    HTTP_STOP_TURNS = 16, /* turns in which event streams can send their last bytes */
 };
 
 void http_wake(struct http_server *server)
@@ -36,7 +36,7 @@ struct tls_context *http_tls_now(struct http_server *server)
     if (next) {
         tls_context_unref(server->tls);
         server->tls = next;
-        server->tls_loads = 0; /* 0 differs from the load count of every context */
+        server->tls_loads = 0; /* differs from the load count of every context */
     }
     return server->tls;
 }
@@ -153,7 +153,7 @@ static void *http_thread(void *argument)
     for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
         real_io_turn(server->real, false);
     server_close_connections(server, true);
-    while (!list_empty(&server->connections)) /* loops until all connections are closed */
+    while (!list_empty(&server->connections)) /* until all connections are closed */
         real_io_turn(server->real, true);
     return NULL;
 }
@@ -188,7 +188,7 @@ static enum err server_listen(struct http_server *server, const char *address, s
 {
     struct listen_options options = {
         .address = address,
-        .streams_max = SIZE_MAX, /* the server enforces connections_max itself by pausing accept */
+        .streams_max = SIZE_MAX, /* the server limits connections by pausing accept */
         .output_max = server->tls ? tls_plain_output_max(HTTP_OUTPUT_MAX) : HTTP_OUTPUT_MAX,
         .on_accept = http_connection_accept,
         .owner = server,
@@ -207,7 +207,7 @@ static enum err server_listen(struct http_server *server, const char *address, s
         note_set(note, "listen %s", why.text + strlen("listen on "));
     else
         snprintf(server->address, sizeof server->address, "%s", listener_address(server->listener));
-    /* ERR_UNAVAILABLE means that the name or address does not belong to this host. */
+    /* ERR_UNAVAILABLE: the name or address does not belong to this host. */
     return err == ERR_UNAVAILABLE ? ERR_INVALID : err;
 }
 
@@ -275,7 +275,7 @@ void http_close(struct http_server *server)
         pthread_join(server->thread, NULL);
     }
     assert(list_empty(&server->connections) && atomic_load(&server->readers) == 0);
-    listener_close(server->listener); /* still open only if the thread did not start */
+    listener_close(server->listener); /* still open if the thread did not start */
     timer_deinit(&server->sweep);
     real_io_close(server->real);
     http_routes_deinit(server);

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Child processes: fork and exec, a pidfd to detect the end, and one pipe each for the lines of
+/* Child processes: fork and exec, a pidfd to detect the end, and a pipe each for the lines of
  * stdout and stderr.
  *
- * uv_spawn is not used: it offers no place between fork and exec for prctl(PR_SET_PDEATHSIG), and
- * it needs the process-wide SIGCHLD handler. A pidfd belongs to one child and is never reused.
+ * uv_spawn is not used: it cannot call prctl(PR_SET_PDEATHSIG) in the child, and it needs the
+ * process-wide SIGCHLD handler. With die_with_parent, the kernel kills the child when the *thread*
+ * that forked ends: the loop's thread, which outlives the children. The signal does not reach
+ * grandchildren, and no program that gains privileges (set-user-id, file capabilities).
  *
- * With die_with_parent, the kernel signals the child when the *thread* that forked ends. That is
- * the loop's thread, which outlives the children, because processes are closed before the loop. The
- * kernel also signals the child when this process is killed. The signal does not reach
- * grandchildren. The kernel drops the signal when the started program gains privileges
- * (set-user-id, file capabilities).
- *
- * fork is used, not vfork, so that the child shares no memory with a running loop. The cost is a
- * copy of the page tables, which is small in programs that start children. Between fork and exec
- * only calls that are safe in a copy of a multi-threaded process are made. */
+ * fork, not vfork: the child must not share memory with a running loop. Between fork and exec only
+ * calls that are safe in a copy of a multi-threaded process are made. */
 #include "io/process.h"
 
 #include <errno.h>
@@ -45,7 +40,7 @@ struct output {
     int number; /* fd number: 1 or 2 */
     uv_pipe_t pipe;
     struct buf line; /* the first part of an incomplete line */
-    bool cut;        /* the line was too long, so its end is dropped */
+    bool cut;        /* the line was too long: its end is dropped */
 };
 struct process {
     struct real_io *real;
@@ -53,12 +48,12 @@ struct process {
     void (*on_exit)(void *owner, struct process_exit exit);
     void *owner;
     pid_t pid;
-    int pidfd; /* -1: no pidfd was opened yet */
+    int pidfd; /* -1: not opened yet */
     uv_poll_t watch;
     struct output outputs[OUTPUTS];
     struct timer grace;
-    unsigned handles;   /* number of open libuv handles: the watch and the pipes */
-    bool ended, failed; /* failed: the process did not start, so on_exit is not called */
+    unsigned handles;   /* open libuv handles: the watch and the pipes */
+    bool ended, failed; /* failed: the process did not start, so no on_exit */
     bool own_group;
     struct process_exit exit;
 };
@@ -94,7 +89,7 @@ static void close_output(struct output *output)
 }
 
 /* Kills the processes that an ended process left in its group. Must run before the ended process is
- * reaped, because until then its pid, which is also the group's id, cannot be reused. */
+ * reaped: afterwards its pid, the group's id, may be reused. */
 static void kill_group(const struct process *p)
 {
     siginfo_t info = {0};
@@ -111,7 +106,7 @@ static void on_ended(uv_poll_t *watch, int, int)
     real_enter(p->real);
     if (p->own_group) kill_group(p);
     if (waitid(P_PIDFD, (id_t)p->pidfd, &info, WEXITED | WNOHANG)) {
-        if (errno == EINTR) return; /* we are called again: the pidfd stays readable */
+        if (errno == EINTR) return; /* called again: the pidfd stays readable */
         p->exit.unknown = true;     /* every later waitid would fail, too */
     } else if (info.si_pid == 0) {
         return;
@@ -223,7 +218,7 @@ struct launch {
     char path[PROGRAM_PATH_CAP];
     int fds[FD_COUNT]; /* -1 if not open */
     pid_t parent;
-    const struct process_detached *detached; /* NULL for a process that is not detached */
+    const struct process_detached *detached; /* NULL if the process is not detached */
     enum err record_err;
     struct note *note;
     bool directory_failed; /* the error concerns options->directory */
@@ -285,7 +280,6 @@ static void child_wait(const struct launch *launch)
     if (got != 1) _exit(CHILD_EXIT_NO_PARENT);
 }
 
-/* Runs in the child, until exec. */
 static void child_main(const struct launch *launch)
 {
     const struct process_options *options = launch->options;
@@ -326,7 +320,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Uses an unnamed file as input, so that a program that ignores its input blocks nothing. */
+/* The input is an unnamed file: a program that ignores its input blocks nothing. */
 static int open_input(struct launch *launch)
 {
     struct str left = launch->options->input;
@@ -360,7 +354,7 @@ static void reap(pid_t pid)
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
-/* Waits until the child has called exec, or has reported why it cannot. */
+/* Waits until the child has called exec, or has reported why exec failed. */
 static int await_exec(struct launch *launch, pid_t pid)
 {
     struct child_failure failure = {0};
@@ -422,7 +416,7 @@ static int fork_and_exec(struct launch *launch, pid_t *ret_pid)
     return error;
 }
 
-/* Moves the read ends to the outputs. An error leaves the read ends to the launch's cleanup. */
+/* Moves the read ends to the outputs. After an error the launch's cleanup closes the read ends. */
 static int watch_outputs(struct process *p, struct launch *launch)
 {
     for (int i = 0; i < OUTPUTS && p->on_line; i++) {
@@ -445,7 +439,7 @@ static int watch_end(struct process *p)
 {
     int failed;
 
-    p->pidfd = pidfd_open(p->pid, 0); /* the child is not reaped yet, so the pid is still its own */
+    p->pidfd = pidfd_open(p->pid, 0); /* not reaped yet, so the pid is still the child's */
     if (p->pidfd < 0) return -errno;
     failed = uv_poll_init(&p->real->uv, &p->watch, p->pidfd);
     if (failed) return failed;
@@ -454,7 +448,7 @@ static int watch_end(struct process *p)
     return uv_poll_start(&p->watch, UV_READABLE, on_ended);
 }
 
-/* Ends a child that already runs, because a resource to watch it is missing. */
+/* Kills a child that cannot be watched. */
 static void abandon(struct process *p)
 {
     kill(p->own_group ? -p->pid : p->pid, SIGKILL);

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Maximum rounds of "run tasks, flush output" per turn. A flush drains output, so that an owner
- * writes again; a peer that reads fast could cause endless rounds. Further work waits for the next
- * turn, which follows without sleep. */
+/* Rounds of "run tasks, flush output" per turn. A peer that reads fast could cause endless rounds,
+ * because a flush makes owners write again. */
 enum { TURN_ROUNDS_MAX = 8 };
 
 /* -- posts -- */
@@ -24,8 +23,8 @@ static void real_post(struct loop *loop, struct post *post)
     list_append(&real->posts, &post->link); /* asserts that the post is not waiting already */
     atomic_fetch_add(&real->posters, 1);
     pthread_mutex_unlock(&real->posts_lock);
-    /* Called without the lock, because the woken loop thread takes the lock at once. That thread
-     * may even run the post and close the loop now; real_io_close waits until `posters` is 0. */
+    /* Without the lock, because the woken thread takes the lock at once. The woken thread may even
+     * close the loop: real_io_close waits until `posters` is 0. */
     if (first) uv_async_send(&real->wake);
     atomic_fetch_sub(&real->posters, 1);
 }
@@ -33,7 +32,7 @@ static void real_post(struct loop *loop, struct post *post)
 void real_unpost(struct real_io *real, struct post *post)
 {
     pthread_mutex_lock(&real->posts_lock);
-    list_remove(&post->link); /* does nothing if the post is in no list */
+    list_remove(&post->link);
     pthread_mutex_unlock(&real->posts_lock);
 }
 
@@ -70,7 +69,7 @@ static bool has_posts(struct real_io *real)
 
 /* -- turns -- */
 
-/* Empty, because the alarm is set and tasks are checked just before the loop sleeps. */
+/* Empty: tasks and the earliest timer are checked just before the loop sleeps. */
 static void wake(struct loop *) {}
 
 const struct loop_ops real_loop_ops = {
@@ -87,11 +86,9 @@ static uint64_t thread_cpu_ns(void)
     return (uint64_t)used.tv_sec * 1000 * NS_PER_MS + (uint64_t)used.tv_nsec;
 }
 
-/* Reads the thread's CPU time only if more than LOOP_CPU_GRAIN_NS of wall time passed since the
- * last reading, because the reading is a system call (0.5 us on a small virtual machine, as much as
- * the rest of a small turn). Reading the monotonic clock costs 0.02 us. A thread cannot use more
- * CPU time than wall time, so the last reading is never off by more than the grain. A turn shorter
- * than the grain counts as all CPU time. After a sleep the CPU time is always read. */
+/* Reading the thread's CPU time is a system call, as expensive as a small turn. Therefore it is
+ * read after a sleep, and when more than LOOP_CPU_GRAIN_NS of wall time passed. Between readings
+ * wall time counts as CPU time, so the error is at most the grain. */
 void real_turn_begin(struct real_io *real)
 {
     uint64_t now = clock_mono_ns(real->loop.clock).ns;
@@ -147,7 +144,7 @@ static void on_alarm(uv_timer_t *alarm)
     real_enter(real);
     real->alarm_due = MONO_NEVER;
     /* libuv 1.44 runs timers before it polls, and would then sleep without a timer. uv_stop makes
-     * the poll return at once. uv_run clears the stop flag when it returns. */
+     * the poll return at once; uv_run clears the stop flag. */
     uv_stop(&real->uv);
 }
 
@@ -207,7 +204,7 @@ static void close_handle(uv_handle_t *handle, void *)
     if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 
-/* Also works on a partly opened loop, whose handles were never made. */
+/* Also works on a partly opened loop. */
 static void close_uv(struct real_io *real)
 {
     int failed;

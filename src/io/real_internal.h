@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Types and functions that the files of the real I/O share. http_server.c also includes this file.
  *
- * Every libuv callback begins with real_enter, which opens the turn (time, watchdog) at the first
- * delivered event, because libuv has no hook between wake-up and its first callback. Output is
- * gathered: a stream with output is in `unsent` and flushed after the turn's tasks and hooks. */
+ * Every libuv callback begins with real_enter, which opens the turn (time, watchdog) at its first
+ * event: libuv has no hook for this. A stream with output is in `unsent` and flushed after the
+ * turn's tasks and hooks. */
 #ifndef IO_REAL_INTERNAL_H
 #define IO_REAL_INTERNAL_H
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum {
     REAL_READ_ROOM = 64 * 1024
-}; /* buffer of one read; shared by all streams, because bytes are valid only during the call */
+}; /* one read; shared by all streams: bytes are valid during the call */
 
 struct real_io {
     struct io io;
@@ -27,7 +27,7 @@ struct real_io {
     bool stop;
     struct list unsent; /* streams whose output is flushed when the turn finishes */
     uint64_t turn_start_ns;
-    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* CPU time of the thread, and the time of that reading */
+    uint64_t cpu_mark_ns, cpu_mark_at_ns; /* the thread's CPU time, and when it was read */
     pthread_mutex_t posts_lock;
     struct list posts;   /* waiting posts; protected by posts_lock */
     atomic_uint posters; /* threads in loop_post that no longer hold posts_lock */
@@ -52,7 +52,7 @@ void real_unpost(struct real_io *real, struct post *post);
 /* Sends the gathered output of all streams. Runs no callback. */
 void real_flush_streams(struct real_io *real);
 
-/* Like pthread_create, with all signals blocked in the new thread. */
+/* Like pthread_create, with all signals blocked in the new thread, except faults. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument);
 enum err real_worker_open(struct loop *loop, const struct worker_options *options,
                           struct loop_worker **ret_worker);
@@ -61,6 +61,6 @@ enum err real_dial(struct net *net, const struct dial_options *options,
                    struct note *note);
 enum err real_listen(struct net *net, const struct listen_options *options,
                      struct listener **ret_listener, struct note *note);
-/* Maps a negative libuv error to enum err; a negated errno works, too. */
+/* Maps a negative libuv error or a negated errno. */
 enum err real_err(int uv_code);
 #endif

@@ -2,9 +2,8 @@
 /* One side's TLS settings: read, checked, converted to an SSL_CTX, and replaced as a whole when
  * files change.
  *
- * A load changes nothing before everything was read and found to match: a new SSL_CTX is built
- * separately and swapped in at the end. Connections hold a reference to the SSL_CTX they were made
- * with, so the old SSL_CTX exists until its last connection is closed. */
+ * A load builds a new SSL_CTX separately and swaps it in at the end. Connections hold a reference
+ * to the SSL_CTX they were made with. */
 #include "io/tls_context.h"
 
 #include <stdlib.h>
@@ -18,9 +17,9 @@
 
 enum {
     FILE_BYTES_MAX = 1024 * 1024, /* a bundle of all public roots needs a quarter of this */
-    BUNDLE_CERTS_MAX = 512,       /* root certificates in all CA files together */
-    CHAIN_CERTS_MAX = 16,         /* certificates in cert_file, which has our own */
-    PEER_CHAIN_BYTES_MAX = 65536, /* bytes of a peer's chain; limits its use of our memory */
+    BUNDLE_CERTS_MAX = 512,       /* root certificates in all CA files */
+    CHAIN_CERTS_MAX = 16,         /* certificates in cert_file, with our own */
+    PEER_CHAIN_BYTES_MAX = 65536, /* limits the memory for a peer's chain */
     PEER_CHAIN_DEPTH_MAX = 8,
 };
 
@@ -60,8 +59,8 @@ static bool is_in_time(const X509 *certificate)
            X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0;
 }
 
-/* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would then
- * take the first root of that name and reject the signature. Here the signature decides. */
+/* A renewed root often keeps its name, and many issuers write no key identifier. OpenSSL would take
+ * the first root of the name, which may not have signed. Here the signature decides. */
 static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certificate)
 {
     STACK_OF(X509) *named = X509_STORE_CTX_get1_certs(verify, X509_get_issuer_name(certificate));
@@ -82,8 +81,7 @@ static int choose_issuer(X509 **ret_issuer, X509_STORE_CTX *verify, X509 *certif
     return 1;
 }
 
-/* The select callback below is called only if the peer offers a protocol; this callback handles
- * peers that offer none. */
+/* The select callback is not called for peers that offer no protocol. */
 static int on_client_hello(SSL *ssl, int *alert, void *owner)
 {
     const struct tls_context *context = owner;
@@ -147,7 +145,7 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
     X509_STORE_set_get_issuer(SSL_CTX_get_cert_store(made), choose_issuer);
 
     if (context->alpn_len == 0) return true;
-    if (context->side == TLS_CLIENT) /* unlike others, this OpenSSL function returns 0 on success */
+    if (context->side == TLS_CLIENT) /* returns 0 on success, unlike others */
         return SSL_CTX_set_alpn_protos(made, context->alpn, context->alpn_len) == 0;
     SSL_CTX_set_client_hello_cb(made, on_client_hello, context);
     SSL_CTX_set_alpn_select_cb(made, on_alpn_select, context);
@@ -180,8 +178,8 @@ static bool trust_and_name_root(SSL_CTX *made, X509 *certificate, size_t index)
 }
 
 typedef bool use_certificate_fn(SSL_CTX *made, X509 *certificate, size_t index);
-/* Passes each certificate of a source to `use`. All sources together may have at most `max`; *count
- * is the number so far. */
+/* Passes each certificate of a source to `use`. *count is the number in all sources so far, at most
+ * `max`. */
 static enum err use_certificates(const struct tls_context *context, size_t which, SSL_CTX *made,
                                  use_certificate_fn *use, size_t max, size_t *count,
                                  struct note *note)
@@ -290,8 +288,8 @@ static void adopt(struct tls_context *context, SSL_CTX *own_made)
     context->info.not_after = tls_wall_from_asn1(own ? X509_get0_notAfter(own) : NULL);
 }
 
-/* Reads the files, if there are any, and swaps the SSL_CTX. The caller took `stamps` before, so the
- * next check notices a change during the load. */
+/* Reads the files, if any, and swaps the SSL_CTX. `stamps` are older than the reading: the next
+ * check notices a change during the load. */
 static enum err load(struct tls_context *context, const struct fs_info *stamps, struct note *note)
 {
     SSL_CTX *made = NULL;
@@ -332,7 +330,7 @@ static enum err reload(struct tls_context *context, bool skip_refused, bool *ret
     }
     err = read_stamps(context, stamps, &why);
     if (!err && same_stamps(context, stamps, context->loaded)) {
-        /* The loaded settings equal the files again, so the last failure no longer applies. */
+        /* The files again have the loaded content. */
         context->info.last_failure.text[0] = '\0';
         context->refused_known = false;
         *ret_changed = false;
@@ -498,7 +496,7 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
     struct note why = {0};
     enum err err;
 
-    assert(context->in_memory); /* a context that uses files reloads the files instead */
+    assert(context->in_memory); /* a context with files reloads the files */
     err = copy_pem(context, cert_pem, key_pem, ca_pem);
     if (err)
         note_set(&why, "tls: %s", err_text(err));

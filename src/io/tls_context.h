@@ -15,7 +15,7 @@ enum {
     ALPN_WIRE_MAX = 4 * 256,
 };
 struct source {
-    char *path;     /* the file's path, or NULL if the PEM text is in memory */
+    char *path;     /* NULL if the PEM text is in memory */
     struct buf pem; /* the PEM text; text from a file is kept only during a load */
 };
 
@@ -37,14 +37,13 @@ struct tls_context {
     struct tls_info info;
 };
 
-/* Checks the files if TLS_RECHECK_MS have passed since the last check. Invalid files are not loaded
- * again until a file changes; after any other failure the load is retried. */
+/* Checks the files if TLS_RECHECK_MS have passed. Invalid files are loaded again only when a file
+ * changes; after other failures the load is retried. */
 void tls_context_recheck(struct tls_context *context, mono_time now);
 
-/* Implemented by tls_session.c; `session` is the SSL's app data. Called during the handshake after
- * the peer's chain, validity, use and name were verified. Any result but ERR_OK ends the handshake
- * with an alert. */
+/* Implemented by tls_session.c; `session` is the SSL's app data. Called in the handshake after the
+ * peer's chain, validity, use and name were verified. An error ends the handshake with an alert. */
 enum err tls_session_judge(void *session, X509 *leaf);
-/* Called when the peer's certificate is not verified: the session will have no identity. */
+/* The peer's certificate is not verified: the session will have no identity. */
 void tls_session_doubt(void *session);
 #endif

@@ -27,7 +27,7 @@ static int bio_read(BIO *bio, char *into, int cap)
     size_t take = min_size((size_t)cap, session->input.len - session->input_at);
 
     BIO_clear_retry_flags(bio);
-    if (take == 0) { /* more input may follow; 0 would mean the end of the stream */
+    if (take == 0) { /* more input may follow; 0 would mean the end */
         BIO_set_retry_read(bio);
         return -1;
     }
@@ -66,7 +66,7 @@ static BIO_METHOD *bio_method_new(void)
     return method;
 }
 
-/* Returns the process's BIO method, which the first caller makes. Any thread. */
+/* The first caller makes the process's BIO method. Any thread. */
 static BIO_METHOD *bio_method(void)
 {
     static _Atomic(BIO_METHOD *) shared;
@@ -183,11 +183,11 @@ static enum err fail_with(struct tls_session *session, enum err err)
     return err;
 }
 
-/* Maps the number of a TLS alert about our identity, versions or protocols to an error. */
+/* Maps a TLS alert about our identity, versions or protocols. */
 static enum err judge_alert(int alert)
 {
     switch (alert) {
-    case SSL_AD_HANDSHAKE_FAILURE: /* TLS 1.2 sends this alert for a missing certificate */
+    case SSL_AD_HANDSHAKE_FAILURE: /* TLS 1.2: a certificate is missing */
     case SSL_AD_BAD_CERTIFICATE:
     case SSL_AD_UNSUPPORTED_CERTIFICATE:
     case SSL_AD_CERTIFICATE_REVOKED:
@@ -242,8 +242,8 @@ static enum err judge_reason(struct tls_session *session, unsigned long code)
     }
 }
 
-/* OpenSSL's queue has the errors of each layer, innermost first. An error of a layer below TLS may
- * precede the TLS error and is less specific. */
+/* OpenSSL's queue begins with the innermost layer, whose error is less specific than a TLS
+ * error. */
 static enum err fail(struct tls_session *session)
 {
     unsigned long code, first = 0;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TLS stream over a plain stream.
+/* A TLS stream over a plain stream. Runs on the loop's thread.
  *
  * Output: the owner's writes of a turn are gathered, so that small writes share a record. The
- * deferred task `work` encodes them as records. The plain stream has space for the records, because
- * its bound is this stream's bound plus TLS's maximum overhead, plus space for TLS's own messages.
- * Input: if the owner pauses, the plain stream is paused, and the session keeps bytes that were
- * already read.
+ * deferred task `work` encodes the records, which always fit into the plain stream's bound. Input:
+ * if the owner pauses, the plain stream is paused, and the session keeps bytes that were already
+ * read.
  *
- * No callback runs inside a call of the owner: writing, resuming and ending only defer `work`. The
- * memory is freed in one place, when the plain stream is closed. */
+ * No callback runs inside a call of the owner. The memory is freed when the plain stream is
+ * closed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +18,10 @@
 enum {
     DEFAULT_TIMEOUT_MS = 10 * 1000,
     DEFAULT_OUTPUT_MAX = 1024 * 1024,
-    PLAIN_SLACK = 64 * 1024,                /* room for handshakes, alerts and similar messages */
+    PLAIN_SLACK = 64 * 1024,                /* room for handshakes and alerts */
     OUTPUT_PIECE = 64 * 1024,               /* bytes encrypted at a time */
     TLS_STREAM_IDLE_OUTPUT_MAX = 64 * 1024, /* bytes that a stream without output may keep */
-    TLS_STREAM_LINGER_MS = 1000, /* time for the peer to receive our alert with the reason */
+    TLS_STREAM_LINGER_MS = 1000,            /* for the peer to receive our alert */
     NAME_CAP = 256,
 };
 
@@ -33,8 +32,8 @@ struct tls_stream {
     struct tls_session *session;
     struct stream_events events;
     void *owner;
-    struct timer timer; /* handshake deadline; later, deadline for the peer to close the stream */
-    mono_time deadline; /* deadline of a dialed stream, kept by the plain dial, then by `timer` */
+    struct timer timer; /* handshake deadline; later, for the peer to close the stream */
+    mono_time deadline; /* of a dialed stream */
     struct task work;
     struct buf output; /* plaintext written in this turn or during the handshake */
     size_t output_max, plain_max;
@@ -46,8 +45,8 @@ struct tls_stream {
     bool ending, half_closed; /* stream_end was called; close_notify was sent */
     bool end_reported;        /* on_end was called */
     bool plain_ended;
-    bool closing; /* stream_close was called, so only on_closed may follow */
-    bool failed;  /* `why` is set; the stream waits for the peer to read the alert */
+    bool closing; /* stream_close was called: only on_closed may follow */
+    bool failed;  /* `why` is set; the peer may still read the alert */
     enum err why;
     struct note note;
 };
@@ -69,8 +68,8 @@ static size_t tls_stream_unsent(const struct tls_stream *t)
 
 static void tls_push_records(struct tls_stream *t);
 
-/* Stores the reason for on_closed. Waits before closing so that the alert arrives: closing at once
- * with unread bytes would reset the connection, and the peer would never learn the reason. */
+/* Stores the reason for on_closed, and waits so that the alert arrives: closing at once with unread
+ * bytes would reset the connection. */
 static void tls_fail(struct tls_stream *t, enum err why, const struct note *note)
 {
     bool has_alert;
@@ -106,8 +105,8 @@ static void tls_on_timer(struct timer *timer)
         t->why = ERR_TIMEOUT;
         note_set(&t->note, "tls: the handshake took too long");
     }
-    /* The time limit is for a peer that has read everything and does not close. A peer that still
-     * has output to read keeps the stream open, as it would without TLS. */
+    /* The time limit is for a peer that has read everything and does not close. Pending output
+     * keeps the stream open, as it would without TLS. */
     if (t->opened && !t->failed && !t->closing && stream_pending(t->plain) > 0)
         timer_start_in(&t->timer, TLS_STREAM_LINGER_MS);
     else
@@ -116,7 +115,7 @@ static void tls_on_timer(struct timer *timer)
 
 /* -- output ------------------------------------------------------------------------------------ */
 
-/* Sends TLS records. A peer that makes TLS respond and does not read fills the plain stream. */
+/* A peer that makes TLS respond and does not read fills the plain stream. */
 static void tls_push_records(struct tls_stream *t)
 {
     struct str records = tls_session_output(t->session);
@@ -128,7 +127,7 @@ static void tls_push_records(struct tls_stream *t)
         tls_fail_text(t, err, err_text(err));
 }
 
-/* Encodes all written bytes as records, then close_notify if stream_end was called. */
+/* Encodes all written bytes, then close_notify after stream_end. */
 static void tls_send_output(struct tls_stream *t)
 {
     struct str rest = buf_peek(&t->output);
@@ -157,9 +156,8 @@ static void tls_want_drain(struct tls_stream *t, size_t drain_at)
     t->drain_wanted = true;
 }
 
-/* Makes the plain stream call on_drained at `drain_at` pending bytes instead of half of its bound.
- * A write that does not fit has this effect: on_drained is called when that write would fit. The
- * plain stream neither reads nor accepts the probe's bytes. */
+/* Makes the plain stream call on_drained at `drain_at` pending bytes. The probe is a write that
+ * does not fit: on_drained is called when the write would fit. Its bytes are never read. */
 static void tls_ask_plain(struct tls_stream *t)
 {
     struct str probe = {"", t->plain_max - t->drain_at};
@@ -182,7 +180,7 @@ static void tls_report_drained(struct tls_stream *t)
     }
 }
 
-/* Sends output. Call only from events and tasks, because this function may call on_drained. */
+/* Call only from events and tasks, because on_drained may be called. */
 static void tls_pump_out(struct tls_stream *t)
 {
     tls_push_records(t);
@@ -210,7 +208,8 @@ static void tls_report_open(struct tls_stream *t)
     if (t->events.on_open) t->events.on_open(t->owner);
 }
 
-/* Continues the handshake, then passes plaintext to the owner until none is left or it pauses. */
+/* Continues the handshake, then passes plaintext to the owner until none is left or the owner
+ * pauses. */
 static void tls_read(struct tls_stream *t)
 {
     char plain[TLS_RECORD_MAX];
@@ -395,7 +394,7 @@ static size_t tls_stream_pending(const struct stream *stream)
 {
     const struct tls_stream *t = tls_stream_of(stream);
 
-    /* Limited to output_max, because records are a little longer than their content. */
+    /* Records are a little longer than their content, so the sum is limited. */
     return min_size(tls_stream_unsent(t), t->output_max);
 }
 
@@ -481,7 +480,7 @@ static enum err tls_new(struct loop *loop, struct tls_context *context, const ch
     return ERR_OK;
 }
 
-/* The name that the server must prove: the configured name, or else the dialed host. */
+/* The name that the server must prove: the configured name, otherwise the dialed host. */
 static enum err tls_name_to_verify(const struct dial_options *options, char name[NAME_CAP],
                                    struct note *note)
 {
