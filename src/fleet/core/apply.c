@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "fleet/core/internal.h"
 
-/* The largest number of rows in a table, and the texts of a new row. A text without a name here
- * must be the id of an existing shard. */
+/* Limits per table: rows, and the texts of a new row. A text without a name must be the id of an
+ * existing shard. */
 static const struct {
     const char *name;
     uint32_t rows_max;
@@ -59,7 +59,7 @@ static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
     views_keep(fleet, table, row);
 }
 
-/* Frees all rows. Shards, the first table, are freed last, because other rows refer to them. */
+/* Shards, the first table, are freed last, because other rows refer to them. */
 void fleet_clear(struct fleet *fleet)
 {
     views_cancel(fleet);
@@ -82,7 +82,7 @@ void fleet_close(struct fleet *fleet)
     if (!fleet) return;
     for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++) assert(!fleet->views[i]);
     fleet_clear(fleet);
-    /* every allocation that was counted has been freed */
+    /* all counted memory was freed */
     assert(fleet->bytes == memory_cost(sizeof *fleet));
     free(fleet);
 }
@@ -152,7 +152,7 @@ static void row_enter(struct fleet *fleet, enum fleet_table table, void *row,
     result->changed = true;
 }
 
-/* Adds the row to its table and to its owner's rows. Rows without a shard have a NULL `shard`. */
+/* Adds the row to its table and to its owner's rows. `shard` is NULL for rows without a shard. */
 static void row_add(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard,
                     struct fleet_result *result)
 {
@@ -170,7 +170,7 @@ static void row_add(struct fleet *fleet, const struct fleet_row *from, struct sh
     result->status = FLEET_NO_MEMORY;
 }
 
-/* Replaces `old` by the row. If `old` is NULL, adds the row, provided that the table has room. */
+/* Adds the row, if the table has room, or replaces `old`. */
 static void row_add_or_replace(struct fleet *fleet, const struct fleet_row *from, void *old,
                                struct fleet_result *result)
 {
@@ -250,8 +250,8 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
 }
 
-/* Returns true if a domain may be assigned that shards have not given up yet: to one of these
- * shards, or by force. `has_own`: the new owner is one of these shards. */
+/* True if the domain is leaving no other shard, or with `force` fewer than FLEET_LEAVERS_MAX.
+ * has_own: the domain is leaving its new owner. */
 static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain *domain, bool force,
                            bool has_own, struct fleet_result *result)
 {
@@ -325,7 +325,7 @@ static void upsert_provider(struct fleet *fleet, const struct fleet_row *row,
 }
 
 /* -- removing -- */
-/* Removes all rows in `owned` from the table. The cost is proportional to the number of rows. */
+/* The cost is proportional to the number of removed rows. */
 static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct order *owned)
 {
     struct order_place place = order_begin(owned);
@@ -350,7 +350,7 @@ static void domain_leaves(struct fleet *fleet, const struct domain_row *row,
     row_add(fleet, &leaving, NULL, result);
 }
 
-/* Makes all domains of the shard leaving. If memory runs out, removes the added rows again. */
+/* Makes all domains of the shard leaving. Without memory, the added rows are removed again. */
 static void owned_leave(struct fleet *fleet, const struct shard_row *shard,
                         struct fleet_entry entry, struct fleet_result *result)
 {
@@ -436,7 +436,7 @@ struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row)
 
     if (row->table != FLEET_LEAVING) {
         command = fleet_row_command(row);
-        command.force = true; /* a domain may be assigned and still be leaving another shard */
+        command.force = true; /* an archive may have an assigned domain that is still leaving */
         return fleet_apply(fleet, &command);
     }
     if (leaving->shard.len == 0) {

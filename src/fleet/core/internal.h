@@ -5,27 +5,25 @@
  *   apply.c   effects of commands         read.c    lookups and walks
  *   view.c    views                       result.c  times, names and messages
  *
- * Rows are reference-counted. A row's table holds a reference, and so does each open view that
- * keeps the row. The rows that point to a shard also hold references to the shard, so that a view
- * can name the shard of a row after both rows have left their tables. */
+ * Rows are reference-counted. A row's table and each view that keeps the row hold a reference. Rows
+ * that point to a shard also hold the shard, so that a view can name a removed shard. */
 #ifndef FLEET_CORE_INTERNAL_H
 #define FLEET_CORE_INTERNAL_H
 #include "fleet/core/fleet.h"
 
 struct table_row {
     uint32_t holders;
-    uint32_t born; /* the newest view's number when the row was made; later views show the row */
+    uint32_t born; /* number of the newest view when the row was made */
 };
-/* A text that rows share: the key of domains, or the id of a shard that domains are leaving,
- * registered or not. Most fleets have a handful of keys. */
+/* A text that rows share: a key of domains, or the id of a shard that domains are leaving. */
 struct name {
     uint32_t holders;
     uint16_t len;
-    uint64_t hash;     /* for a key: the value from which its domains' hashes start */
-    struct order rows; /* for a shard id: the domains that the shard is leaving */
+    uint64_t hash;     /* for a key: the start of its domains' hashes */
+    struct order rows; /* for a shard id: the domains that are leaving the shard */
     char text[];
 };
-/* A row is one block of memory: its struct, then its own texts. `lens` has the texts' lengths. */
+/* One block of memory: the struct, then the row's own texts. `lens` has the texts' lengths. */
 struct shard_row {
     struct table_row row;
     struct fleet_time registered_at, last_heartbeat;
@@ -87,11 +85,11 @@ void row_drop(struct fleet *fleet, enum fleet_table table, void *row); /* drops 
 /* Drops the references to all rows of the set, and empties the set. */
 void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order);
 /* Makes a row with one reference, which is in no table. The row also references `shard`, if it
- * points to the shard. Returns NULL if memory runs out. */
+ * points to the shard. NULL without memory. */
 void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard);
-/* Returns the set of the row's owner (a shard or a name) that contains the row, or NULL. */
+/* The set of the row's owner (a shard or a name) that contains the row, or NULL. */
 struct order *row_owned(enum fleet_table table, void *row);
-/* Joins key and value to the text of a leaving domain. Returns false if they are too long. */
+/* Joins key and value to the text of a leaving domain. False if they are too long. */
 bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
                   struct str *ret_text);
 struct name *name_find(const struct order *names, struct str text); /* NULL: none */

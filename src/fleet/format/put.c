@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes JSON like the original: without blanks. The five characters that are special in HTML or
- * JavaScript are escaped. Control characters become \u00XX, except \n, \r and \t. */
+/* Writes JSON like the original: without blanks. <, >, &, U+2028 and U+2029 are escaped. Control
+ * characters become \u00XX, except \n, \r and \t. */
 #include <string.h>
 
 #include "fleet/format/record.h"
@@ -68,7 +68,7 @@ enum err json_name_put(struct buf *into, char before, struct str name)
     return ERR_OK;
 }
 
-/* Returns the last slice of the smallest shard after `last`, or NULL. O(n^2) for a whole row. */
+/* The last slice of the smallest shard after `last`, or NULL. O(n^2) for a whole row. */
 static const struct fleet_slice *slice_behind(const struct fleet_slice *slices, size_t count,
                                               const struct str *last)
 {

@@ -63,7 +63,7 @@ static enum err level_enter(struct format_record *record, const struct record_sh
     return ERR_OK;
 }
 
-/* Returns the field whose value is being read: a list, a map or an object. */
+/* The field whose value is being read: a list, a map or an object. */
 static const struct shape_field *field_open(const struct format_record *record)
 {
     return record->depth > 1 ? record->levels[record->depth - 2].field : NULL;
@@ -155,7 +155,7 @@ static enum err slice_value(struct format_record *record, enum json_token token,
 }
 
 /* -- fields -- */
-/* Handles a null value, which leaves a text or number unchanged. */
+/* Null leaves a text or number unchanged. */
 static enum err field_null(struct format_record *record, const struct shape_field *field,
                            struct note *note)
 {
