@@ -18,7 +18,7 @@ struct answer {               /* never changes; stored in encoded form */
 struct fleet_answers {
     size_t max, first, count; /* first: index of the oldest answer in the ring */
     struct answer **ring;
-    struct map by_key; /* each key is one byte for the kind, then the request id */
+    struct map by_key; /* key: one byte for the kind, then the request id */
     size_t views;
     struct answer *gone;
 };
@@ -28,7 +28,7 @@ struct fleet_answers_view {
     struct answer *at[];
 };
 
-/* Returns the map key. In the encoding kind and id are separate, so a key follows the encoding. */
+/* The map key is stored behind the encoding, which has kind and id in separate places. */
 static struct str key_of(const struct answer *answer)
 {
     size_t id_len = (uint8_t)answer->bytes[1];
@@ -74,7 +74,7 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers)
         free(answers);
         return ERR_NOMEM;
     }
-    map_init(&answers->by_key, max, 0); /* fixed seed, because simulated runs must be repeatable */
+    map_init(&answers->by_key, max, 0); /* fixed seed: simulated runs must be repeatable */
     *ret_answers = answers;
     return ERR_OK;
 }

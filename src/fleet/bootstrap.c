@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the rounds of queries to other replicas. Meanwhile it answers calls on the replica's gRPC
- * port. Runs on the event loop's thread. bootstrap_rules.h has the rules and the invariant. */
+/* Runs the rounds of queries to other replicas, and meanwhile answers calls on the replica's gRPC
+ * port. bootstrap_rules.h has the rules and the invariant. Runs on the event loop's thread. */
 #include "fleet/bootstrap.h"
 
 #include <inttypes.h>
@@ -26,15 +26,15 @@ struct bootstrap {
     size_t count;
     bool running, by_hand; /* by_hand: an administrator ordered the running round */
     bool stopped, decided;
-    struct rpc_call *order; /* BootstrapReplica call that waits for a round's result; or NULL */
+    struct rpc_call *order; /* a BootstrapReplica call that waits for a round, or NULL */
     char name[BOOTSTRAP_NAME_CAP];
-    char text[TEXT_CAP]; /* describes what the replica waits for */
+    char text[TEXT_CAP]; /* what the replica waits for */
 };
 static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every address is asked");
 
 /* -- describing the wait -- */
 
-/* Appends the state of one peer to `text`. A description that does not fit is left out. */
+/* A description that does not fit is left out. */
 static void bootstrap_describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
 {
     const char *address = b->addresses[at];

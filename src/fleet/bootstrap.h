@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A replica that waits to bootstrap a cluster. In rounds, it asks every join address for a promise
  * until fleet/bootstrap_rules.h decides. Meanwhile its gRPC port answers only PromiseBootstrap,
- * BootstrapReplica and StateHash. Every other method fails with UNAVAILABLE, and is not applied. */
+ * BootstrapReplica and StateHash, and other methods with UNAVAILABLE. */
 #ifndef FLEET_BOOTSTRAP_H
 #define FLEET_BOOTSTRAP_H
 #include "fleet/bootstrap_rules.h"
@@ -30,7 +30,7 @@ enum err bootstrap_open(const struct bootstrap_options *options, struct bootstra
 struct datadir bootstrap_identity(const struct bootstrap *bootstrap);
 enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *server,
                            struct note *note);
-/* Stops the queries without calling done(). Calls closed(), unless NULL, after the last query. */
+/* Stops the queries without done(). Calls closed(), unless NULL, after the last query. */
 void bootstrap_stop(struct bootstrap *bootstrap, void (*closed)(void *owner), void *owner);
 void bootstrap_free(struct bootstrap *bootstrap); /* after closed() and the server's close */
 #endif

@@ -2,10 +2,9 @@
 /* The export loop: at each interval the leader writes the fleet tables to a directory, in the
  * original program's format (coordinator.md 6.4, fleet/export_dir.h).
  *
- * A tick is skipped on a follower, while the previous export is still running, and while all tables
- * are empty. An unchanged state is exported again, so that the age of `latest` shows the age of its
- * content. A failed export is logged, counted and retried at the next tick. It never stops the
- * coordinator. The event loop reads the tables in slices; a worker thread writes the files.
+ * A tick is skipped on a follower, during an export, and while all tables are empty. An unchanged
+ * state is exported again: the age of `latest` shows that exports work. A failed export is retried
+ * at the next tick. The event loop reads the tables in slices; a worker thread writes the files.
  *
  *     idle -> asking (confirms leadership) -> copying, a slice per turn -> finishing -> idle
  *               |                       |
@@ -37,7 +36,7 @@ struct export_loop {
     enum state state;
     bool copied; /* the copy is complete */
 
-    /* used by the worker thread while `busy` is true */
+    /* for the worker thread while `busy` is true */
     bool busy;
     enum work work;
     enum err err, prune_err;
@@ -109,7 +108,7 @@ static void export_submit(struct export_loop *loop, enum work work)
     loop->err = ERR_OK;
     loop->note.text[0] = '\0';
     job_init(&loop->job, export_run, export_on_job);
-    err = worker_submit(loop->worker, &loop->job); /* the queue has room: there is only one job */
+    err = worker_submit(loop->worker, &loop->job); /* never full: there is only one job */
     loop->busy = !err;
 }
 

@@ -15,7 +15,7 @@ struct seed_reader {
     size_t cap;
 };
 
-/* The texts that each row must contain. The texts of a quota row may be empty. */
+/* The texts that each row must contain. A quota row's texts may be empty. */
 static const char *const needed[FLEET_TABLES][FLEET_TEXTS_MAX] = {
     [FLEET_PROVIDERS] = {"name"}, [FLEET_QUOTAS] = {"provider", "region"}};
 

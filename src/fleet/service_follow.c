@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Follows applied commands. Every replica writes the audit. The leader also updates its soft state,
- * instructs the owners of domains, and logs new and removed shards.
- *
- * All of this happens at apply and not in the answered call. It therefore happens once per change,
- * even if the caller has disconnected. */
+ * instructs the owners of domains, and logs new and removed shards. This happens at apply, so that
+ * a change has its effects even if the caller has disconnected. */
 #include "fleet/service_internal.h"
 
 /* -- the audit -- */
@@ -93,8 +91,8 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
                                              log_str("actor", entry->actor), LOG_END});
 }
 
-/* Instructs the owner, even if the assignment did not change. After a change of leaders, a person
- * can thus repeat an instruction that the old leader may not have sent. */
+/* Instructs the owner even if the assignment did not change: the old leader may not have sent the
+ * instruction, and an administrator can repeat the assignment. */
 static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
                            const struct fleet_command *command, const struct fleet_result *result)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions to shards. Each gets the leader's term and a sequence number, is queued in the
- * shard's reports, and is sent with every response to a report until the shard acknowledges it. */
+ * shard's reports, and is sent with every response to a report until the shard acknowledges the
+ * instruction. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -22,7 +23,7 @@ static void instruction_stamp(struct fleet_service *service, struct instruction 
     it->id = str_from(id);
 }
 
-/* Queues an instruction that has its term and sequence number. Returns errors of reports_queue. */
+/* The instruction has its term and sequence number. Errors of reports_queue. */
 static enum err instruction_queue(struct fleet_service *service, struct str shard,
                                   const struct instruction *it)
 {
@@ -36,7 +37,7 @@ static enum err instruction_queue(struct fleet_service *service, struct str shar
 
 enum { TOPIC_CAP = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 1 };
 
-/* Joins the domain's key and value with a NUL, which neither text can contain. */
+/* Joins key and value with a NUL, which neither can contain. */
 static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_CAP])
 {
     static_assert((int)TOPIC_CAP <= (int)REPORTS_TOPIC_MAX, "every domain is a topic");
@@ -141,7 +142,7 @@ static bool queue_admit(struct leader_request *request)
     return !wrong;
 }
 
-/* Returns true if every shard has room for the instruction, so that all or none get it. */
+/* True if every shard has room for the instruction, so that all or none get the instruction. */
 static bool queue_has_room(struct leader_request *request, const struct instruction *it)
 {
     struct fleet_service *service = service_of(request);

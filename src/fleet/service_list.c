@@ -2,16 +2,15 @@
 /* Lists tables that may have a million rows. A list reads some rows of a view per turn of the event
  * loop, so that the leader can do its other work.
  *
- * A call that arrives while a list is being built waits for the next list, because the current list
- * began before the call. All waiting calls share the next list, so only one list reads the table at
- * a time. A list shows the moment when its view was opened, after leadership was confirmed for all
- * its callers. The callers get the response one after the other, some bytes per turn. */
+ * A list shows the moment when its view was opened, after leadership was confirmed for all its
+ * callers. A call that arrives later shares the next list with all waiting calls. The callers get
+ * the response one after the other, some bytes per turn. */
 #include <stdlib.h>
 
 #include "fleet/service_internal.h"
 
 enum {
-    ROWS_A_TURN = 1024,       /* reading them takes about a millisecond */
+    ROWS_A_TURN = 1024,       /* about a millisecond */
     BYTES_A_TURN = 512 << 10, /* bytes copied per turn, in about the time of ROWS_A_TURN rows */
 };
 
@@ -20,8 +19,8 @@ struct part { /* the encoded rows of one shard; allocated by map_make */
     struct buf bytes;
 };
 
-/* Adds the part of a response for one shard. Domains are read by key and value, but listed by shard
- * first, so each shard has its own part. Shards are read first, in order. */
+/* Domains are read by key and value, but listed by shard first, so each shard has its own part of
+ * the response. Shards are read first, in order. */
 static enum err lister_add_part(struct service_lister *lister, struct str id)
 {
     struct part *part = map_make(&lister->by_shard, id, sizeof *part);

@@ -2,8 +2,8 @@
 /* The method ReportShard, in the steps of coordinator.md 9: register the shard, record the time,
  * store the report, process acknowledgements, respond with the pending instructions.
  *
- * Everything after the registration happens in one turn after leadership was confirmed. A deposed
- * leader that does not know its deposition therefore stores no report and sends no instruction. */
+ * All steps after the registration happen in one turn after leadership was confirmed: a deposed
+ * leader stores no report and sends no instruction. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__ShardReport report_message;
@@ -29,7 +29,7 @@ static struct str report_shard(const struct leader_request *request)
     return str_from(report_of(request)->shard_id);
 }
 
-/* Returns true if the tables would accept the shard. Otherwise its reports propose nothing. */
+/* True if the tables would accept the shard. Otherwise its reports propose nothing. */
 static bool report_is_registrable(struct leader_request *request)
 {
     bool long_id = report_shard(request).len > FLEET_ID_MAX;
@@ -250,7 +250,7 @@ static void report_registered(struct leader_request *request, const struct fleet
     }
 }
 
-/* Returns true if the tables are full. Otherwise every report would propose a refused command. */
+/* True if the tables are full. Otherwise every report would propose a refused command. */
 static bool report_tables_are_full(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

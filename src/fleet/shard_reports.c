@@ -114,7 +114,7 @@ void reports_begin(struct shard_reports *reports, uint64_t term)
 
 /* -- shards -- */
 
-/* Returns ERR_FULL if the new bytes do not fit in place of the old bytes, which are freed later. */
+/* ERR_FULL if the new bytes do not fit in place of the old bytes, which are freed later. */
 static enum err reports_make_room(const struct shard_reports *reports, size_t comes, size_t goes)
 {
     assert(goes <= reports->bytes);
@@ -165,9 +165,8 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 
 /* -- reports -- */
 
-/* Returns true if the report is older than the kept report. A shard that lost its disk starts with
- * a lower epoch. Its reports are late until the process with the higher epoch has been silent for
- * silent_after_ms. */
+/* True if the report is older than the kept report. A shard that lost its disk starts with a lower
+ * epoch: its reports are late until the higher epoch has been silent for silent_after_ms. */
 static bool report_is_late(const struct shard_reports *reports, const struct reported_shard *shard,
                            const struct shard_report *report)
 {
@@ -188,7 +187,7 @@ static enum err copy_bytes(struct str bytes, struct str *ret_own)
     return ERR_OK;
 }
 
-/* Replaces either all of the kept texts or none. */
+/* Replaces all of the kept texts, or none. */
 static enum err swap_texts(struct shard_reports *reports, struct str *const *held,
                            const struct str *from, size_t count)
 {
@@ -208,7 +207,7 @@ static enum err swap_texts(struct shard_reports *reports, struct str *const *hel
     return err;
 }
 
-/* Replaces the kept texts of the shard. Allocates everything before the first change. */
+/* Allocates everything before the first change. */
 static enum err reports_keep_texts(struct shard_reports *reports, struct reported_shard *shard,
                                    const struct shard_report *report)
 {
@@ -231,8 +230,8 @@ static enum err reports_keep_texts(struct shard_reports *reports, struct reporte
 
 /* -- several processes with the same shard id -- */
 
-/* Returns the process that sent the report, or NULL for a new process. If several processes have
- * the same id, epoch and address, returns the one with the highest cycle below the report's. */
+/* The process that sent the report, or NULL for a new process. Of several with the same id, epoch
+ * and address: the one with the highest cycle below the report's. */
 static struct shard_process *sender_of(struct reported_shard *shard,
                                        const struct shard_report *report)
 {
@@ -249,7 +248,7 @@ static struct shard_process *sender_of(struct reported_shard *shard,
     return best;
 }
 
-/* Drops silent processes, because they have ended or cannot reach the leader. */
+/* Silent processes have ended or cannot reach the leader. */
 static size_t drop_silent_processes(struct shard_reports *reports, struct reported_shard *shard)
 {
     struct shard_process *last = NULL;
@@ -270,7 +269,7 @@ static size_t drop_silent_processes(struct shard_reports *reports, struct report
     return left;
 }
 
-/* Adds a process in a free slot, or else in the slot of the longest silent process. */
+/* Adds a process in a free slot, otherwise in the slot of the longest silent process. */
 static struct shard_process *add_process(struct shard_reports *reports,
                                          struct reported_shard *shard,
                                          const struct shard_report *report)
@@ -303,7 +302,7 @@ static struct shard_process *add_process(struct shard_reports *reports,
     return oldest;
 }
 
-/* Returns true if a conflict begins. Without memory or room for the process, returns false. */
+/* True if a conflict begins. False without memory or room for the process. */
 static bool process_reported(struct shard_reports *reports, struct reported_shard *shard,
                              const struct shard_report *report)
 {
@@ -524,7 +523,7 @@ void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
     drop_instruction(reports, shard, own_instruction);
 }
 
-/* If there is no memory or room for the reason, the previous reason is kept. */
+/* Without memory or room for the reason, the previous reason is kept. */
 bool reports_refused(struct shard_reports *reports, struct instruction *it, struct str reason)
 {
     bool first = !it->refused;

@@ -146,7 +146,7 @@ static enum err tar_entries(struct snapshot_reader *reader, struct note *note)
 {
     struct tar_entry entry = {.names_next = false};
     uint64_t offset = 0;
-    unsigned zeros = 0; /* zero blocks in a row; two of them end the tar */
+    unsigned zeros = 0; /* zero blocks in a row; two end the tar */
     enum err err = ERR_OK;
 
     while (!err && zeros < 2 && offset < reader->size) {
