@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Admits replicas to the cluster. An admission asks fleet/admit.h for its next step, has the Raft
- * log execute the step, and repeats until done or timed out. A new leader can continue, because an
- * admission stores nothing but the request. Event loop's thread. */
+/* Admits replicas to the cluster: asks fleet/admit.h for the next step, has the Raft log execute
+ * the step, and repeats until done or timed out. An admission stores only the request, so a new
+ * leader can continue. Event loop's thread. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ static void admission_propose(struct admission *a, const struct roster_command *
     struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
     enum err err = roster_encode(command, &bytes);
 
-    assert(!err); /* admit_next has validated the entry, and every command fits */
+    assert(!err); /* admit_next has validated the entry */
     a->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
                                     .version = roster_command_version(command),
                                     .flags = command->op == ROSTER_FORGET ? PROPOSE_FREES : 0,

@@ -32,7 +32,6 @@ static bool member_is_dead(const struct admit_view *view, const struct replica_m
     return member_silence(view, member) >= ADMIT_SILENT_MS;
 }
 
-/* True if the entry is another replica identity with the requesting replica's name. */
 static bool is_older(const struct roster_entry *entry, const struct admit_request *request)
 {
     return entry->id != request->entry.id && strcmp(entry->name, request->entry.name) == 0;
@@ -65,7 +64,7 @@ static struct admit_step admit_refuse(enum err err, const char *why)
 
 /* -- the rules, in the order of their evaluation -- */
 
-/* Sets `step` to a refusal if true. */
+/* If true, `step` is the refusal. */
 static bool request_is_wrong(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {
@@ -90,7 +89,7 @@ static bool request_is_wrong(const struct admit_view *view, const struct admit_r
     return true;
 }
 
-/* True if another replica of this name still responds. One of the two is a mistake. */
+/* Another replica of this name still responds. One of the two is a mistake. */
 static bool name_is_held(const struct admit_view *view, const struct admit_request *request,
                          struct admit_step *step)
 {

@@ -4,10 +4,9 @@
  *
  *   unknown        enter the replica in the roster -> add it as a learner
  *   learner        wait until it has caught up -> remove a dead older identity of its name ->
- *   promote it
+ *                  promote it
  *   moved          change its address; if another replica is listed at the new address and the
- *   leader
- *                  has reached the moved one there, the two swap addresses
+ *                  leader has reached the moved one there, the two swap addresses
  *   voter in place remove older identities -> done
  *
  * An older identity with the same name means a lost disk. It is removed only after a silence,
@@ -22,7 +21,7 @@
 
 enum {
     ADMIT_SILENT_MS = 3000,   /* silence after which an older identity counts as dead */
-    ADMIT_CATCH_UP_MAX = 1024 /* log entries that an up-to-date learner may lack */
+    ADMIT_CATCH_UP_MAX = 1024 /* log entries that a learner may lack */
 };
 struct admit_request {
     struct roster_entry entry;

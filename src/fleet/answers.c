@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores answers in a ring by age and in a map by request id. Views refer to answers by pointer,
- * because answers never change. The last view frees dropped answers. Runs during apply. */
+/* Stores answers in a ring by age and in a map by request id. Answers never change, so views point
+ * to them, and the last view frees dropped answers. Runs during apply. */
 #include "fleet/answers.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 enum { ANSWERS_HEAD = 4 };
 
-struct answer {               /* never changes; stored in encoded form */
+struct answer {               /* stored in encoded form */
     struct answer *next_gone; /* links dropped answers that a view may still use */
     size_t len;
     char bytes[]; /* the encoded answer, then its key: kind and id */
@@ -28,7 +28,7 @@ struct fleet_answers_view {
     struct answer *at[];
 };
 
-/* The map key is stored behind the encoding, which has kind and id in separate places. */
+/* The key is stored behind the encoding, where kind and id are separate. */
 static struct str key_of(const struct answer *answer)
 {
     size_t id_len = (uint8_t)answer->bytes[1];

@@ -30,7 +30,7 @@ size_t fleet_answers_count(const struct fleet_answers *answers);
 /* The reply is valid until the answers change. */
 bool fleet_answers_find(const struct fleet_answers *answers, uint8_t kind, struct str id,
                         struct str *ret_reply);
-/* Stores an answer, unless the request already has one. May drop the oldest answer. ERR_NOMEM. */
+/* Stores an answer, unless the request has one. May drop the oldest answer. ERR_NOMEM. */
 enum err fleet_answers_put(struct fleet_answers *answers, uint8_t kind, struct str id,
                            struct str reply);
 
@@ -43,7 +43,6 @@ enum err fleet_answers_view_next(void *view, size_t budget, struct buf *into, bo
 void fleet_answers_view_close(void *view); /* NULL is allowed */
 
 /* -- restore -- */
-/* Restores all complete answers of `bytes` and returns their size. ERR_CORRUPT with a note,
- * ERR_NOMEM. */
+/* Restores the complete answers in `bytes` and returns their size. ERR_CORRUPT, ERR_NOMEM. */
 enum err fleet_answers_take(void *answers, struct str bytes, size_t *ret_taken, struct note *note);
 #endif

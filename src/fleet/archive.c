@@ -253,7 +253,7 @@ void archive_close(struct archive *archive)
 {
     if (!archive) return;
     sections_end(&archive->sections);
-    /* restore_end frees the memory of an unfinished restore. */
+    /* restore_end also frees an unfinished restore. */
     for (size_t i = 0; i < archive->machine_count; i++)
         if (archive->begun[i])
             (void)archive->machines[i].ops->restore_end(archive->machines[i].state, NULL);

@@ -39,8 +39,8 @@ struct archive_facts {
     size_t lacks_count;
 };
 struct archive;
-/* Reads the whole archive. `more` may be NULL, or lists further state machines by ascending id,
- * above the fleet's ids, ended by id 0; they must outlive the archive.
+/* Reads the whole archive. `more` may be NULL, or lists further state machines: by ascending id,
+ * above the fleet's ids, ended by id 0. They must outlive the archive.
  * ERR_PARSE, ERR_CORRUPT: with file and offset in the note. ERR_INVALID: index 0. ERR_VERSION: an
  * unknown section or cluster level. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err archive_open(struct fs *fs, const char *path, const struct state_machine *more,
@@ -55,7 +55,7 @@ struct archive_restore_options {
     const char *address; /* Raft address at which other replicas reach this replica */
     uint64_t wall_ms;    /* current time in ms since 1970; 0: unknown */
 };
-/* Makes a data directory with new identities and a higher term, because the old cluster may have
+/* The new directory has new identities and a higher term, because the old cluster may have
  * committed entries after the archive was made (base/recovery.h). Replicas of the old cluster must
  * join again. Errors of datadir_restore. */
 enum err archive_restore(struct archive *archive, const struct archive_restore_options *options,

@@ -80,7 +80,6 @@ static enum err say_counts(const char *before, const struct fleet_counts *counts
     return err || !any ? err : buf_append_c(out, after);
 }
 
-/* Lists what the archive does not contain. */
 static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
 {
     enum err err =

@@ -24,7 +24,7 @@ struct bootstrap {
     char addresses[BOOTSTRAP_PEERS_MAX][SURVEY_ADDRESS_CAP];
     char reasons[BOOTSTRAP_PEERS_MAX][128]; /* why a peer is UNCLEAR or REFUSED */
     size_t count;
-    bool running, by_hand; /* by_hand: an administrator ordered the running round */
+    bool running, by_hand; /* by_hand: an administrator ordered the round */
     bool stopped, decided;
     struct rpc_call *order; /* a BootstrapReplica call that waits for a round, or NULL */
     char name[BOOTSTRAP_NAME_CAP];
@@ -62,7 +62,6 @@ static void bootstrap_describe(struct bootstrap *b, const struct bootstrap_round
     b->text[text.len] = '\0';
 }
 
-/* Logs what the replica waits for, at intervals and whenever the reason changes. */
 static void bootstrap_log_wait(struct bootstrap *b, const struct bootstrap_round *round)
 {
     mono_time now = loop_now(b->io->loop);
@@ -147,7 +146,7 @@ static void bootstrap_log_cluster(const struct bootstrap *b)
                      log_text("peer", b->addresses[i]));
 }
 
-/* Answers an administrator's BootstrapReplica call with success or the reason of a refusal. */
+/* `order` gets success or the reason of a refusal. */
 static void bootstrap_answer_order(struct bootstrap *bootstrap, bool done, const char *reason)
 {
     Muster__V1__BootstrapReplicaResponse response = MUSTER__V1__BOOTSTRAP_REPLICA_RESPONSE__INIT;

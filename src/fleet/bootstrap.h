@@ -23,7 +23,7 @@ struct bootstrap_options {
     void (*waits)(void *owner, const char *for_what);
     void *owner;
 };
-/* Reads the file DIR/BOOTSTRAP, or draws new identities and writes the file. */
+/* Reads DIR/BOOTSTRAP, or draws new identities and writes the file. */
 enum err bootstrap_open(const struct bootstrap_options *options, struct bootstrap **ret_bootstrap,
                         struct note *note);
 /* for formatting the data directory */

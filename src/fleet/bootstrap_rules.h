@@ -4,16 +4,13 @@
  * Invariant: of N > 1 replicas (--bootstrap-expect) that keep their data directories, at most one
  * bootstraps a cluster by itself.
  *
- *   1. Only the founder bootstraps: the replica with ordinal 0 and an empty directory. It draws the
- *      identities of the cluster and of itself once, and stores them in DIR/BOOTSTRAP.
- *   2. The founder bootstraps only when, in one round, N - 1 other replicas, which differ in
- *      identity
- *      and name, have promised. A silent or unclear peer does not count. One silent address is
- *      allowed
- *      beyond the promises, because a name for all replicas also resolves to the founder.
- *   3. A replica without a log stores its promise in DIR/PROMISE before it answers, and promises to
- *      no
- *      second bootstrap. A replica with another ordinal never bootstraps.
+ * 1. Only the founder bootstraps: the replica with ordinal 0 and an empty directory. The founder
+ *    draws the identities of the cluster and of itself once, and stores them in DIR/BOOTSTRAP.
+ * 2. The founder bootstraps only when, in one round, N - 1 other replicas have promised, which
+ *    differ in identity and name. A silent or unclear peer does not count. One silent address is
+ *    allowed beyond the promises, because a name for all replicas also resolves to the founder.
+ * 3. A replica without a log stores its promise in DIR/PROMISE before it answers, and makes no
+ *    second promise. A replica with another ordinal never bootstraps.
  *
  * A promise ends when the replica joins a cluster and then answers "has a log", or when an
  * administrator replaces the promise (musterctl replica bootstrap). A promise does not expire,
@@ -33,7 +30,7 @@
 enum {
     BOOTSTRAP_SILENCE_MS = 3000, /* with expect 1: how long to wait for silent peers */
     BOOTSTRAP_AGAIN_MS = 250,    /* pause between two rounds */
-    BOOTSTRAP_CALL_MS = 2000,    /* timeout of a query, during which the peer syncs its disk */
+    BOOTSTRAP_CALL_MS = 2000,    /* timeout of a query; the peer syncs its disk */
     BOOTSTRAP_PEERS_MAX = 32,
     BOOTSTRAP_EXPECT_MAX = 7,     /* highest number of voters in a cluster */
     BOOTSTRAP_EXPECT_DEFAULT = 3, /* voters expected if join addresses are given */
@@ -42,7 +39,7 @@ enum {
 
 /* -- at the start -- */
 enum bootstrap_start {
-    BOOTSTRAP_NOT,   /* the replica joins a cluster or continues with its log */
+    BOOTSTRAP_NOT,   /* join a cluster, or continue with the log */
     BOOTSTRAP_ALONE, /* no peers: bootstrap at once */
     BOOTSTRAP_ASK,   /* ask the other replicas first */
 };
@@ -85,10 +82,10 @@ struct bootstrap_identity { /* one bootstrap; cluster_id 0: none */
 };
 struct promise_facts {
     uint64_t replica_id;              /* this replica */
-    bool has_log;                     /* the replica has a log or belongs to a cluster */
+    bool has_log;                     /* has a log or belongs to a cluster */
     bool waits;                       /* this replica waits to bootstrap a cluster itself */
     struct bootstrap_identity stored; /* the stored promise */
-    struct bootstrap_identity asked;  /* the bootstrap that asks for a promise */
+    struct bootstrap_identity asked;  /* the bootstrap that asks */
     bool replace;                     /* an administrator ordered to replace `stored` */
 };
 enum promise_verdict {

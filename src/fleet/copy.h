@@ -15,7 +15,6 @@ struct fleet_copy {                    /* in the caller's storage; a zeroed copy
     struct fleet_meta meta;            /* the caller sets meta.size */
     struct fleet_state_writer *writer; /* writes the copied state; NULL: closed */
 };
-/* True if no fleet table has a row. */
 bool fleet_copy_is_empty(const struct fleet *fleet);
 /* Without a roster, members are named by identity. ERR_FULL, ERR_NOMEM. */
 enum err fleet_copy_open(struct fleet_copy *copy, struct fleet *fleet,

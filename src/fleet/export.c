@@ -96,7 +96,7 @@ static void export_on_job(struct job *job, enum err err)
     struct export_loop *loop = CONTAINER_OF(job, struct export_loop, job);
 
     loop->busy = false;
-    if (!err) export_step(loop); /* after an error the export loop is being closed */
+    if (!err) export_step(loop); /* otherwise the export loop is being closed */
 }
 
 static void export_submit(struct export_loop *loop, enum work work)
@@ -214,7 +214,7 @@ static void export_on_timer(struct timer *timer)
     struct export_loop *loop = CONTAINER_OF(timer, struct export_loop, timer);
 
     timer_start_in(timer, loop->every_ms);
-    if (loop->state == ASKING) { /* no majority answered within one interval */
+    if (loop->state == ASKING) { /* no majority answered within the interval */
         replica_read_cancel(loop->service->leader.replica, &loop->ticket);
         export_give_up(loop, ERR_UNAVAILABLE, "no majority answered");
     }
@@ -277,7 +277,7 @@ void export_loop_close(struct export_loop *loop)
 {
     if (!loop) return;
     if (loop->state == ASKING) replica_read_cancel(loop->service->leader.replica, &loop->ticket);
-    loop->state = IDLE; /* IDLE: the result of a running job is ignored */
+    loop->state = IDLE; /* the result of a running job is ignored */
     worker_close(loop->worker);
     export_abandon(loop->file);
     fleet_copy_close(&loop->copy);

@@ -46,7 +46,7 @@ static void export_temp_of(const char *name, char temp[EXPORT_NAME_CAP + 8])
 
 /* -- existing exports -- */
 
-/* True for the name of an export. Other files of the directory are not removed. */
+/* Other files in the directory are not removed. */
 static bool is_export(const char *name)
 {
     for (size_t i = 0; i < STAMP_LEN; i++)
@@ -77,7 +77,7 @@ static void export_look_at(void *context, const char *name, enum fs_kind kind)
         snprintf(look->oldest, sizeof look->oldest, "%s", name);
 }
 
-/* Removes the files of an export, then its directory. A missing file is no error. */
+/* A missing file is no error. */
 static enum err remove_dir(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     static const char *const files[] = {"meta.json", "state"};
@@ -242,14 +242,14 @@ void export_abandon(struct export_file *own_file)
 
     if (!own_file) return;
     export_temp_of(own_file->name, temp);
-    /* if the removal fails, the next start repeats the removal */
+    /* the next start repeats a failed removal */
     (void)remove_dir(own_file->fs, own_file->dir, temp, NULL);
     file_free(own_file);
 }
 
 /* -- pruning -- */
 
-/* Renames the export first, so that a partly removed export never looks complete. */
+/* Renames the export first: a partly removed export must never look complete. */
 static enum err remove_export(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
     char path[FS_PATH_CAP], aside[FS_PATH_CAP], temp[EXPORT_NAME_CAP + 8];

@@ -19,7 +19,7 @@ enum { EXPORT_NAME_CAP = FLEET_META_TEXT_MAX + 32 };
 struct export_file;
 /* Creates `dir` if needed. Removes exports that an earlier process left incomplete. */
 enum err export_dir_open(struct fs *fs, const char *dir, struct note *note);
-/* Begins an export, named by the id in `meta` and the time. ERR_EXISTS: the name exists. */
+/* The name is made of the id in `meta` and the time. ERR_EXISTS: the name exists. */
 enum err export_create(struct fs *fs, const char *dir, const struct fleet_meta *meta, wall_time now,
                        struct export_file **ret_file, struct note *note);
 enum err export_write(struct export_file *file, struct str state, struct note *note);

@@ -29,7 +29,7 @@ enum err join_name(struct str id, struct note *note);
 struct join_view { /* what the replica knows about its membership */
     bool leader_known, leads, ready;
     bool member, voter;
-    bool in_place; /* the members and the roster have the replica's current addresses */
+    bool in_place; /* at the replica's current addresses */
 };
 struct join { /* zeroed at the start */
     uint64_t wait_ms;
@@ -42,7 +42,7 @@ struct join_effects {
     bool fix;          /* this leader corrects its own roster entry; JOIN_ANSWERED follows */
     bool settled;      /* the replica became a voter at its addresses */
     bool removed;      /* the replica ceased to be a member */
-    mono_time wake_at; /* call join_step with JOIN_LOOK then, or when the view changes */
+    mono_time wake_at; /* call join_step with JOIN_LOOK then */
 };
 struct join_effects join_step(struct join *join, enum join_event event,
                               const struct join_view *view, mono_time now);

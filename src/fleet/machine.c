@@ -19,8 +19,8 @@
 
 enum {
     REPLY_HEAD = 20,
-    /* A quota row of short names needs most: twenty times its bytes. The limit is higher, so a
-     * failed allocation means that the process is out of memory. */
+    /* Decoding needs at most twenty times a command's bytes. The limit is higher, so a failed
+     * allocation means that the process is out of memory. */
     MACHINE_ARENA_MAX = 32 * REPLICA_COMMAND_MAX,
     PART_MAX = 64 << 10, /* bytes of stored answers that are parsed at a time */
 };
@@ -75,7 +75,7 @@ struct fleet *fleet_machine_fleet(struct fleet_machine *machine)
 }
 
 /* -- applying -- */
-/* Empty without memory. Valid until the next call. */
+/* Empty if memory runs out. Valid until the next call. */
 static struct str reply_make(struct fleet_machine *machine, const struct fleet_result *result)
 {
     struct encoder out = {&machine->reply, ERR_OK};
@@ -112,7 +112,7 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
     return ERR_OK;
 }
 
-/* Hashes the arguments, but not the time: each retry sets the time anew. */
+/* The time does not count: each retry sets the time anew. */
 static uint64_t command_fingerprint(const struct fleet_command *command)
 {
     const struct fleet_quota *quota = command->kind == FLEET_SET_QUOTA ? &command->set_quota : NULL;
@@ -134,8 +134,8 @@ uint32_t fleet_command_version(const struct fleet_command *command)
                                                                   : FLEET_FIRST_VERSION;
 }
 
-/* The key of an answer: the request id and a fingerprint of the command, because several requests
- * of one trace may share an id. */
+/* Several requests of one trace may share a request id, so the key also has a fingerprint of the
+ * command. */
 static struct str answer_id(const struct machine_entry *entry, const struct fleet_command *command,
                             char id[FLEET_ANSWER_ID_MAX])
 {
@@ -166,7 +166,7 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     if (!err && entry->request_id.len) key = answer_id(entry, &command, id);
     /* A repeated command gets the earlier answer, and is not applied again. */
     if (key.len && fleet_answers_find(machine->answers, (uint8_t)command.kind, key, &answer)) {
-        (void)buf_append(reply, answer); /* without memory the reply is empty */
+        (void)buf_append(reply, answer); /* if memory runs out, the reply is empty */
         return ERR_OK;
     }
     if (!err)
@@ -177,7 +177,7 @@ static enum err machine_apply(void *state, const struct machine_entry *entry, st
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
     answer = reply_make(machine, &result);
-    (void)buf_append(reply, answer); /* without memory no reply, but the answer is stored */
+    (void)buf_append(reply, answer); /* if memory runs out, the answer is stored anyway */
     if (key.len &&
         (!answer.len || fleet_answers_put(machine->answers, (uint8_t)command.kind, key, answer)))
         abort(); /* without the answer, a repeated request would be applied again */

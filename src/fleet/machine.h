@@ -22,22 +22,21 @@ enum {
 
 struct fleet_machine;
 /* Called on every replica after each applied command, for the audit and the leader's soft state.
- * The arguments are valid during the call. `command` is NULL if it could not be decoded. The tables
- * already contain the change, and must not be changed. */
+ * Must not change the tables. The arguments are valid during the call. `command` is NULL if it
+ * could not be decoded. */
 typedef void fleet_applied_fn(void *owner, const struct machine_entry *entry,
                               const struct fleet_command *command,
                               const struct fleet_result *result);
 struct fleet_machine_options {
     fleet_applied_fn *applied;     /* may be NULL */
-    void (*restored)(void *owner); /* after a snapshot replaced the tables; may be NULL */
+    void (*restored)(void *owner); /* a snapshot replaced the tables; may be NULL */
     void *owner;
 };
 enum err fleet_machine_open(const struct fleet_machine_options *options,
                             struct fleet_machine **ret_machine); /* ERR_NOMEM */
 void fleet_machine_close(struct fleet_machine *machine);         /* NULL is fine */
-/* For replica_options, with id, name, version, ops and state set. */
 struct state_machine fleet_machine_registration(struct fleet_machine *machine);
-/* Always the same object, for reading. Only the log may change the tables. */
+/* Always the same object. Only the log may change the tables. */
 struct fleet *fleet_machine_fleet(struct fleet_machine *machine);
 
 uint32_t fleet_command_version(const struct fleet_command *command);

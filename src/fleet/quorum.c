@@ -9,8 +9,8 @@
 
 /* -- this replica's entries in the log's configuration and the roster -- */
 
-/* True if the replica's entry is correct, and no other identity has its name. A leader that failed
- * during the admission may have left an older identity; joining again removes the older one. */
+/* False also if an older identity has the same name: a leader that failed during the admission may
+ * have left it. Joining again removes the older identity. */
 static bool roster_is_right(const struct quorum *q)
 {
     const struct roster_entry *known = roster_find(q->service->options.roster, q->self.entry.id),
@@ -70,7 +70,7 @@ static void quorum_on_answered(void *owner, size_t, const struct rpc_client_call
                  log_err("err", outcome->err), log_str("why", outcome->text));
 }
 
-/* A round of join requests has ended. The round is empty if no join address resolves. */
+/* The round is empty if no join address resolves. */
 static void quorum_on_over(void *owner, size_t)
 {
     quorum_step(owner, JOIN_ANSWERED);

@@ -80,7 +80,7 @@ static void write_tail(const struct roster_entry *entry, struct encoder *out)
     encode_bytes(out, entry->etcd, strlen(entry->etcd));
 }
 
-/* Marks the input as bad if it is too short, or the text is too long or contains a NUL. */
+/* A text that is cut, too long or contains a NUL makes the input bad. */
 static void read_text(struct decoder *in, size_t len, char *to, size_t max)
 {
     if (len > max || len > in->left.len || memchr(in->left.at, '\0', len)) in->good = false;

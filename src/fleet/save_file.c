@@ -73,11 +73,11 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
                                SAVE_FILE_FILE_MODE, &file->file),
                        "make", note);
     if (err) {
-        file->temp[0] = '\0'; /* keeps the file, which another process may have made */
+        file->temp[0] = '\0'; /* another process may have made the file */
         save_abandon(file);
         return err;
     }
-    memcpy(file->path, path, strlen(path) + 1); /* fits, because the longer temporary name fits */
+    memcpy(file->path, path, strlen(path) + 1); /* the temporary name is longer, and fits */
     *ret_file = file;
     return ERR_OK;
 }
@@ -127,7 +127,7 @@ static enum err tar_finish(struct save_file *file, struct note *note)
     return err;
 }
 
-/* Reads the whole file in the same way as a restore. */
+/* Reads the whole file like a restore. */
 static enum err save_check(const struct save_file *file, struct save_facts *facts,
                            struct note *note)
 {

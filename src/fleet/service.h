@@ -40,7 +40,7 @@ struct fleet_service_limits { /* 0 selects the default */
     size_t soft_bytes_max;    /* default 1 GiB for reports and instructions */
     uint32_t shards_max;      /* default 65,536; a report cannot add a further shard */
     uint32_t list_rows_max;   /* default 8,192 rows of a list per turn of the event loop */
-    uint64_t stall_ms;        /* default 60,000: timeout if a stream's client does not read */
+    uint64_t stall_ms;        /* default 60,000: for a stream whose client does not read */
 };
 struct fleet_exports {
     const char *dir;   /* created if needed; NULL or "": no exports */

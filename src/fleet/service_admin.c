@@ -19,7 +19,7 @@ static bool has_leaving(const struct fleet_service *service)
 
 /* -- arguments -- */
 
-/* The message that contains the command's texts, or NULL if it is missing. */
+/* NULL if the request lacks the message with the command's texts. */
 static const ProtobufCMessage *texts_of(const struct leader_request *request)
 {
     const upsert_provider_message *m = MESSAGE(request, upsert_provider_message);
@@ -46,7 +46,7 @@ static bool slices_fit(struct leader_request *request)
     return false;
 }
 
-/* Refuses a new row with a text that a shard would refuse: no shard could ever give the row up. */
+/* A shard could never give up a row with a text that the shard refuses. */
 static bool admit_row_texts(struct leader_request *request, const ProtobufCMessage *m)
 {
     static const size_t domain_max[] = {LABEL_KEY_MAX, LABEL_VALUE_MAX, SIZE_MAX}; /* and shard */
@@ -117,8 +117,8 @@ static enum err command_of(struct leader_request *request, struct fleet_command 
     return err;
 }
 
-/* True if the shard may be removed: a live shard would act on its machines after its removal. A new
- * leader must wait for the silence time to know whether the shard is alive. */
+/* A live shard would act on its machines after its removal. A new leader must wait for the silence
+ * time to know whether the shard is alive. */
 static bool is_removable(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);

@@ -91,8 +91,8 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
                                              log_str("actor", entry->actor), LOG_END});
 }
 
-/* Instructs the owner even if the assignment did not change: the old leader may not have sent the
- * instruction, and an administrator can repeat the assignment. */
+/* The owner is instructed even if the assignment did not change: the old leader may not have sent
+ * the instruction, and an administrator can repeat the assignment. */
 static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
                            const struct fleet_command *command, const struct fleet_result *result)
 {
@@ -148,7 +148,7 @@ void service_end_term(struct fleet_service *service)
     reports_begin(service->reports, 0);
 }
 
-/* Restarts the reports after a snapshot. Unexpected on a leader, which needs no snapshots. */
+/* Unexpected on a leader, which needs no snapshots. */
 void service_restored(void *owner)
 {
     struct fleet_service *service = owner;

@@ -23,13 +23,13 @@
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-/* STREAM_SAVE measures the state first: its size is in the meta data, which precede the state.
+/* STREAM_SAVE first measures the state: the meta data has the size, and precedes the state.
  * STREAM_ETCD is a backup in etcd's frames. */
 enum stream_kind { STREAM_SAVE, STREAM_BACKUP, STREAM_ETCD };
 struct service_method {
     struct leader_method base;
-    /* Checks the arguments, and the caller's identity if its rights depend on them. If `anywhere`,
-     * also checks the leader. False: the call was answered or kept. May be NULL. */
+    /* Checks the arguments, and the caller if its rights depend on them. With `anywhere`, also
+     * checks the leader. False: the call was answered or kept. May be NULL. */
     bool (*admit)(struct leader_request *request);
     /* For reads and soft state: answers the call, after the leadership was confirmed. */
     void (*read)(struct leader_request *request);
@@ -110,7 +110,7 @@ struct service_lister { /* service_list.c */
     struct list parts;            /* encoded parts of the response, in order */
     struct map by_shard;
     size_t total; /* bytes of all `parts` */
-    /* how far the response to the first request in `running` was sent */
+    /* position in the response to the first request in `running` */
     struct list *part;
     size_t part_at;
 };
@@ -210,7 +210,7 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
     return CONTAINER_OF(request, struct fleet_request, base);
 }
 
-/* Writes the message to the log, and the event to the event log. */
+/* Writes to the log and to the event log. */
 #define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
@@ -220,8 +220,8 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
 /* -- service_request.c -- */
 extern const struct leader_rules service_rules;
 void service_write(struct leader_request *request); /* proposes the method's command */
-/* Proposes a command that no client requested; `actor` is copied. done() follows with an error or
- * the command's result, unless this call fails: ERR_NOMEM, errors of fleet_command_encode. */
+/* Proposes a command that no client requested; `actor` is copied. done() follows, unless this call
+ * fails: ERR_NOMEM, errors of fleet_command_encode. */
 typedef void service_done_fn(struct fleet_service *service, enum err err,
                              const struct fleet_result *result);
 enum err service_propose(struct fleet_service *service, const struct fleet_command *command,
@@ -236,16 +236,14 @@ void service_end_term(struct fleet_service *service);
 void service_check_silence(struct fleet_service *service);
 
 /* -- service_ownership.c -- */
-/* The applied log entry took a domain from the shard. */
 void service_domain_leaving(struct fleet_service *service, const struct machine_entry *entry,
                             const struct fleet_domain *domain, struct str shard);
 /* The shard's acknowledgement was applied. */
 void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving);
-/* The shard accepted the instruction. Only instructions to release a domain have an effect. */
+/* Has an effect only on an instruction to release a domain. */
 void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,
                                const struct instruction *instruction);
-/* The shard refused the instruction. True if the instruction stays pending; *ret_first is then true
- * for the first refusal. */
+/* True if the refused instruction stays pending; *ret_first is then true for the first refusal. */
 bool service_take_unassign_refusal(struct fleet_service *service,
                                    const struct reported_shard *shard,
                                    struct instruction *instruction, struct str reason,
@@ -264,8 +262,7 @@ void service_seed_begin(struct fleet_service *service);
 
 /* -- service_instruct.c -- */
 #define INSTRUCTION_ID_CAP 17
-/* Queues an instruction about an assignment for the owner. Without room the instruction is dropped
- * and counted; the tables stay correct. */
+/* Without room the instruction is dropped and counted; the tables stay correct. */
 void service_instruct_owner(struct fleet_service *service, const struct fleet_domain *domain,
                             bool assigned);
 /* Queues UnassignDomain with the tag `since`, unless an equal instruction is pending. */
@@ -275,8 +272,8 @@ void service_queue_stray(struct fleet_service *service, const struct fleet_domai
 /* The pending instruction to domain->shard about the domain, or NULL. */
 const struct instruction *service_find_pending(const struct fleet_service *service,
                                                const struct fleet_domain *domain);
-/* Queues the missing instructions for all domains of the shard: the previous leader may not have
- * sent them, and a shard that lost its disk has forgotten them. Repeats are harmless. */
+/* Queues missing instructions for all domains of the shard: the previous leader may not have sent
+ * them, or the shard may have lost its disk. Repeats are harmless. */
 void service_instruct_domains(struct fleet_service *service, const struct reported_shard *shard);
 
 /* -- service_list.c -- */
@@ -287,8 +284,7 @@ void service_list_later(struct leader_request *request, struct service_lister *l
 
 /* -- quorum.c -- */
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Stops joining and admitting. done() is called once, at once or after the last query; a second
- * call replaces the first. */
+/* done() is called once, after the last query or at once. A second call replaces the first. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner); /* may be NULL */
 void quorum_close(struct quorum *quorum);                                        /* may be NULL */
 uint64_t quorum_leading_ms(const struct quorum *quorum); /* 0 if this replica is not the leader */
@@ -326,8 +322,8 @@ void service_event(struct fleet_service *service, const char *event,
                    const struct log_field *fields);
 void service_audit(struct fleet_service *service, const char *what, struct str actor,
                    const struct log_field *fields);
-/* Names the caller for the audit and the log: the bigfleet: identity of its certificate, otherwise
- * the certificate's common name, or "plaintext:<peer>" without TLS. */
+/* The bigfleet: identity of the caller's certificate, otherwise its common name, or
+ * "plaintext:<peer>" without TLS. */
 void service_actor(const struct rpc_call *call, char actor[SERVICE_ACTOR_CAP]);
 
 /* -- export.c -- */
@@ -337,10 +333,9 @@ enum err export_loop_open(struct fleet_service *service, struct note *note);
 void export_loop_close(struct export_loop *loop);
 
 /* -- service_read.c -- */
-/* The next reported shard in the order of the tables, or NULL after the last shard. */
+/* In the order of the tables. NULL after the last shard. */
 const struct reported_shard *service_next_reported(const struct fleet_service *service,
                                                    struct fleet_walk *walk);
-/* Appends a table row in the encoding of list responses. */
 void service_pack_row(struct fleet_service *service, struct pack *pack,
                       const struct fleet_row *row);
 

@@ -58,8 +58,8 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
                                                    .since = instruction->tag});
 }
 
-/* True if the shard never had the domain, because its AssignDomain was replaced before it was sent.
- * A shard without domains refuses to release one, and keeps owning all machines. */
+/* The AssignDomain was replaced before it was sent. A shard without domains refuses to release one,
+ * and keeps owning all machines. */
 static bool was_never_given(const struct reported_shard *shard,
                             const struct instruction *instruction)
 {
@@ -87,7 +87,7 @@ void service_queue_unassigns(struct fleet_service *service, const struct reporte
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    /* Instructions with a tag are for leaving domains: return if every leaving domain has one. */
+    /* Only instructions for leaving domains have a tag. */
     if (fleet_count_leaving(service->fleet, shard->id) <= shard->tagged) return;
     if (service->clears > 0) return; /* acknowledged domains are being cleared */
     while (reports_pending(shard) < service->options.limits.pending_max &&
@@ -201,8 +201,8 @@ static int user_compare(const void *a, const void *b)
     return order ? order : str_compare(left->shard, right->shard);
 }
 
-/* True if the shard owns machines of a provider. A shard that does not report its scope has no
- * domains if the tables assign none. A shard whose last domain was taken away owns nothing. */
+/* A shard that does not report its scope has no domains if the tables assign none. A shard whose
+ * last domain was taken away owns nothing. */
 static bool is_user(const struct fleet_service *service, const struct reported_shard *kept,
                     struct provider_user *ret_user)
 {
@@ -215,7 +215,7 @@ static bool is_user(const struct fleet_service *service, const struct reported_s
     return ret_user->scoped || kept->scope != SCOPE_DOMAINS;
 }
 
-/* The index behind the last user of the provider that the user at `at` has. */
+/* The index behind the last user of the same provider. */
 static size_t users_end(const struct provider_user *list, size_t count, size_t at)
 {
     size_t end = at + 1;

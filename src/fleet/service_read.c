@@ -3,7 +3,7 @@
  * runs in one turn after leadership was confirmed, so its response shows one moment. */
 #include "fleet/service_internal.h"
 
-/* The rows' field number, equal in all responses. */
+/* The same in all responses. */
 enum { FIELD_ROWS = 1 };
 
 void service_pack_row(struct fleet_service *service, struct pack *pack, const struct fleet_row *row)

@@ -115,8 +115,8 @@ static bool is_member(const struct fleet_service *service, uint64_t id)
     return false;
 }
 
-/* Finds a replica by name or by identity, members first. A name of two members is refused: two
- * members share a name while a lost disk is replaced. */
+/* Members come first. A name of two members is refused: two members share a name while a lost disk
+ * is replaced. */
 static enum err find_replica(const struct fleet_service *service, struct str text, uint64_t *ret_id,
                              struct note *note)
 {
@@ -180,7 +180,7 @@ static void replica_admit(struct leader_request *request, const struct admit_req
     if (err) replica_refuse(request, err, NULL);
 }
 
-/* False: the text is truncated; the request is refused later. */
+/* False if the text is truncated: the request is refused later. */
 static bool text_copy(char *to, size_t cap, const char *from)
 {
     return snprintf(to, cap, "%s", from) < (int)cap;
@@ -304,8 +304,8 @@ static void list_replicas(struct leader_request *request)
 
 /* -- RemoveReplica -- */
 
-/* Answers a removal after the roster's proposal. A failed proposal is no error: the replica is
- * removed, and its roster entry is removed when room is needed. */
+/* A failed proposal is no error: the replica is removed, and its roster entry is removed when room
+ * is needed. */
 static void replica_forgotten(struct leader_request *request, enum err, struct str)
 {
     request_reply(request, STR_EMPTY);
@@ -465,7 +465,6 @@ static bool replica_state_hash(struct leader_request *request)
 
 /* -- PromiseBootstrap, BootstrapReplica -- */
 
-/* True if the log has entries, or the replica belongs to a cluster or is joining one. */
 static bool replica_has_log(const struct replica_status *status)
 {
     return status->cluster_id != 0 || status->term > 0 || status->last > 0 || status->snapshot > 0;

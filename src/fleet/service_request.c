@@ -65,11 +65,10 @@ static void call_answer(struct leader_request *request, const struct fleet_resul
                  request->method->name, text.text);
 }
 
-/* Counts a finished proposal and decodes its reply. */
 static enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
                                  struct fleet_result *ret_result)
 {
-    /* Without memory for the reply, the command was applied, but its result is unknown. */
+    /* If memory ran out for the reply, the command was applied, but its result is unknown. */
     if (!err && fleet_reply_parse(reply, ret_result)) err = ERR_UNKNOWN;
     service->numbers.apply[err                                ? APPLY_ERROR
                            : ret_result->status != FLEET_DONE ? APPLY_FSM_ERROR

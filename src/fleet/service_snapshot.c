@@ -144,7 +144,7 @@ static enum err stream_send_frame(struct fleet_service *service, bool is_head, s
     return err;
 }
 
-/* Sends the full chunks of the buffer, and at the end of the stream its last bytes. */
+/* The last chunk at the end of the stream need not be full. */
 static enum err stream_flush(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -210,7 +210,6 @@ static enum err stream_send_head(struct fleet_service *service)
     return err;
 }
 
-/* Encodes the next slice of a backup. After the last slice, encodes the end. */
 static enum err backup_slice(struct outflow *stream)
 {
     struct str rest;
@@ -291,7 +290,7 @@ static enum err backup_open_views(struct fleet_service *service)
     return err;
 }
 
-/* Opens the views. If other snapshots use the views, a timer repeats the attempt. */
+/* If other snapshots use the views, a timer repeats the attempt. */
 static enum err stream_open_views(struct fleet_service *service)
 {
     struct outflow *stream = &service->stream;
@@ -374,7 +373,7 @@ static bool stream_admit(struct leader_request *request)
     bool etcd = service_method_of(request)->stream == STREAM_ETCD;
     struct note note;
 
-    /* a backup contains more than the etcd keys, so only administrators may read it */
+    /* a backup contains more than the etcd keys */
     if (etcd && rpc_access_check((struct rpc_access){ACCESS_ADMIN},
                                  rpc_call_identity(request->call), &note))
         request_fail(request, GRPC_PERMISSION_DENIED, "etcdserver: permission denied");

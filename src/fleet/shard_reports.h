@@ -52,7 +52,7 @@ struct instruction {
     struct str reason;   /* of the last refusal, truncated; "": not refused */
     char texts[];
 };
-struct shard_process { /* a process that reported within the silence time */
+struct shard_process { /* it reported within the silence time */
     bool used;
     uint64_t id, order; /* order: number of the last report among the shard's reports */
     int64_t epoch, cycle, received_at_ns;
@@ -104,13 +104,12 @@ struct shard_reports {
 enum err reports_open(const struct reports_options *options,
                       struct shard_reports **ret_reports); /* ERR_NOMEM */
 void reports_close(struct shard_reports *reports);         /* NULL is fine */
-/* Clears all reports and instructions. Instructions queued from now on get this term. */
+/* Instructions queued from now on get this term. */
 void reports_begin(struct shard_reports *reports, uint64_t term);
 
 /* -- shards -- */
-/* Adds a shard, unless it is known, and starts to measure its silence. ERR_FULL, ERR_NOMEM. */
+/* Starts to measure the shard's silence, unless it is known. ERR_FULL, ERR_NOMEM. */
 enum err reports_add(struct shard_reports *reports, struct str shard, mono_time now);
-/* Removes a shard with its reports and instructions. */
 void reports_remove(struct shard_reports *reports, struct str shard);
 struct reported_shard *reports_find(const struct shard_reports *reports, struct str shard);
 /* The next shard in the order of reports_add, or NULL. Start with *cursor 0. */
@@ -134,7 +133,7 @@ struct report_taken {
     bool first;     /* the shard's first report in this term */
     bool back;      /* the shard was silent before */
     bool late;      /* the report is older than the kept one: summary and shortfalls dropped */
-    bool restarted; /* the report is not late, and its epoch differs from the previous one */
+    bool restarted; /* the epoch differs from the previous one; never if `late` */
     bool conflict;  /* two processes now report with this shard id */
 };
 /* Stores a report. A summary also replaces the shortfalls, even by none. Shortfalls without a
@@ -145,8 +144,8 @@ struct report_taken {
  * shard does not count as heard. */
 enum err reports_take(struct shard_reports *reports, const struct shard_report *report,
                       mono_time now, struct report_taken *ret_taken);
-/* Return a shard whose conflict has ended, and a shard that became silent, longest silence first.
- * Both return each shard once per change, and then NULL. */
+/* Return a shard whose conflict has ended, and a shard that became silent. Both return each shard
+ * once per change, and then NULL. The longest silence comes first. */
 struct reported_shard *reports_conflict_over(struct shard_reports *reports, mono_time now);
 struct reported_shard *reports_silent(struct shard_reports *reports, mono_time now);
 
@@ -169,7 +168,7 @@ enum err reports_may_queue(struct shard_reports *reports, const struct str *shar
                            const struct instruction *from, size_t *ret_at);
 void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
                  struct instruction *own_instruction);
-/* Records a refusal; the instruction stays pending. True for its first refusal. */
+/* The instruction stays pending. True for its first refusal. */
 bool reports_refused(struct shard_reports *reports, struct instruction *instruction,
                      struct str reason);
 #endif

@@ -136,7 +136,7 @@ static void survey_look_up(struct job *job)
     struct survey *s = CONTAINER_OF(job, struct survey, job);
 
     s->resolved.count = 0;
-    /* if no address was found, the next round resolves the name again */
+    /* if no address was found, the next round tries again */
     (void)address_resolve(s->addresses[0], &s->resolved, NULL);
 }
 

@@ -19,7 +19,7 @@ enum { SURVEY_ADDRESSES_MAX = 32, SURVEY_ADDRESS_CAP = 280 };
 struct survey;
 struct survey_to { /* the join addresses and how to connect to them */
     struct io *io;
-    const char *const *addresses; /* ends with NULL; copied; NULL or empty: no queries */
+    const char *const *addresses; /* ends with NULL; copied; none: no queries */
     const char *self;             /* own gRPC address; asked only if there is no other address */
     struct tls_context *tls;      /* NULL: plaintext */
     bool look_up;                 /* resolve a single address's name; false in the simulator */
@@ -32,7 +32,7 @@ struct survey_options {
     uint64_t timeout_ms; /* of a call; also of connecting, unless to_leader */
     /* A query is sent to addresses[at]. May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
-    /* Called at the end of each query. `message` is NULL if the query failed. */
+    /* At the end of each query. `message` is NULL if the query failed. */
     void (*answered)(void *owner, size_t at, const struct rpc_client_call *call,
                      const struct rpc_outcome *outcome, const ProtobufCMessage *message);
     void (*over)(void *owner, size_t count); /* every query was answered or has timed out */
@@ -40,9 +40,9 @@ struct survey_options {
 };
 enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
                      struct note *note); /* ERR_NOMEM, ERR_FULL, ERR_TOO_LARGE */
-/* Begins a round, if none is running. over() follows later. Errors of message_write. */
+/* No other round may be running. over() follows later. Errors of message_write. */
 enum err survey_begin(struct survey *survey, const ProtobufCMessage *request);
-/* Ends a running round without over(). closed() is called, unless NULL, when all memory is freed.
+/* Ends a running round without over(). closed(), unless NULL, follows when all memory is freed.
  * `survey` may be NULL. */
 void survey_close(struct survey *survey, void (*closed)(void *owner), void *owner);
 #endif

@@ -5,16 +5,16 @@
  * Pure: no clock, randomness, I/O or globals. The proposer sets the times in a command. The same
  * commands in the same order produce the same tables and the same hash on every replica.
  *
- * A row never changes: a command adds a row, removes one, or replaces one by a new row. A row that
- * is removed before a view has reached the row belongs to the view. A snapshot therefore shows one
+ * A row never changes: a command adds a row, removes one, or replaces one by a new row. If a row is
+ * removed before a view has reached the row, the view owns the row. A snapshot therefore shows one
  * moment, copies nothing, and blocks no commands.
  *
  * A domain that was taken from a shard is leaving until the shard acknowledges (design.md section
  * 6), even if the shard was removed. Until then only a forced command assigns the domain to another
  * shard.
  *
- * Heartbeats are not replicated: the leader sets its own, in no hash and no command, and clears
- * them when it becomes leader.
+ * Heartbeats are not replicated: each replica has its own, in no hash and no command. A leader
+ * clears them when its leadership begins.
  *
  * One owner and one thread use a fleet. Texts in commands are copied. Texts in rows and results are
  * valid until the next call that changes the fleet. */
@@ -40,7 +40,7 @@ enum {
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
     FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
-    /* Open views: the log's snapshot, an export, a stream (two), and two lists of table rows. */
+    /* The log's snapshot, an export, a stream (two views), and two lists of table rows. */
     FLEET_VIEWS_MAX = 6,
 };
 
@@ -53,8 +53,8 @@ struct fleet_time {
 #define FLEET_TIME_UNIX        62135596800LL  /* seconds at 1970-01-01 */
 #define FLEET_TIME_SECONDS_MAX 315537897599LL /* 9999-12-31T23:59:59Z */
 bool fleet_time_is_set(struct fleet_time time);
-/* Convert from and to nanoseconds since 1970; 0 is unset in both (wire.md 4.4). A time out of range
- * becomes the nearest time in range. */
+/* 0 means unset on both sides (wire.md 4.4). A time out of range becomes the nearest time in
+ * range. */
 struct fleet_time fleet_time_from_unix_ns(int64_t ns);
 int64_t fleet_time_to_unix_ns(struct fleet_time time);
 
@@ -62,8 +62,8 @@ int64_t fleet_time_to_unix_ns(struct fleet_time time);
 struct fleet_shard {
     struct str id, address;
     struct fleet_time registered_at;
-    struct fleet_time last_heartbeat; /* this replica's value for readers; ignored in commands */
-    uint32_t clusters, domains;       /* numbers of owned rows for readers; ignored in commands */
+    struct fleet_time last_heartbeat; /* of this replica; ignored in commands */
+    uint32_t clusters, domains;       /* numbers of owned rows; ignored in commands */
 };
 struct fleet_cluster {
     struct str id, shard;
@@ -81,7 +81,7 @@ struct fleet_slice {
 };
 struct fleet_quota {
     struct str provider, region;
-    const struct fleet_slice *slices; /* sorted by shard for readers; in any order in commands */
+    const struct fleet_slice *slices; /* sorted by shard, except in commands */
     size_t slice_count;
 };
 struct fleet_provider {
@@ -97,10 +97,9 @@ enum fleet_table {
     FLEET_TABLES
 };
 enum { FLEET_TEXTS_MAX = 3 };
-/* The number of texts at the beginning of a table's rows. */
+/* The number of texts of a table's rows. */
 extern const uint8_t fleet_row_texts[FLEET_TABLES];
-/* The bytes of any row, for copying whole rows: assigning a member of the union would not copy its
- * padding. */
+/* The bytes of any row. Assigning a member of the union would not copy its padding. */
 struct fleet_content {
     unsigned char bytes[sizeof(struct fleet_shard)];
 };
@@ -155,11 +154,11 @@ struct fleet_command {
         struct fleet_content content;       /* same as in struct fleet_row */
     };
 };
-const char *fleet_kind_name(enum fleet_kind kind);       /* "AddShard"; "?" for an unknown kind */
-size_t fleet_kind_texts(enum fleet_kind kind);           /* number of texts in a command */
-enum fleet_table fleet_kind_table(enum fleet_kind kind); /* the table that the command changes */
-/* The command that adds the row. For a leaving domain: the command that removes the row, because no
- * command adds one (see fleet_put). */
+const char *fleet_kind_name(enum fleet_kind kind); /* "?" for an unknown kind */
+size_t fleet_kind_texts(enum fleet_kind kind);     /* number of texts in a command */
+enum fleet_table fleet_kind_table(enum fleet_kind kind);
+/* The command that adds the row. For a leaving domain, the command that removes the row (see
+ * fleet_put). */
 struct fleet_command fleet_row_command(const struct fleet_row *row);
 
 /* -- results -- */
@@ -203,10 +202,9 @@ struct fleet_result {
     uint32_t clusters_freed, domains_freed; /* rows that RemoveShard removed with the shard */
 };
 const char *fleet_status_text(enum fleet_status status); /* such as "shard exists"; never NULL */
-/* The error code decides gRPC status and exit code. */
 enum err fleet_status_err(enum fleet_status status);
-/* Describes the result for people, for example "domain already assigned: rack=r-1: current shard-a,
- * requested shard-b". `command` is NULL if it could not be decoded. */
+/* Describes the result for people: "domain already assigned: rack=r-1: current shard-a, requested
+ * shard-b". `command` is NULL if it could not be decoded. */
 void fleet_result_text(const struct fleet_command *command, const struct fleet_result *result,
                        struct note *ret_text);
 
@@ -215,17 +213,17 @@ struct fleet;
 enum err fleet_open(struct fleet **ret_fleet); /* with empty tables; ERR_NOMEM */
 void fleet_close(struct fleet *fleet);         /* NULL is allowed; no view may be open */
 void fleet_clear(struct fleet *fleet);         /* open views fail with ERR_CANCELLED */
-/* Commands follow section 5 of the specification. Unless the status is DONE, the tables are
- * unchanged. A replica must stop on NO_MEMORY, because it would differ from other replicas. */
-struct fleet_entry { /* the log entry of the command */
+/* Commands follow section 5 of the specification. A refused command changes nothing. A replica must
+ * stop on NO_MEMORY, because it would differ from other replicas. */
+struct fleet_entry {
     uint64_t index;
     uint32_t level; /* cluster level; see FLEET_LEAVING_LEVEL */
 };
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry);
-/* Applies the command by the rules of cluster level 1. */
+/* By the rules of cluster level 1. */
 struct fleet_result fleet_apply(struct fleet *fleet, const struct fleet_command *command);
-/* Adds a row during a restore. */
+/* For a restore. */
 struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row);
 
 /* -- heartbeats: each replica has its own -- */
@@ -234,14 +232,13 @@ bool fleet_heartbeat(struct fleet *fleet, struct str shard,
 void fleet_heartbeats_clear(struct fleet *fleet);
 
 /* -- reading -- */
-/* Finds a row by its key: id or name, key and value of a domain, or provider and region of a quota.
- * False if there is no such row. O(log n). Not for leaving domains. */
+/* Finds a row by its key: id or name; key and value of a domain; or provider and region of a quota.
+ * O(log n). Not for leaving domains. */
 bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
                 struct str second, struct fleet_row *ret_row);
-/* The number of shards, except `except`, that the domain is leaving, and the first row. */
+/* How many shards, except `except`, the domain is leaving. *ret_leaving is the first row. */
 uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
                             struct str except, struct fleet_leaving *ret_leaving);
-/* How many domains are leaving the shard. */
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
 uint64_t fleet_hash(const struct fleet *fleet);  /* of the replicated rows; O(1) */
@@ -260,11 +257,11 @@ struct fleet_walk {
  * - leaving domains: key and value joined, shard */
 bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                 struct fleet_row *ret_row);
-/* The next domain by shard, key, then value, as in ListDomainAssignments (wire.md 4.4). */
+/* In the order of ListDomainAssignments: shard, key, value (wire.md 4.4). */
 bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
                            struct fleet_row *ret_row);
-/* The next cluster or domain of the shard, or the next domain that is leaving the shard. Only
- * leaving domains may belong to an unregistered shard. */
+/* The next cluster or domain of the shard, or the next domain that is leaving the shard. A leaving
+ * domain's shard may be unregistered. */
 bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
                    struct str shard, struct fleet_row *ret_row);
 
@@ -272,12 +269,12 @@ bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fle
 struct fleet_view;
 enum err fleet_view_open(struct fleet *fleet,
                          struct fleet_view **ret_view); /* ERR_FULL, ERR_NOMEM */
-/* Returns the next row: tables in the order of enum fleet_table, rows in the order of their table,
- * on every replica. *ret_more false: no row is left. The row is valid until the next call for the
+/* Returns rows in the same order on every replica: by table, as in enum fleet_table, then in the
+ * order of the table. *ret_more false: no row is left. The row is valid until the next call for the
  * fleet or the view. ERR_NOMEM (a removed row could not be kept) and ERR_CANCELLED (fleet_clear)
  * are final. */
 enum err fleet_view_next(struct fleet_view *view, struct fleet_row *ret_row, bool *ret_more);
 struct fleet_counts fleet_view_counts(const struct fleet_view *view);
-uint64_t fleet_view_hash(const struct fleet_view *view); /* fleet_hash() when the view was opened */
+uint64_t fleet_view_hash(const struct fleet_view *view); /* the hash when the view was opened */
 void fleet_view_close(struct fleet_view *view);          /* before fleet_close(); NULL is allowed */
 #endif

@@ -25,7 +25,7 @@ uint32_t fleet_find_leaving(const struct fleet *fleet, struct str key, struct st
 
     if (fleet->tables[FLEET_LEAVING].count == 0) return 0; /* the usual case */
     if (!leaving_text(key, value, room, &text)) return 0;
-    /* The domain's rows follow this key, because the id of a shard is never empty. */
+    /* The id of a shard is never empty, so the domain's rows follow this key. */
     place = order_behind(&fleet->tables[FLEET_LEAVING], (struct order_key){text, STR_EMPTY});
     while ((found = order_next(&place))) {
         if (!str_equal(row_key(FLEET_LEAVING, found).first, text)) break;
@@ -70,7 +70,7 @@ bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_
     return walk_show(walk, table, ret_row);
 }
 
-/* The shard's rows in `table`, or NULL if there is no such shard. */
+/* NULL if there is no such shard. */
 static const struct order *owned_by(const struct fleet *fleet, enum fleet_table table,
                                     struct str shard)
 {
@@ -104,7 +104,7 @@ bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
     while (!walk_show(walk, FLEET_DOMAINS, ret_row)) {
         place = owner ? order_behind(shards, row_key(FLEET_SHARDS, owner)) : order_begin(shards);
         owner = order_next(&place);
-        /* walk->owner stays, so that the walk stays at its end */
+        /* the walk stays at its end */
         if (!owner) return false;
         walk->owner = owner;
         walk->place = order_begin(&owner->domains);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stored rows. A table says where the texts of a row are; all other code serves every kind of
- * row. */
+/* Stored rows of all kinds. A table says where the texts of a row are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +33,7 @@ static struct str name_text(const struct name *name)
 /* Where a text is: behind the row's struct (OWN), in its shared name, or in the row's shard. */
 enum source { OWN = 1, NAME, SHARD };
 static const struct layout {
-    uint8_t from[FLEET_TEXTS_MAX];   /* by text of fleet_row: its enum source */
+    uint8_t from[FLEET_TEXTS_MAX];   /* by text: its enum source */
     uint8_t lens, text, name, shard; /* offsets in the row's struct; 0: no such member */
 } layouts[FLEET_TABLES] = {
 #define AT(type, member) offsetof(struct type##_row, member)
@@ -190,7 +189,7 @@ static void name_drop(struct fleet *fleet, struct order *names, struct name *nam
 }
 
 /* -- making -- */
-/* The bytes of a row's own texts. A leaving row has two more bytes for a length. */
+/* A leaving row has two more bytes for a length. */
 static size_t own_bytes(enum fleet_table table, const struct str texts[FLEET_TEXTS_MAX])
 {
     size_t bytes = table == FLEET_LEAVING ? 2 : 0;
@@ -210,7 +209,7 @@ static int slice_compare(const void *a, const void *b)
     return left->shard.at < right->shard.at ? -1 : left->shard.at > right->shard.at;
 }
 
-/* Sorts the slices by shard and keeps only the last of duplicates. Returns the new count. */
+/* Sorts the slices by shard and keeps the last of duplicates. Returns the new count. */
 static size_t slices_settle(struct fleet_slice *slices, size_t count)
 {
     size_t kept = 0;
@@ -244,7 +243,6 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     return true;
 }
 
-/* Makes the parts of a row that are not texts. False without memory. */
 static bool rest_make(struct fleet *fleet, const struct fleet_row *from, void *row, char *end)
 {
     struct shard_row *shard = row;
@@ -392,7 +390,7 @@ uint64_t row_hash(enum fleet_table table, const void *row)
     struct fleet_row shown;
     uint64_t hash;
 
-    if (table == FLEET_DOMAINS) { /* most rows are domains: their label is hashed in advance */
+    if (table == FLEET_DOMAINS) { /* most rows are domains */
         const struct domain_row *domain = row;
         return str_hash(shard_row_id(domain->shard),
                         str_hash(str_of(domain->text, domain->lens[0]), domain->label->hash));

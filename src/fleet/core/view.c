@@ -2,8 +2,8 @@
 /* Views: all rows at one moment, in order, while commands are applied.
  *
  * A view walks the live tables, with two rules. A row created after the view has a higher `born`,
- * and is skipped. A row that leaves its table before the walk has reached the row is added to the
- * view's set `kept`, and returned at its place in the order.
+ * and is skipped. If a row leaves its table before the walk has reached the row, the view's set
+ * `kept` gets the row, and the walk returns the row at its place.
  *
  * The walk's position is a copy of the last key, because the row itself may be gone. */
 #include <stdlib.h>
@@ -39,7 +39,7 @@ enum err fleet_view_open(struct fleet *fleet, struct fleet_view **ret_view)
     if (slot == FLEET_VIEWS_MAX) return ERR_FULL;
     view = memory_take(&fleet->bytes, sizeof *view);
     if (!view) return ERR_NOMEM;
-    assert(fleet->view_number < UINT32_MAX); /* one view per second for a century */
+    assert(fleet->view_number < UINT32_MAX); /* enough for one view per second for a century */
     *view = (struct fleet_view){.fleet = fleet,
                                 .number = ++fleet->view_number,
                                 .counts = fleet_counts(fleet),
@@ -108,7 +108,7 @@ void views_keep(struct fleet *fleet, enum fleet_table table, struct table_row *r
     }
 }
 
-/* The table's next row that belongs to the view, or NULL. Does not advance the walk. */
+/* Does not advance the walk. NULL at the end. */
 static struct table_row *table_peek(struct fleet_view *view)
 {
     struct fleet *fleet = view->fleet;
@@ -135,7 +135,7 @@ static void view_remember(struct fleet_view *view, struct order_key key)
     if (key.second.len > 0) memcpy(view->last + key.first.len, key.second.at, key.second.len);
 }
 
-/* The next row, from the table or from `kept`, or NULL. */
+/* From the table or from `kept`. NULL at the end. */
 static void *view_give_next(struct fleet_view *view)
 {
     struct order *kept = &view->kept[view->table];

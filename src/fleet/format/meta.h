@@ -29,7 +29,7 @@ void fleet_meta_id(const struct fleet_meta *meta, char id[FLEET_META_TEXT_MAX + 
 /* Appends the object without a line end: compact for SnapshotSave, indented by two spaces for an
  * export. `Peers` is null. ERR_FULL, ERR_NOMEM. */
 enum err fleet_meta_write(const struct fleet_meta *meta, bool indented, struct buf *into);
-/* Reads index, term and size. A missing member is zero. ERR_INVALID for index 0: "not a valid
- * coordinator snapshot". ERR_PARSE, ERR_TOO_LARGE. */
+/* Reads index, term and size; a missing member is zero. ERR_INVALID for index 0. ERR_PARSE,
+ * ERR_TOO_LARGE. */
 enum err fleet_meta_read(struct str text, struct fleet_meta *ret_meta, struct note *note);
 #endif

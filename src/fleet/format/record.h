@@ -24,11 +24,11 @@ enum shape_kind {
     SHAPE_NUMBER, /* stored in numbers[slot]: an integer of at least 0 */
     SHAPE_FLAG,   /* stored in numbers[slot]; 0 is not written */
     SHAPE_OBJECT, /* an object with its own fields */
-    /* An object whose texts belong to payload `slot`: unexpected payloads overwrite nothing. Sets
-     * bit `slot` of `present`; null clears the bit. */
+    /* An object whose texts belong to payload `slot`, so that unexpected payloads overwrite
+     * nothing. Sets bit `slot` of `present`; null clears the bit. */
     SHAPE_PAYLOAD,
     SHAPE_SLICES,  /* a map from shard id to number, read into `slices` */
-    SHAPE_ROW,     /* an object that is one row */
+    SHAPE_ROW,     /* one row */
     SHAPE_ROWS,    /* a list of rows; may appear only once */
     SHAPE_MAP,     /* a map of texts, each a row of two; may appear only once */
     SHAPE_IGNORED, /* any value */
@@ -64,24 +64,24 @@ struct format_record {
     /* payload 0 is for texts outside of payloads; NULL: unset */
     struct str texts[RECORD_PAYLOADS][RECORD_TEXTS];
     uint64_t numbers[RECORD_NUMBERS];
-    uint32_t present; /* bit `slot`: a PAYLOAD, ROWS or MAP field was present */
+    uint32_t present; /* bit `slot`: the field was present, for PAYLOAD, ROWS and MAP */
     struct fleet_slice *slices;
     size_t slice_count, slice_cap;
     /* the parser's position */
     struct {
         const struct record_shape *shape; /* of the object; NULL in SLICES or MAP */
-        const struct shape_field *field;  /* the field of the next value; NULL: unknown field */
+        const struct shape_field *field;  /* for the next value; NULL: unknown field */
         uint8_t payload;
         bool list; /* a ROWS list, between two rows */
     } levels[RECORD_DEPTH];
-    uint32_t depth, skipped; /* open levels, and levels inside an unknown value */
+    uint32_t depth, skipped; /* open levels; levels inside an unknown value */
     uint64_t offset;         /* where record_parse stopped */
 };
 
 /* Clears the record, except arena, stable and row. */
 void record_begin(struct format_record *record, const struct record_shape *shape);
-/* Handles one token of the value; sets *ret_done after the last token. Null instead of the record
- * is an empty record. ERR_PARSE with a note that names the field, ERR_NOMEM, errors of `row`. */
+/* Handles one token; *ret_done after the last token. Null instead of the record is an empty record.
+ * ERR_PARSE with a note that names the field, ERR_NOMEM, errors of `row`. */
 enum err record_token(struct format_record *record, enum json_token token, struct str text,
                       bool *ret_done, struct note *note);
 /* Reads `bytes` as one record, with texts up to text_max. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM. */
@@ -90,7 +90,7 @@ enum err record_parse(struct format_record *record, struct str bytes, size_t tex
 
 /* Appends a text in quotes, with the original's escapes. ERR_INVALID: not UTF-8. */
 enum err json_text_put(struct buf *into, struct str text);
-/* Appends the character `before`, the quoted name and a colon. */
+/* `before` is the character in front of the quoted name. */
 enum err json_name_put(struct buf *into, char before, struct str name);
 /* Appends {"a":1,"b":2}, or null if empty. `slices` is sorted; the last duplicate is used. */
 enum err json_slices_put(struct buf *into, const struct fleet_slice *slices, size_t count);

@@ -9,7 +9,7 @@ enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE };     /* slots in numbers[] */
 /* The members of the state's JSON: the rows of each table, then the seal. */
 extern const struct shape_field fleet_members[FLEET_TABLES + 1];
 extern const struct record_shape fleet_state_shape;
-/* For --bootstrap-state: only quotas and providers. The members of a quota's key may be outside of
+/* For --bootstrap-state: only quotas and providers. A quota's provider and region may be outside of
  * "key". */
 extern const struct record_shape fleet_seed_shape;
 

@@ -32,7 +32,7 @@ struct fleet_state_writer;
 enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,
                                 struct fleet_state_writer **ret_writer);
 /* Appends about `budget` bytes, at least one unless done. The fleet may change between calls.
- * Errors of fleet_view_next(), ERR_FULL, ERR_NOMEM. Fits section/section.h. */
+ * Errors of fleet_view_next(), ERR_FULL, ERR_NOMEM. */
 enum err fleet_state_write_next(void *writer, size_t budget, struct buf *into, bool *ret_done);
 void fleet_state_write_close(void *writer); /* NULL is allowed */
 
@@ -41,7 +41,7 @@ struct fleet_state_reader;
 struct fleet_state_options {
     struct fleet *fleet; /* gets each row by fleet_apply(); NULL: check only */
     bool strict;         /* for muster's snapshots: a refused row or no seal is ERR_CORRUPT */
-    uint32_t only;       /* bits of the tables to read in a second pass; 0: the first pass */
+    uint32_t only;       /* tables to read in a second pass; 0: the first pass */
     /* Called with each refused row and the reason. The texts are borrowed. May be NULL. */
     void (*dropped)(void *owner, const struct fleet_row *row, const struct fleet_result *why);
     void *owner;
@@ -49,16 +49,16 @@ struct fleet_state_options {
 struct fleet_state_summary {
     struct fleet_counts taken;   /* accepted rows per table */
     struct fleet_counts dropped; /* refused rows per table */
-    /* Bits of the tables that precede the shards and need a second pass. 0 if strict. */
+    /* Tables that precede the shards and need a second pass, as bits. 0 if strict. */
     uint32_t again;
     bool sealed;
     uint64_t index, hash; /* values in the seal */
 };
 enum err fleet_state_read_begin(const struct fleet_state_options *options,
                                 struct fleet_state_reader **ret_reader); /* ERR_NOMEM */
-/* Reads the next bytes, which may be split anywhere. Errors are final, with the offset in the note:
- * ERR_PARSE (not JSON of this shape, or a table appears twice), ERR_CORRUPT (strict), ERR_VERSION
- * (of the seal), ERR_TOO_LARGE (a text or the depth), ERR_NOMEM. */
+/* Reads the next bytes, which may be split anywhere. Errors are final, with the offset in the note.
+ * ERR_PARSE: not JSON of this shape, or a table appears twice. ERR_CORRUPT: a refused row (strict).
+ * ERR_VERSION: of the seal. ERR_TOO_LARGE: a text or the depth. ERR_NOMEM. */
 enum err fleet_state_read_next(void *reader, struct str bytes, struct note *note);
 /* Call after the last byte. ERR_PARSE: incomplete. ERR_CORRUPT (strict): no seal or wrong hash. */
 enum err fleet_state_read_end(struct fleet_state_reader *reader,

@@ -77,7 +77,6 @@ size_t tar_padding(uint64_t size)
 }
 
 /* -- reading -- */
-/* Parses octal digits between blanks, up to a NUL. False if malformed or too large. */
 static bool octal(const char *at, size_t len, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -105,7 +104,7 @@ static bool size_of(const char *at, uint64_t *ret_size)
     return true;
 }
 
-/* A POSIX header may have a prefix, which is joined to the name with '/'. */
+/* A POSIX header may have a prefix: "prefix/name". */
 static void name_read(const char *block, char to[TAR_NAME_MAX + 1])
 {
     size_t prefix = 0, name = strnlen(block + AT_NAME, NAME_BYTES);

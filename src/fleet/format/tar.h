@@ -27,7 +27,7 @@ struct tar_entry {
     bool regular;
     bool names_next; /* the content is the full name of the next entry */
 };
-/* Reads a header that is not all zeros. Returns NULL, or a text that describes the fault. */
+/* Returns NULL, or a text that describes the fault. The header must not be all zeros. */
 const char *tar_entry_read(const char block[TAR_BLOCK], struct tar_entry *ret_entry);
 bool tar_is_zero(const char block[TAR_BLOCK]);
 #endif
