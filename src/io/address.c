@@ -18,7 +18,7 @@ static enum err address_refuse(struct note *note, const char *address, const cha
     return note_fail(note, ERR_INVALID, "address \"%s\": %s", address, why);
 }
 
-/* True for an IPv6 address, also with a scope ("fe80::1%eth0"). */
+/* Also with a scope: "fe80::1%eth0". */
 static bool is_ipv6(struct str host)
 {
     size_t scope = str_find(host, '%');

@@ -32,7 +32,7 @@ static inline void entropy_fill(struct entropy *entropy, void *out, size_t len)
 uint64_t entropy_u64(struct entropy *entropy);
 
 struct clock *clock_real(void); /* reads CLOCK_MONOTONIC and CLOCK_REALTIME */
-/* A clock whose mono is CLOCK_BOOTTIME: deadlines go on while the machine sleeps. */
+/* CLOCK_BOOTTIME: deadlines go on while the machine sleeps. */
 struct clock *clock_boot(void);
-struct entropy *entropy_real(void); /* calls getrandom(2); aborts if the kernel lacks it */
+struct entropy *entropy_real(void); /* getrandom(2); aborts if the kernel lacks it */
 #endif

@@ -13,12 +13,12 @@ enum { DIAL_REAL_HOST_CAP = 256, PORT_CAP = 8 };
 
 /* One attempt to open a stream. Freed when the stream is open or closed and no lookup runs. */
 struct dial {
-    struct real_stream *stream; /* NULL if the stream was closed during the lookup */
+    struct real_stream *stream; /* NULL: closed during the lookup */
     struct timer timer;
     mono_time deadline;
     uv_getaddrinfo_t lookup;
     bool looking;
-    struct addrinfo *found, *next; /* result of the lookup, and the next address to try */
+    struct addrinfo *found, *next; /* result of the lookup; next address to try */
     struct addrinfo numeric;       /* the only address if no lookup was needed */
     struct sockaddr_storage numeric_address;
     int code; /* libuv's error for the last address */
@@ -31,7 +31,7 @@ struct dial {
 void dial_stop(struct dial *dial)
 {
     timer_deinit(&dial->timer);
-    /* The lookup's callback runs even after a cancel, and frees the dial. */
+    /* The lookup's callback runs even after a cancel, and frees `dial`. */
     if (dial->looking) uv_cancel((uv_req_t *)&dial->lookup);
 }
 
@@ -51,7 +51,6 @@ void dial_release(struct dial *dial)
 
 static void try_next(struct dial *dial);
 
-/* Called when a failed address's handle is closed. The stream then tries the next address. */
 static void on_attempt_closed(uv_handle_t *handle)
 {
     struct real_stream *s = handle->data;
@@ -71,8 +70,8 @@ static void end_attempt(struct dial *dial, int code)
     uv_close(&dial->stream->uv.handle, on_attempt_closed);
 }
 
-/* True if the socket is connected to itself: TCP's simultaneous open does this when the kernel
- * picks the dialed port for our end. Nobody listens then, so the connection counts as refused. */
+/* TCP's simultaneous open can connect a socket to itself, when the kernel picks the dialed port for
+ * our end. Nobody listens then, so the connection counts as refused. */
 static bool met_itself(struct real_stream *s, const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage own = {0};
@@ -115,8 +114,8 @@ static void on_connect(uv_connect_t *connect, int status)
     if (s->state == STREAM_OPEN && s->events.on_open) s->events.on_open(s->owner);
 }
 
-/* Each remaining address gets an equal share of the remaining time, because an address may drop all
- * packets. */
+/* Each remaining address gets an equal share of the remaining time, so that an address that drops
+ * packets does not use up all. */
 static void start_clock(struct dial *dial)
 {
     struct loop *loop = &dial->stream->real->loop;
@@ -209,7 +208,7 @@ static enum err dial_unix(struct dial *dial)
     return ERR_OK;
 }
 
-/* Starts the dial. ERR_NOMEM at once; on_closed reports other failures. */
+/* ERR_NOMEM is returned at once. on_closed reports other failures. */
 static enum err dial_begin(struct dial *dial)
 {
     static const struct addrinfo hints = {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the environment of a child process. `err` keeps the first failure, which the caller checks
- * at the end. One thread. */
+/* Builds the environment of a child process. `err` keeps the first failure. One thread. */
 #include "io/environment.h"
 
 #include <stdio.h>

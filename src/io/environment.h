@@ -14,7 +14,7 @@ struct environment {
 };
 /* Copies our environment without variables whose names begin with `without`. NULL copies all. */
 void environment_init(struct environment *environment, const char *without);
-/* A NUL byte ends the value, because no variable can contain NUL. */
+/* A NUL byte ends the value. */
 void environment_put(struct environment *environment, const char *name, struct str value);
 void environment_deinit(struct environment *environment);
 #endif

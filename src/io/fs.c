@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public calls of fs.h. They check the arguments and refuse writes to a handle whose sync
- * failed, for all implementations. */
+ * failed. */
 #include "io/fs.h"
 
 #include <inttypes.h>
@@ -9,7 +9,6 @@
 
 #include "text/rfc3339.h"
 
-/* The largest offset that kernels accept. */
 #define OFFSET_MAX ((uint64_t)INT64_MAX)
 
 static bool path_ok(const char *path)
@@ -145,7 +144,7 @@ enum err fs_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock,
 {
     enum err err;
     assert(ret_lock);
-    /* "<path>/LOCK" must fit in FS_PATH_CAP bytes. */
+    /* room for "<path>/LOCK" */
     if (!path_ok(path) || strlen(path) + sizeof "/" FS_LOCK_NAME > FS_PATH_CAP)
         err = ERR_INVALID;
     else

@@ -16,7 +16,7 @@
 #include "base/time.h"
 
 struct fs;
-struct fs_file; /* an open file, for one owner */
+struct fs_file; /* an open file with one owner */
 struct fs_lock;
 
 enum {
@@ -29,7 +29,7 @@ enum fs_flags {
     FS_CREATE = BIT(2),    /* creates an absent file with `mode`; needs FS_WRITE */
     FS_EXCLUSIVE = BIT(3), /* with FS_CREATE: ERR_EXISTS if the file exists */
     FS_TRUNCATE = BIT(4),  /* needs FS_WRITE */
-    /* Each write is appended atomically, also with other processes as writers, and ignores its
+    /* Each write is appended atomically, also beside other processes' writes, and ignores its
      * offset. Needs FS_WRITE. */
     FS_APPEND = BIT(5),
 };
@@ -40,7 +40,7 @@ struct fs_info {
     int64_t modified_ns;  /* nanoseconds since 1970 */
     uint32_t mode;        /* permission bits */
 };
-/* The callee must not change the directory that is being listed. */
+/* The directory must not be changed meanwhile. */
 typedef void fs_list_fn(void *context, const char *name, enum fs_kind kind);
 
 /* Errors of all calls: ERR_NOT_FOUND, ERR_EXISTS, ERR_DENIED, ERR_NO_SPACE, ERR_NOMEM, ERR_IO.
@@ -53,32 +53,30 @@ void fs_close(struct fs *fs, struct fs_file *file); /* NULL is allowed */
 /* *ret_got is less than `len` only at the end of the file. */
 enum err fs_read_at(struct fs *fs, struct fs_file *file, uint64_t offset, void *into, size_t len,
                     size_t *ret_got);
-/* Writes all bytes or fails. After an error, any part of the bytes may be in the file. A gap before
- * `offset` is filled with zeros. */
+/* After an error, any part of the bytes may be in the file. A gap before `offset` is filled with
+ * zeros. */
 enum err fs_write_at(struct fs *fs, struct fs_file *file, uint64_t offset, struct str bytes);
 enum err fs_sync(struct fs *fs, struct fs_file *file); /* content and size (fdatasync) */
 /* Fills with zeros when growing. */
 enum err fs_truncate(struct fs *fs, struct fs_file *file, uint64_t size);
 enum err fs_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size);
 enum err fs_stat(struct fs *fs, const char *path, struct fs_info *ret_info); /* follows links */
-/* Replaces `to` if `to` is a file, or an empty directory, like `from`. ERR_PRECONDITION if the
- * directory `to` is not empty. */
+/* Replaces an existing file or empty directory `to`. ERR_PRECONDITION if the directory is not
+ * empty. */
 enum err fs_rename(struct fs *fs, const char *from, const char *to);
 /* Removes a file or an empty directory. ERR_PRECONDITION if the directory is not empty. */
 enum err fs_remove(struct fs *fs, const char *path);
 enum err fs_make_dir(struct fs *fs, const char *path, uint32_t mode); /* ERR_EXISTS */
 /* Makes a symbolic link to `target`, a name in the same directory. ERR_EXISTS if `path` exists. To
- * swap a link atomically, make a new link and rename the new link over the old one. fs_list reports
- * links as FS_OTHER. */
+ * swap a link atomically, rename a new link over the old link. */
 enum err fs_make_link(struct fs *fs, const char *target, const char *path);
 /* In no particular order. */
 enum err fs_list(struct fs *fs, const char *path, fs_list_fn *each, void *context);
 enum err fs_sync_dir(struct fs *fs, const char *path);
 enum err fs_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes);
-/* Locks a directory until fs_unlock or the death of the process. ERR_BUSY if a process, also this
- * one, holds the lock; the note has the holder's pid. The directory keeps a file LOCK
- * (docs/formats/data-directory.md). On a full disk only a directory with such a file can be
- * locked. */
+/* Locks a directory until fs_unlock or the death of the process, by a file LOCK
+ * (docs/formats/data-directory.md). ERR_BUSY if any process holds the lock, also this one; the note
+ * has the holder's pid. On a full disk, LOCK must exist. */
 enum err fs_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock, struct note *note);
 void fs_unlock(struct fs *fs, struct fs_lock *lock); /* NULL is allowed */
 
@@ -95,14 +93,14 @@ enum err fs_noted(enum err err, const char *what, const char *path, struct note 
 typedef bool fs_name_fn(struct str name, enum fs_kind kind);
 enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf *names,
                   struct note *note);
-/* The temporary name of fs_publish, "<dir>/.<name>.<8 hex of unique>.tmp", and the directory of
- * `path`: for files that are written in pieces. ERR_INVALID if `path` does not name a file. */
+/* The temporary name of fs_publish, "<dir>/.<name>.<8 hex of unique>.tmp", for files that are
+ * written in pieces; and the directory of `path`. ERR_INVALID if `path` does not name a file. */
 enum err fs_temp_for(const char *path, uint64_t unique, char dir[FS_PATH_CAP],
                      char temp[FS_PATH_CAP]);
 /* Replaces `path` atomically: readers see the old or the new content. `unique` must be new for each
  * call (else ERR_EXISTS).
  * ERR_OK: the new content survives a power cut.
- * ERR_UNKNOWN: readers see the new content, but a power cut may lose the new content.
+ * ERR_UNKNOWN: readers see the new content, but a power cut may restore the old content.
  * Other errors: the old content remains. */
 enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_t mode,
                     uint64_t unique);
@@ -113,15 +111,15 @@ enum err fs_sweep_temps(struct fs *fs, const char *dir);
  * exist, but a power cut may lose them. */
 enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode);
 /* Makes the directory of `path`, with its parents. ERR_INVALID with a note if the path exceeds
- * FS_PATH_CAP, or an error of fs_make_dirs. A directory that a power cut may lose is ERR_OK. */
+ * FS_PATH_CAP. Errors of fs_make_dirs, except ERR_UNKNOWN. */
 enum err fs_make_parent(struct fs *fs, const char *path, uint32_t mode, struct note *note);
-/* True if the file was neither written nor replaced between the two fs_stat calls. */
+/* False if the file was written or replaced between the two fs_stat calls. */
 static inline bool fs_same(const struct fs_info *a, const struct fs_info *b)
 {
     return a->size == b->size && a->inode == b->inode && a->modified_ns == b->modified_ns;
 }
-/* Writes zeros to [offset, offset + len). A later overwrite then needs no disk space, and fs_sync
- * no change of metadata. */
+/* Writes zeros to [offset, offset + len). A later overwrite needs no disk space, and its fs_sync
+ * changes no metadata. */
 enum err fs_allocate_zeroed(struct fs *fs, struct fs_file *file, uint64_t offset, uint64_t len);
 
 struct fs *fs_real(void); /* the kernel's file system; any thread */

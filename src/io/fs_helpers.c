@@ -92,7 +92,6 @@ enum err fs_names(struct fs *fs, const char *path, fs_name_fn *wants, struct buf
 
 /* -- temporaries -- */
 
-/* True for ".<name>.<8 hex>.tmp", the temporary names of fs_publish. */
 static bool is_temp_name(struct str name)
 {
     const size_t end_len = sizeof TEMP_END - 1;
@@ -103,7 +102,6 @@ static bool is_temp_name(struct str name)
     return unique[-1] == '.' && hex_read(str_of(unique, TEMP_UNIQUE_LEN), &number);
 }
 
-/* Returns ".", "/", or the text before the last slash. */
 static void parent_of(const char *path, char dir[FS_PATH_CAP])
 {
     const char *slash = strrchr(path, '/');
@@ -153,7 +151,7 @@ enum err fs_publish(struct fs *fs, const char *path, struct str content, uint32_
     if (!err) err = fs_rename(fs, temp, path);
     fs_close(fs, file);
     if (err) {
-        fs_remove(fs, temp); /* an error is harmless: readers skip temporary files */
+        fs_remove(fs, temp); /* readers skip temporary files */
         return err;
     }
     return fs_sync_dir(fs, dir) ? ERR_UNKNOWN : ERR_OK; /* visible, maybe not durable */
@@ -181,7 +179,7 @@ static enum err remove_gathered(struct fs *fs, const char *dir, struct str names
 enum err fs_sweep_temps(struct fs *fs, const char *dir)
 {
     enum err listed, err;
-    /* Ends: each round that filled the buffer removed a file or failed. */
+    /* ends: each round that filled the buffer removed a file or failed */
     do {
         struct buf names;
         buf_init(&names, SWEEP_BYTES_MAX);
@@ -205,8 +203,8 @@ static enum err sync_parent(struct fs *fs, const char *path, bool made)
     return err ? ERR_UNKNOWN : ERR_OK;
 }
 
-/* Syncs each directory level before it makes the next level. After an interrupted call only the
- * deepest existing level can lack a sync, so that level is synced first. */
+/* Each level is synced before the next is made. After an interrupted call only the deepest existing
+ * level can lack a sync, so that level is synced first. */
 enum err fs_make_dirs(struct fs *fs, const char *path, uint32_t mode)
 {
     char level[FS_PATH_CAP], found[FS_PATH_CAP] = "";

@@ -41,15 +41,14 @@ struct http_options {
     const char *address;               /* such as "127.0.0.1:8790"; port 0: a free port */
     const char *cert_file, *key_file;  /* PEM; set both or none; allows TLS 1.2 and 1.3 */
     const char *ca_file;               /* authorities of client certificates; needs cert_file */
-    uint32_t connections_max;          /* 0: 256; more connections wait in the kernel's queue */
-    uint32_t connections_per_peer_max; /* 0: 64; more connections are closed at once */
+    uint32_t connections_max;          /* 0: 256; others wait in the kernel's queue */
+    uint32_t connections_per_peer_max; /* 0: 64; others are closed at once */
     uint32_t idle_timeout_s;           /* 0: 60 */
     size_t body_max;                   /* 0: 64 KiB; a larger body gets 413 */
     size_t response_max;               /* 0: 16 MiB; a larger response becomes 500 */
     uint32_t keepalive_ms;             /* 0: 15,000; an event reader idle for this long is probed */
 };
-/* `errors` counts responses with status 400 or more, and connections closed because of their
- * input. */
+/* `errors`: responses with status 400 or more, and connections closed because of their input. */
 struct http_stats {
     uint64_t requests, errors, events_sent, events_dropped;
     uint32_t connections, readers;
@@ -62,9 +61,9 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
 /* Ends open responses and event streams, stops the thread, and frees the channels. `server` may be
  * NULL. No other call on the server may run at the same time. */
 void http_close(struct http_server *server);
-/* Reloads certificate, key and authorities from their files, for new handshakes. Open connections
- * close after their current response, except event streams. An error of tls_context_open keeps the
- * old ones. Any thread. ERR_INVALID without TLS. */
+/* Reloads certificate, key and authorities from their files. Open connections close after their
+ * current response, except event streams. After an error of tls_context_open, the old files'
+ * content stays in use. Any thread. ERR_INVALID without TLS. */
 enum err http_reload_tls(struct http_server *server, struct note *note);
 const char *http_address(const struct http_server *server); /* has the real port; borrowed */
 struct http_stats http_stats(const struct http_server *server);
@@ -79,21 +78,21 @@ enum {
 };
 enum err http_route(struct http_server *server, const char *path, uint32_t methods,
                     http_handler *handler, void *context);
-/* Removes the path of a handler or page. Waits for a running handler: afterwards its context may be
- * freed. Must not be called from a handler. ERR_NOT_FOUND. */
+/* Removes the path of a handler or page, and waits for a running handler, so that its context may
+ * be freed. Must not be called from a handler. ERR_NOT_FOUND. */
 enum err http_unroute(struct http_server *server, const char *path);
-/* Publishes a copy of the content until it is replaced. The page has an ETag, so a polling browser
- * gets 304. Any thread. ERR_TOO_LARGE above response_max; ERR_EXISTS if the path belongs to a
- * handler or channel; ERR_INVALID, ERR_FULL, ERR_NOMEM. */
+/* Publishes a copy of the content until it is replaced. Polling browsers get 304, by an ETag. Any
+ * thread. ERR_TOO_LARGE above response_max; ERR_EXISTS if the path belongs to a handler or channel;
+ * ERR_INVALID, ERR_FULL, ERR_NOMEM. */
 enum err http_publish(struct http_server *server, const char *path, const char *content_type,
                       struct str content);
 /* Like http_publish, with a status other than 200, for a page that reports a problem. */
 enum err http_publish_as(struct http_server *server, const char *path, int status,
                          const char *content_type, struct str content);
 /* Opens a channel of server-sent events at `path`, until http_close. The newest `events_max` events
- * are kept for slow readers and for readers that reconnect with Last-Event-ID. A reader that missed
- * events gets "event: dropped" with their number. At most half of connections_max may read
- * channels; others get 503. Errors of http_route. */
+ * are kept for slow or reconnecting readers. A reader that missed events gets "event: dropped" with
+ * their number. At most half of connections_max may read channels; others get 503. Errors of
+ * http_route. */
 enum err http_channel_open(struct http_server *server, const char *path, size_t events_max,
                            struct http_channel **ret_channel);
 /* Sends a copy of an event. Any thread. `data` may contain newlines. ERR_TOO_LARGE above 256 KiB,

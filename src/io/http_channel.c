@@ -26,9 +26,9 @@ struct http_channel {
     struct http_server *server;
     struct list readers; /* HTTP thread only */
     size_t events_max, bytes;
-    uint64_t first, next; /* the ring has the events `first` to `next` - 1 */
+    uint64_t first, next; /* the ring has `first` to `next` - 1 */
     bool marked;          /* events were added since the last write to readers */
-    struct event *ring[]; /* indexed by sequence number % events_max */
+    struct event *ring[]; /* by sequence number % events_max */
 };
 
 static void event_unhold(struct event *event)
@@ -112,7 +112,7 @@ static void channel_write(struct http_connection *c, struct str text)
     http_connection_write(c, parts, ARRAY_LEN(parts));
 }
 
-/* *ret_missed is the number of events that the reader lost before the returned event. */
+/* *ret_missed: number of events that the reader lost before the returned event. */
 static bool channel_next(struct http_connection *c, uint64_t *ret_missed)
 {
     struct http_channel *channel = c->channel;
@@ -172,7 +172,7 @@ void http_channel_pump_all(struct http_channel *channel)
     channel->marked = false;
     http_unlock(channel->server);
     if (!marked) return;
-    LIST_EACH(&channel->readers, node) /* only this thread removes readers, and never by writing */
+    LIST_EACH(&channel->readers, node) /* writing removes no reader */
     {
         http_channel_pump(CONTAINER_OF(node, struct http_connection, in_channel), false);
     }
@@ -197,8 +197,7 @@ void http_channel_finish(struct http_connection *c)
     http_connection_end(c);
 }
 
-/* The position after the event that a returning reader names. Event ids of other processes do not
- * count. */
+/* Event ids of other processes do not count. */
 static uint64_t position_after(const struct http_channel *channel, struct str last_event_id)
 {
     char boot[24];
@@ -228,7 +227,7 @@ void http_channel_answer(struct http_connection *c)
     }
     http_request_send(c, &answer, STR_EMPTY);
     if (c->state != CONNECTION_EVENTS) return;
-    channel_write(c, STR("retry: 2000\n\n")); /* the client learns at once that it is connected */
+    channel_write(c, STR("retry: 2000\n\n")); /* shows the client that it is connected */
     http_channel_pump(c, false);
 }
 

@@ -31,12 +31,11 @@ static void connection_free(struct http_connection *c)
         listener_pause(server->listener, false);
 }
 
-/* "127.0.0.1" for "127.0.0.1:80", "::1" for "[::1]:80". */
 static void connection_peer_text(const char *address, char text[HTTP_PEER_CAP])
 {
     struct address_parts parts = {.host = STR_EMPTY};
 
-    (void)address_split(address, &parts, NULL); /* cannot fail: the kernel made this text */
+    (void)address_split(address, &parts, NULL); /* the kernel made this text */
     snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(parts.host));
 }
 
@@ -257,7 +256,7 @@ static bool connection_read_chunks(struct http_connection *c)
         struct str input = connection_input(c), data;
         size_t before = input.len;
         if (!http_chunks_take(&c->chunks, &input, &data)) {
-            c->head.close = true; /* later requests on this connection cannot be trusted */
+            c->head.close = true; /* the rest of the input cannot be trusted */
             http_request_refuse(c, 400);
             return true;
         }

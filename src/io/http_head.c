@@ -65,7 +65,7 @@ static bool is_digits(struct str text)
     return text.len > 0;
 }
 
-/* True if `text` has no control bytes but tabs. */
+/* Control bytes other than tabs are refused. */
 static bool is_clean(struct str text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -75,7 +75,7 @@ static bool is_clean(struct str text)
     return true;
 }
 
-/* Takes the first line off *rest, which must contain CR LF. */
+/* *rest must contain CR LF. */
 static struct str head_take_line(struct str *rest)
 {
     const char *end = memmem(rest->at, rest->len, "\r\n", 2);
@@ -165,7 +165,7 @@ int http_head_read(struct str text, struct http_head *ret_head)
 
 /* -- chunks ------------------------------------------------------------------------------------ */
 
-/* Parses hexadecimal digits and drops an extension after ';'. */
+/* Drops an extension after ';'. */
 static bool chunks_size(struct str line, uint64_t *ret_size)
 {
     struct str digits = str_trim(str_of(line.at, str_find(line, ';')));
@@ -181,8 +181,7 @@ static bool chunks_size(struct str line, uint64_t *ret_size)
     return true;
 }
 
-/* Takes one line of chunk framing. *ret_there: the line is complete. False if the line is too
- * long. */
+/* False if the line is too long. *ret_there: the line is complete. */
 static bool chunks_line(struct str *input, struct str *ret_line, bool *ret_there)
 {
     const char *end = memmem(input->at, input->len, "\r\n", 2);

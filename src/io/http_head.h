@@ -29,12 +29,12 @@ struct http_head {
     bool old;                       /* HTTP/1.0 */
     bool chunked;
     bool close;        /* the connection closes after this request */
-    bool continues;    /* the client waits for "100 Continue" */
+    bool continues;    /* waits for "100 Continue" */
     uint64_t body_len; /* Content-Length; above 64 bits: UINT64_MAX; chunked: 0 */
 };
 
-/* The length of the head, with the final empty line and any empty lines before the request line. 0
- * if the head is incomplete, SIZE_MAX if a line does not end with CR LF. */
+/* The length of the head, with its final empty line. 0: incomplete. SIZE_MAX: a line does not end
+ * with CR LF. Empty lines before the request line count. */
 size_t http_head_len(struct str input);
 /* Returns 0, or status 400 or 505; *ret_head is then undefined. */
 int http_head_read(struct str head, struct http_head *ret_head);
@@ -43,18 +43,18 @@ int http_head_read(struct str head, struct http_head *ret_head);
  * chunk of size 0 is followed by trailers, which are dropped, and an empty line. */
 struct http_chunks {
     enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_DATA_END, CHUNK_TRAILERS, CHUNK_DONE } state;
-    uint64_t left;        /* remaining bytes of the current chunk */
-    size_t trailer_bytes; /* bytes of trailers received so far */
+    uint64_t left;
+    size_t trailer_bytes;
 };
 enum { HTTP_CHUNK_LINE_MAX = 1024, HTTP_TRAILERS_MAX = 8 * 1024 };
-/* Consumes bytes of *input and sets *ret_data to a piece of the body, maybe empty. Call until
- * nothing is consumed. False if the body is malformed. */
+/* Takes bytes of *input. *ret_data is a piece of the body, maybe empty. Call until nothing is
+ * taken. False: malformed. */
 bool http_chunks_take(struct http_chunks *chunks, struct str *input, struct str *ret_data);
 
 const char *http_reason(int status); /* "Not Found" for 404; "Unknown" for an unused status */
 /* Percent-decodes once. ERR_PARSE for "%" without two hex digits and for an encoded NUL. `into`
  * must have room for text.len bytes. */
 enum err http_decode(struct str text, bool plus_is_space, char *into, size_t *ret_len);
-/* True for an absolute path in UTF-8 without control byte, "." or "..". */
+/* True for an absolute path in UTF-8 without control bytes and without segments "." and "..". */
 bool http_path_is_safe(struct str path);
 #endif

@@ -28,7 +28,7 @@ enum {
     HTTP_RESPONSE_MAX = 16 << 20,
     HTTP_KEEPALIVE_MS = 15 * 1000,
     HTTP_PATH_MAX = 1024,          /* longest path of a route */
-    HTTP_DRAIN_MAX = 1 << 20,      /* bytes of a refused body to discard before a 413 */
+    HTTP_DRAIN_MAX = 1 << 20,      /* bytes of a refused body that are dropped before a 413 */
     HTTP_INPUT_MAX = 256 * 1024,   /* bytes not parsed yet: a head and the bytes behind it */
     HTTP_OUTPUT_MAX = 256 * 1024,  /* bytes written, but not accepted by the kernel */
     HTTP_OUTPUT_PIECE = 64 * 1024, /* bytes of a response body written at a time */
@@ -82,7 +82,7 @@ struct http_connection {
     struct http_server *server;
     struct stream *stream;
     enum http_connection_state state;
-    bool last; /* no request is read after the current one */
+    bool last; /* read no further request */
     /* The TLS context was reloaded, so the peer's old identity no longer counts. */
     bool expired;
     bool paused;
@@ -109,9 +109,9 @@ struct http_connection {
     struct buf own_body;
     struct str answer_left;
 
-    struct list in_channel; /* empty if the connection reads no channel */
+    struct list in_channel; /* empty: reads no channel */
     uint64_t position;      /* sequence number of the next event to send */
-    struct event *event;    /* the event being sent, with a reference, or NULL */
+    struct event *event;    /* the event being sent, referenced; may be NULL */
     size_t event_at;
 };
 
@@ -140,7 +140,7 @@ struct http_server {
     pthread_mutex_t lock; /* protects all fields below */
     pthread_cond_t handler_ended;
     struct post wake;
-    struct tls_context *tls_next; /* will replace `tls`; NULL: nothing to replace */
+    struct tls_context *tls_next; /* will replace `tls`; may be NULL */
     size_t route_count;
     struct route routes[HTTP_ROUTES_MAX];
     bool thread_runs, stopping, woken, in_handler; /* woken: http_wake has posted `wake` */
@@ -157,16 +157,15 @@ static inline void http_unlock(struct http_server *server)
 
 /* -- http_server.c -- */
 void http_wake(struct http_server *server); /* the caller holds the lock */
-/* The TLS context for a new connection; NULL: plaintext. HTTP thread. */
+/* For a new connection; NULL: plaintext. HTTP thread. */
 struct tls_context *http_tls_now(struct http_server *server);
 /* HTTP thread. After a reload of the TLS context, expires connections made with the old one. */
 void http_tls_expire(struct http_server *server);
-/* Starts the timer that checks connections. HTTP thread. */
 void http_sweep_start(struct http_server *server);
 
 /* -- http_connection.c: HTTP thread -- */
 void http_connection_accept(void *server, struct stream *own_stream);
-/* Closes the connection if idle. With `pulse`, probes an event reader. */
+/* Closes an idle connection. With `pulse`, probes an event reader. */
 void http_connection_check(struct http_connection *c, mono_time now, bool pulse);
 /* Closes now or after the current response. Event readers stay. */
 void http_connection_expire(struct http_connection *c);
@@ -175,12 +174,12 @@ void http_connection_send(struct http_connection *c, struct str head, struct str
 /* True if HTTP_OUTPUT_MAX / 2 bytes can be written. If not, on_drained is called later. */
 bool http_connection_has_room(const struct http_connection *c);
 void http_connection_write(struct http_connection *c, const struct str *parts, size_t count);
-/* Closes in order after the last write, and waits briefly for the peer to close. */
+/* Closes in order after the last write. */
 void http_connection_end(struct http_connection *c);
 void http_connection_fail(struct http_connection *c); /* counts an error and closes at once */
 
 /* -- http_request.c: HTTP thread -- */
-/* Starts reading the body of a request whose head is complete. */
+/* Starts reading the body. */
 void http_request_begin(struct http_connection *c);
 void http_request_answer(struct http_connection *c); /* call when the body is complete */
 void http_request_refuse(struct http_connection *c, int status);
@@ -207,10 +206,9 @@ void http_routes_deinit(struct http_server *server);
 void http_channel_answer(struct http_connection *c);
 /* Writes pending events. With `probe` and no pending events, writes a comment line. HTTP thread. */
 void http_channel_pump(struct http_connection *c, bool probe);
-/* Writes pending events to all readers. */
 void http_channel_pump_all(struct http_channel *channel);
 void http_channel_finish(struct http_connection *c); /* ends the event stream in an orderly way */
-/* Removes a closing connection from the readers, if it is a reader. */
+/* No effect if the connection reads no channel. */
 void http_channel_leave(struct http_connection *c);
 void http_channel_free(struct http_channel *channel); /* call after the thread has ended */
 #endif

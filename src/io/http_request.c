@@ -24,8 +24,7 @@ static enum http_method method_of(struct str name)
     return 0;
 }
 
-/* Splits the target into path and query and decodes the path. Scheme and host, which proxies send,
- * are removed. */
+/* Splits the target into path and query and decodes the path. Proxies also send scheme and host. */
 static int target_read(struct http_connection *c)
 {
     struct str target = c->head.target, raw_path;
@@ -74,7 +73,6 @@ void http_request_begin(struct http_connection *c)
 {
     const struct str go_on = STR("HTTP/1.1 100 Continue\r\n\r\n");
 
-    /* A reloaded TLS context takes effect at once. */
     if (c->server->tls && http_tls_now(c->server)) http_tls_expire(c->server);
     atomic_fetch_add(&c->server->requests, 1);
     c->state = CONNECTION_BODY;
@@ -146,7 +144,7 @@ static enum err answer_put_date(struct buf *head, wall_time now)
                        t.tm_sec);
 }
 
-/* Formatting took 0.4 us of the 6 us of a response. */
+/* Not formatted, because formatting took 0.4 us of the 6 us of a response. */
 static enum err answer_put_field(struct buf *head, const char *name, const char *value)
 {
     enum err err = value ? buf_append_c(head, name) : ERR_OK;
@@ -259,7 +257,7 @@ static void answer_page(struct http_connection *c, struct http_page *own_page)
     http_request_send(c, &answer, body);
 }
 
-/* The connection takes over the memory of the body. */
+/* The connection takes over the body's memory. */
 static void answer_filled(struct http_connection *c, const struct http_response *filled)
 {
     struct http_answer answer = {

@@ -17,8 +17,7 @@
 
 static_assert(LINE_OUT_ATOMIC <= PIPE_BUF, "the kernel keeps this much together");
 
-/* Opens a pipe or terminal again: O_NONBLOCK then does not affect other processes that write
- * there. */
+/* A descriptor of our own: O_NONBLOCK would affect other processes that share the caller's. */
 static void reopen_without_waiting(struct line_out *out)
 {
     char path[40];
@@ -124,12 +123,12 @@ enum err line_out_write(struct line_out *out, struct str line)
     if ((size_t)sent == line.len) return ERR_OK;
     line = str_tail(line, (size_t)sent);
     if (out->kind != LINE_OUT_FILE) {
-        err = buf_append(&out->rest, line); /* a begun line is completed before the next */
+        err = buf_append(&out->rest, line); /* completed before the next line */
         out->torn = err != ERR_OK;
         if (!err) (void)line_out_flush(out); /* as much as fits now */
         return err;
     }
-    sent = put(out, line); /* a file accepts fewer bytes only at a limit */
+    sent = put(out, line); /* a file takes fewer bytes only at a limit */
     if (sent == (ssize_t)line.len) return ERR_OK;
     err = sent < 0 ? err_of_write(errno) : ERR_NO_SPACE;
     out->torn = true;

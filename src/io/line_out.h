@@ -2,10 +2,9 @@
 /* Writes whole lines to a descriptor that another process reads: standard error, standard output, a
  * pipe. Never blocks.
  *
- * ERR_FULL means that nothing was written because the reader is slow. Lines of up to
- * LINE_OUT_ATOMIC bytes reach a pipe in one piece, but other writers may split longer lines. The
- * end of a line may stay unsent until the next call: call line_out_flush from a timer and before
- * exit.
+ * ERR_FULL means that nothing was written, because the reader is slow. Lines of up to
+ * LINE_OUT_ATOMIC bytes reach a pipe in one piece. A longer line may be sent in parts: call
+ * line_out_flush from a timer and before exit.
  *
  * One thread at a time. The program must ignore SIGPIPE (io/signals.h does). */
 #ifndef IO_LINE_OUT_H
@@ -21,7 +20,7 @@ enum line_out_kind { LINE_OUT_FILE, LINE_OUT_PIPE, LINE_OUT_SOCKET };
 struct line_out {
     int fd;     /* our caller's, or our own non-blocking one for the same pipe */
     bool owned; /* we opened fd; otherwise (no /proc) each write calls poll first */
-    bool torn;  /* the last write stopped inside a line, whose end is lost */
+    bool torn;  /* the last write stopped inside a line; its end is lost */
     enum line_out_kind kind;
     struct buf rest; /* the unwritten part of a line */
 };
@@ -30,10 +29,8 @@ struct line_out {
 enum err line_out_init(struct line_out *out, int fd);
 void line_out_deinit(struct line_out *out); /* accepts a zeroed struct; drops an unsent part */
 /* `line` ends with '\n'. After ERR_FULL, ERR_NO_SPACE, ERR_CLOSED (no reader), ERR_TOO_LARGE,
- * ERR_NOMEM and ERR_IO the line was not written. A file may contain a part, and the next line then
- * starts on a new line. */
+ * ERR_NOMEM and ERR_IO the line was not written. A file may contain a part of the line. */
 enum err line_out_write(struct line_out *out, struct str line);
-/* Sends the unsent part of a line. ERR_FULL: some bytes are still unsent. Other errors: see
- * line_out_write. */
+/* ERR_FULL: some bytes are still unsent. Other errors: see line_out_write. */
 enum err line_out_flush(struct line_out *out);
 #endif

@@ -51,7 +51,6 @@ struct task {
     task_fn *fn;
 };
 void task_init(struct task *task, task_fn *fn);
-/* No effect on a task that is not deferred. */
 void task_cancel(struct task *task);
 /* Runs the task later in this turn. A task that is already deferred keeps its position. */
 void loop_defer(struct loop *loop, struct task *task);
@@ -74,15 +73,15 @@ struct post {
     post_fn *fn;
 };
 void post_init(struct post *post, post_fn *fn);
-/* Any thread. Until its fn begins, the loop owns `post`, which must not be posted again. */
+/* Any thread. The loop owns `post` until its fn begins: do not post it again before. */
 void loop_post(struct loop *loop, struct post *post);
 
 /* -- time -- */
 mono_time loop_now(const struct loop *loop); /* constant in a turn; otherwise the current time */
 struct clock *loop_clock(const struct loop *loop);
 
-/* -- watchdog: the cost of turns. More wall time than CPU time means that the turn was preempted.
- * CPU time may be too high by LOOP_CPU_GRAIN_NS, never too low. -- */
+/* -- watchdog: the cost of turns. A turn with more wall time than CPU time was preempted. CPU time
+ * may be too high by LOOP_CPU_GRAIN_NS, never too low. -- */
 enum { LOOP_CPU_GRAIN_NS = 20000 };
 struct loop_turn {
     uint64_t wall_ns, cpu_ns;
@@ -96,8 +95,8 @@ struct loop_stats {
 enum { LOOP_SLOW_NS = 1000000 };
 typedef void loop_slow_fn(void *context, struct loop_turn turn);
 struct loop_stats loop_stats(const struct loop *loop);
-/* The total delay of due timers, without delays up to LOOP_LATE_MS. Timers are late if the process
- * was paused or got no CPU, or if a turn took too long. */
+/* The total delay of due timers, without delays up to LOOP_LATE_MS: the process was paused or got
+ * no CPU, or a turn took too long. */
 enum { LOOP_LATE_MS = 100 };
 uint64_t loop_late_ms(const struct loop *loop);
 /* A loop has one hook for slow turns; NULL removes the hook. */
@@ -126,7 +125,7 @@ struct loop {
 };
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock);
 void loop_core_deinit(struct loop *loop);
-/* Called before the turn's first event. loop_core_run ends the turn. */
+/* Call before the turn's first event. loop_core_run ends the turn. */
 void loop_core_begin(struct loop *loop, mono_time now);
 void loop_core_run(struct loop *loop);                 /* runs timers, then tasks, then hooks */
 void loop_core_run_on(struct loop *loop);              /* continues the turn, but runs no timers */

@@ -49,16 +49,15 @@ struct listen_options {
     /* own_stream is open and paused. The callee owns the stream and must call stream_start or
      * stream_close at once. */
     void (*on_accept)(void *owner, struct stream *own_stream);
-    /* A TLS handshake failed; `why` and `note` are those of on_closed (io/tls.h). May be NULL.
-     * Never called in the simulator, which has no TLS. */
+    /* A TLS handshake failed, see on_closed. May be NULL. The simulator has no TLS. */
     void (*on_refused)(void *owner, const char *peer_address, enum err why,
                        const struct note *note);
     void *owner;
 };
 struct listener_stats {
     uint64_t accepted, refused_full, failed_handshake;
-    uint64_t failed_accept; /* accepts that failed, or waited for descriptors or memory */
-    size_t open;            /* open streams, also in a handshake */
+    uint64_t failed_accept; /* failed, or waited for descriptors or memory */
+    size_t open;            /* also streams in a handshake */
 };
 
 /* -- provided by an implementation, for the functions below -- */
@@ -107,7 +106,6 @@ static inline enum err net_listen(struct net *net, const struct listen_options *
 {
     return net->listen(net, options, ret_listener, note);
 }
-/* The address with the real port. Borrowed. */
 static inline const char *listener_address(const struct listener *listener)
 {
     return listener->address;
@@ -127,8 +125,7 @@ static inline void listener_close(struct listener *listener)
     if (listener) listener->ops->close(listener);
 }
 
-/* Sets the receiver of a stream's events. The events of an accepted stream begin with the first
- * bytes. */
+/* Sets the receiver of a stream's events. An accepted stream has no events before. */
 static inline void stream_start(struct stream *stream, const struct stream_events *events,
                                 void *owner)
 {
@@ -141,7 +138,6 @@ static inline enum err stream_write(struct stream *stream, const struct str *par
 {
     return stream->ops->write(stream, parts, count);
 }
-/* Written bytes that the kernel has not accepted yet. */
 static inline size_t stream_pending(const struct stream *stream)
 {
     return stream->ops->pending(stream);
@@ -175,20 +171,20 @@ static inline const struct tls_identity *stream_peer_identity(const struct strea
 {
     return stream->peer_identity;
 }
-/* The negotiated ALPN protocol, or "". */
+/* "" if none was negotiated. */
 static inline const char *stream_alpn(const struct stream *stream)
 {
     return stream->alpn;
 }
 
-/* Views of an address's text. For "unix:/path", `host` is the path. */
+/* For "unix:/path", `host` is the path. */
 struct address_parts {
     bool is_unix;
     struct str host;
     uint16_t port;
 };
 enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
-/* Parses an IP address without brackets or scope. Returns its size, 4 or 16; 0 for other text. */
+/* Returns the number of bytes, 4 or 16; 0 for other text, also with brackets or scope. */
 size_t address_ip(struct str host, uint8_t ret_bytes[16]);
 bool address_is_loopback(const char *address); /* 127/8, ::1, localhost and unix: */
 

@@ -9,7 +9,7 @@
 #include "io/loop.h"
 
 struct process;
-/* Maximum wait for output after the process ended: a descendant may hold stdout open. */
+/* Wait for output after the process ended: a descendant may hold stdout open. */
 enum { PROCESS_OUTPUT_GRACE_MS = 2000 };
 struct process_exit {
     bool signalled;
@@ -24,8 +24,7 @@ struct process_options {
     /* Limit for a line of output; 0: 64 KiB. Only the first bytes of a longer line are reported. */
     size_t output_line_max;
     bool die_with_parent; /* SIGKILL when this process dies (see process.c) */
-    /* Puts the process in its own group. Signals also reach its descendants, which are killed when
-     * the process ends. */
+    /* Signals also reach the descendants, which are killed when the process ends. */
     bool own_group;
     /* Gets each line of stdout (fd 1) and stderr (fd 2), without line end. NULL: inherit both. */
     void (*on_line)(void *owner, int fd, struct str line);
@@ -53,15 +52,14 @@ struct process_detached {
     const char *const *argv, *const *env; /* as in struct process_options */
     const char *directory;
     const char *output; /* file that gets stdout and stderr, appended; NULL: none */
-    /* Stores the new process's pid before the program runs. The program runs only after ERR_OK;
-     * otherwise, or if the caller dies first, the process exits. So every program that ever ran is
-     * recorded. */
+    /* Stores the pid before the program runs. The program runs only after ERR_OK: every program
+     * that ever ran is recorded. */
     enum err (*record)(void *owner, int pid, struct note *note);
     void *owner;
 };
 /* Starts a process in a new session, without a callback for its end (see io/process_look.h). The
- * caller must wait for its child. Errors of process_start and of `record`; ERR_INVALID also if the
- * output file cannot be opened. */
+ * caller must wait for its child. Errors of process_start and of `record`; ERR_INVALID also for the
+ * output file. */
 enum err process_start_detached(const struct process_detached *options, int *ret_pid,
                                 struct note *note);
 #endif

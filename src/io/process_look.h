@@ -14,18 +14,17 @@ struct process_name {
 };
 /* ERR_NOT_FOUND: no process, or a zombie. ERR_UNSUPPORTED: no /proc. */
 enum err process_name_of(int pid, struct process_name *ret_name);
-/* Returns a pidfd that is readable once the process ends; the caller closes the pidfd.
- * ERR_NOT_FOUND: the process is gone, even if its pid is reused. ERR_FULL, ERR_UNSUPPORTED. */
+/* Returns a pidfd, readable once the process ends, which the caller closes. ERR_NOT_FOUND: the
+ * process is gone, even if its pid is reused. ERR_FULL, ERR_UNSUPPORTED. */
 enum err process_watch(const struct process_name *name, int *ret_pidfd);
 bool process_watch_ended(int pidfd);
-/* True if the process has ended, is our child, and was not waited for yet. */
+/* True: ended, our child, and not waited for yet. */
 bool process_watch_is_child(int pidfd);
 /* Reaps a watched child and describes its end: "exit status 3", "killed by signal 9". False if the
  * process is not our child. */
 enum { PROCESS_END_CAP = 48 };
 bool process_watch_reap(int pidfd, char text[PROCESS_END_CAP]);
 
-/* Reads field `number`, at least 3, of a line of /proc/<pid>/stat, numbered as in proc(5). 0 if
- * absent or not a number. */
+/* `number` is at least 3, as in proc(5). 0 if absent or not a number. */
 uint64_t process_stat_field(struct str line, int number);
 #endif

@@ -7,8 +7,8 @@
 struct real_io;
 /* The process then ignores SIGPIPE. ERR_NOMEM, ERR_IO. */
 enum err real_io_open(struct real_io **ret_real);
-/* For a library inside another program, whose signal handling must not change: the thread that runs
- * the loop blocks SIGPIPE instead. */
+/* For a library, which must not change the program's signal handling: the thread that runs the loop
+ * blocks SIGPIPE instead. */
 enum err real_io_open_within(struct real_io **ret_real);
 struct io *real_io_io(struct real_io *real);
 /* Runs until real_io_stop. Close everything opened on the loop before real_io_close. */
@@ -16,8 +16,8 @@ void real_io_run(struct real_io *real);
 void real_io_stop(struct real_io *real); /* loop thread only; other threads use loop_post */
 /* Runs one turn, for tests and benches. `wait`: waits for the first event. */
 void real_io_turn(struct real_io *real, bool wait);
-/* Runs waiting posts, waits for closing handles and for a name lookup that cannot be cancelled, and
- * frees `real`, which may be NULL. No thread may post any more. */
+/* Runs waiting posts, waits for closing handles and a running name lookup, and frees `real`, which
+ * may be NULL. No thread may post any more. */
 void real_io_close(struct real_io *real);
 const char *real_io_engine_version(void); /* version of libuv, such as "1.44.2" */
 #endif

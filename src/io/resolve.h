@@ -11,7 +11,7 @@ struct resolved {
     char at[RESOLVE_MAX][RESOLVE_CAP]; /* such as "10.0.0.7:7790" or "[::1]:7790"; no duplicates */
     size_t count;
 };
-/* Blocks: call on a worker's thread (io/worker.h). Fails with a note: ERR_INVALID for a malformed
- * address, ERR_NOT_FOUND, ERR_UNAVAILABLE (retry). */
+/* Blocks: call on a worker's thread (io/worker.h). With a note: ERR_INVALID (malformed),
+ * ERR_NOT_FOUND, ERR_UNAVAILABLE (retry). */
 enum err address_resolve(const char *address, struct resolved *ret_resolved, struct note *note);
 #endif

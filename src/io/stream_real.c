@@ -92,7 +92,7 @@ void stream_fail(struct real_stream *s, const char *verb, enum err why, int code
         loop_defer(&s->real->loop, &s->notify);
     else if (!uv_is_closing(&s->uv.handle))
         uv_close(&s->uv.handle, stream_real_on_handle_closed);
-    /* A handle that is closing already belongs to a dial that tries another address. The dial calls
+    /* A closing handle belongs to a dial that tries another address. The dial calls
      * stream_finish. */
 }
 
@@ -130,8 +130,8 @@ static void on_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
         s->read_turn = real->loop.stats.turns;
         s->read_bytes = 0;
     }
-    /* Returning no buffer ends this turn's reading. A pause takes effect only here: a pause and
-     * resume without data costs no system call. */
+    /* Returning no buffer ends this turn's reading. Pausing costs a system call only here, when
+     * data arrives. */
     if (s->paused || s->read_bytes >= STREAM_READ_PER_TURN)
         *ret_room = uv_buf_init(NULL, 0);
     else
@@ -270,8 +270,8 @@ static void on_written(uv_write_t *write, int status)
     mark_unsent(s);
 }
 
-/* Called when the kernel's buffer is full. libuv gets a quarter of output_max at a time, so that
- * on_drained is called while later pieces are being sent. */
+/* The kernel's buffer is full. libuv gets a quarter of output_max at a time, so that on_drained is
+ * called while libuv still sends. */
 static void hand_to_libuv(struct real_stream *s)
 {
     size_t len =
@@ -289,7 +289,7 @@ static void hand_to_libuv(struct real_stream *s)
     }
 }
 
-/* Sends the front buffer. False if bytes are left or the stream failed. */
+/* False if bytes are left or the stream failed. */
 static bool send_front(struct real_stream *s)
 {
     size_t len = min_size(s->front.len - s->front_at, INT32_MAX);
@@ -350,15 +350,15 @@ void real_flush_streams(struct real_io *real)
         flush(CONTAINER_OF(node, struct real_stream, in_unsent));
 }
 
-/* Gives a large write to the kernel without a copy if nothing is pending. The kernel may take only
- * a part, and the caller has reserved space for the other bytes. */
+/* Gives a large write to the kernel without a copy. The kernel may take only a part; the caller has
+ * reserved space for the other bytes. */
 static size_t send_directly(struct real_stream *s, const struct str *parts, size_t count)
 {
     uv_buf_t pieces[DIRECT_PARTS_MAX];
     int sent;
 
     for (size_t i = 0; i < count; i++) {
-        /* libuv does not write to the buffers; its type has no const */
+        /* libuv does not write to the buffers */
         pieces[i].base = (char *)parts[i].at;
         pieces[i].len = parts[i].len;
     }
@@ -403,7 +403,7 @@ static enum err real_stream_write(struct stream *stream, const struct str *parts
     }
     if (total == 0) return ERR_OK;
     if (total > s->output_max - pending) {
-        /* This write may fit only below half of output_max. */
+        /* on_drained must come when this write fits. */
         want_drain(s, min_size(s->output_max / 2, s->output_max - total));
         return ERR_FULL;
     }

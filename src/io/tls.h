@@ -26,12 +26,12 @@ struct tls_identity {
     struct str serial_hex;
     wall_time not_after;
 };
-/* Returns the single URI with scheme `scheme` ("bigfleet", "muster"). ERR_NOT_FOUND: no URI;
- * ERR_CONFLICT: several. Both mean that the peer has no identity. */
+/* Returns the single URI with scheme `scheme` ("bigfleet", "muster"). ERR_NOT_FOUND: none;
+ * ERR_CONFLICT: several. In both cases the peer has no identity. */
 enum err tls_identity_uri(const struct tls_identity *identity, struct str scheme,
                           struct str *ret_uri);
 
-/* A copy in one block of memory: free() it. NULL without memory. */
+/* One block of memory for free(), or NULL. */
 struct tls_identity *tls_identity_copy(const struct tls_identity *identity);
 
 enum tls_side { TLS_SERVER, TLS_CLIENT };
@@ -42,12 +42,10 @@ struct tls_options {
     const char *cert_file, *key_file; /* PEM; a client may leave both NULL */
     const char *ca_files[4];          /* PEM bundles, all trusted; ends with NULL */
     bool peer_optional;               /* server: accept a peer without certificate */
-    /* Server with peer_optional: also accepts a peer with an unverified certificate, without an
-     * identity. The server sends its list of authorities, so that a browser offers no unsuitable
-     * certificate. */
+    /* With peer_optional: also accepts an unverified certificate, but without an identity. The
+     * server sends its list of authorities, so that a browser offers no unsuitable certificate. */
     bool peer_unproven;
-    /* Protocols in order of preference. If there are any, both sides refuse a peer that supports
-     * none of them. */
+    /* Protocols in order of preference. If there are any, a peer that supports none is refused. */
     const char *alpn[4];
     /* PEM texts instead of the three files, for a key that is never written to disk. Copied. */
     struct str cert_pem, key_pem, ca_pem;
@@ -62,14 +60,14 @@ enum err tls_context_open(struct fs *fs, const struct tls_options *options,
 /* The opener and each live stream hold a reference. */
 void tls_context_ref(struct tls_context *context);
 void tls_context_unref(struct tls_context *context); /* NULL is allowed */
-/* Loads the files if any changed (mtime, size, inode), and sets *ret_changed. After an error the
- * old certificates and key stay in use. Call from a timer and on SIGHUP. */
+/* Loads the files if any changed (mtime, size, inode); *ret_changed is then true. An error keeps
+ * the old content. Call from a timer and on SIGHUP. */
 enum err tls_context_reload(struct tls_context *context, bool *ret_changed, struct note *note);
-/* For a context without files: replaces all certificates and the key, or nothing on error. */
+/* For a context without files. Replaces everything, or nothing on error. */
 enum err tls_context_replace(struct tls_context *context, struct str cert_pem, struct str key_pem,
                              struct str ca_pem, struct note *note);
 struct tls_info {
-    wall_time not_before, not_after; /* of our certificate; 0 without a certificate */
+    wall_time not_before, not_after; /* of our certificate; 0 without one */
     uint64_t loads, failed_loads;
     struct note last_failure; /* empty if the current content of the files is loaded */
 };
@@ -77,16 +75,19 @@ struct tls_info tls_context_info(const struct tls_context *context);
 
 /* -- for implementations of struct net: a TLS stream over a plain stream --
  *
- * A TLS stream obeys every rule of io/net.h. In addition:
+ * In addition to the rules of io/net.h:
  * - A connection that is cut without close_notify is closed with ERR_IO, never reported as an end.
  * - stream_close without stream_end looks like a cut to the peer. To close in order, call
  *   stream_end, and stream_close in on_end.
- * - on_closed reports ERR_UNAUTHENTICATED: this side refused the peer (certificate, name);
- *   ERR_DENIED: the peer refused this side; ERR_UNSUPPORTED: no common version or protocol;
- *   ERR_PARSE: not TLS; ERR_TIMEOUT; or the error of the plain stream.
  * - With TLS 1.3 a client is open before the server has checked its certificate. ERR_DENIED may
  *   therefore follow on_open.
- * - A new stream checks the context's files again, at most once per TLS_RECHECK_MS. */
+ * - A new stream checks the context's files again, at most once per TLS_RECHECK_MS.
+ * - on_closed reports:
+ *   ERR_UNAUTHENTICATED: this side refused the peer (certificate, name)
+ *   ERR_DENIED: the peer refused this side
+ *   ERR_UNSUPPORTED: no common version or protocol
+ *   ERR_PARSE: not TLS
+ *   ERR_TIMEOUT, or the error of the plain stream */
 enum { TLS_RECHECK_MS = 1000 };
 
 /* The output_max of a plain stream for `output_max` bytes of plaintext. */
@@ -95,13 +96,13 @@ size_t tls_plain_output_max(size_t output_max);
 typedef enum err net_dial_fn(struct net *net, const struct dial_options *options,
                              const struct stream_events *events, void *owner,
                              struct stream **ret_stream, struct note *note);
-/* Calls `dial_plain` once, without TLS, and wraps the stream in TLS. `options` contains the
- * time-out and the defaults. Errors of net_dial. */
+/* Calls `dial_plain` once, without TLS, and wraps the stream. `options` contains the defaults.
+ * Errors of net_dial. */
 enum err tls_dial(struct loop *loop, struct net *net, net_dial_fn *dial_plain,
                   const struct dial_options *options, const struct stream_events *events,
                   void *owner, struct stream **ret_stream, struct note *note);
 
-/* Wraps an accepted plain stream that is open, paused and not started, with an output_max from
+/* Wraps an accepted plain stream that is open, paused and not started, with the bound
  * tls_plain_output_max. Only the TLS settings of `options` are used. on_open follows the handshake;
  * on_closed without on_open means that the handshake failed. On error the caller keeps own_plain.
  * ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (a client's context). */

@@ -14,7 +14,7 @@
 /* RFC 5280 allows 20 octets; some issuers add one. */
 enum { SERIAL_OCTETS_MAX = 32 };
 
-/* The views of `identity` point into the arrays, the certificate and OpenSSL's memory. */
+/* The views point into the arrays, the certificate and OpenSSL's memory. */
 struct findings {
     GENERAL_NAMES *san;
     unsigned char *common_name; /* UTF-8; freed with OPENSSL_free */
@@ -39,7 +39,7 @@ enum err tls_engine_failed(enum err otherwise, struct note *note)
 
 static int no_password(char *, int, int, void *)
 {
-    return 0; /* no pass phrase; otherwise OpenSSL asks at the terminal */
+    return 0; /* otherwise OpenSSL asks at the terminal */
 }
 
 void tls_wipe(struct buf *secret)
@@ -70,7 +70,7 @@ enum err tls_pem_certificates(struct str pem, X509 **list, size_t cap, size_t *r
             err = note_fail(note, ERR_TOO_LARGE, "more than %zu certificates", cap);
         }
     }
-    /* "no start line" is the normal end of the text */
+    /* "no start line" is the normal end */
     if (!err && (!bio || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE))
         err = tls_engine_failed(ERR_PARSE, note);
     else if (!err && count == 0)
@@ -144,7 +144,7 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
 
     found->san = X509_get_ext_d2i(certificate, NID_subject_alt_name, &occurs, NULL);
     if (!found->san) {
-        if (occurs == -1) return ERR_OK; /* the certificate has no such extension */
+        if (occurs == -1) return ERR_OK; /* no such extension */
         if (occurs == -2)
             return note_fail(note, ERR_UNAUTHENTICATED, "two lists of alternative names");
         return not_read(note, "alternative names do not parse");
@@ -187,7 +187,7 @@ static enum err find_common_name(X509 *certificate, struct findings *found, stru
         }
         count++;
     }
-    /* of several common names the intended one is unknown */
+    /* the intended name is unknown */
     if (count > 1) found->identity.common_name = STR_EMPTY;
     return ERR_OK;
 }

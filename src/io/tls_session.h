@@ -23,7 +23,7 @@ enum {
 };
 enum tls_state { TLS_SHAKING, TLS_OPEN, TLS_FAILED };
 
-/* Any file may read the fields; only tls_session.c changes them. */
+/* Fields are read-only outside of tls_session.c. */
 struct tls_session {
     struct tls_context *context; /* the session holds a reference */
     SSL *ssl;
@@ -33,28 +33,27 @@ struct tls_session {
     bool ended;
     bool peer_ended;     /* the peer sent close_notify */
     bool doubted;        /* the peer has a certificate, but it is not verified */
-    enum err output_err; /* the error of an append to the output */
+    enum err output_err; /* of an append to the output */
     enum err failed;
     struct note failure;
     struct tls_identity *identity; /* see tls_session_identity */
     char alpn[256];                /* "" if no protocol was negotiated */
 };
 
-/* A client needs `peer_name`, a host name or an address. A client's first tls_session_read produces
- * its first handshake messages. ERR_INVALID for a malformed name, ERR_NOMEM. */
+/* Only a client needs `peer_name`, a host name or an address. A client's first tls_session_read
+ * begins the handshake. ERR_INVALID for a malformed name, ERR_NOMEM. */
 enum err tls_session_open(struct tls_context *context, const char *peer_name,
                           struct tls_session **ret_session, struct note *note);
 void tls_session_close(struct tls_session *session); /* NULL is allowed */
 
 /* Copies bytes from the peer. ERR_FULL (above TLS_HELD_MAX) and ERR_NOMEM copy nothing. */
 enum err tls_session_feed(struct tls_session *session, struct str bytes);
-/* Before TLS_OPEN, continues the handshake and reads no plaintext; call again when the state is
- * TLS_OPEN. Afterwards, reads at most one record, up to `cap` bytes. *ret_got is 0 if the input is
- * used up or the peer has ended. Errors are final: `failure` has the text, and the output may have
- * an alert for the peer. */
+/* Before TLS_OPEN, continues the handshake and reads no plaintext: call again when the state is
+ * TLS_OPEN. Then reads at most `cap` bytes. *ret_got 0: no input is left, or the peer has ended.
+ * Errors are final and described in `failure`; the output may have an alert for the peer. */
 enum err tls_session_read(struct tls_session *session, void *into, size_t cap, size_t *ret_got);
 
-/* Encrypts all bytes in full records. Call in TLS_OPEN before tls_session_end. Errors are final. */
+/* Call in TLS_OPEN before tls_session_end. Errors are final. */
 enum err tls_session_write(struct tls_session *session, struct str plain);
 /* Adds close_notify to the output; reading continues. Call only in TLS_OPEN. */
 enum err tls_session_end(struct tls_session *session);

@@ -28,8 +28,8 @@ enum err worker_open(struct loop *loop, const struct worker_options *options,
                      struct loop_worker **ret_worker);
 /* Loop thread. After an error the caller keeps the job. ERR_FULL. ERR_CLOSED in worker_close(). */
 enum err worker_submit(struct loop_worker *worker, struct job *job);
-/* Waits for the running job, calls done() for all jobs that remain, and frees the worker, which may
- * be NULL. A job's done() may call worker_close. */
+/* Waits for the running job and calls done() for all jobs. `worker` may be NULL. A done() may call
+ * worker_close. */
 void worker_close(struct loop_worker *worker);
 
 /* -- for the two implementations only -- */

@@ -13,7 +13,7 @@ struct worker_thread {
     struct real_io *real;
     pthread_t thread;
     size_t jobs_max, jobs;     /* loop's thread only */
-    bool handing_back, closed; /* loop's thread only; closed: a done() called worker_close */
+    bool handing_back, closed; /* closed: a done() called worker_close */
     struct post post;
     char name[THREAD_NAME_CAP];
 
@@ -27,7 +27,7 @@ static void finish_job(struct worker_thread *w, struct job *job)
 {
     pthread_mutex_lock(&w->lock);
     list_append(&w->finished, &job->link);
-    /* Posts under the lock: worker_close takes the lock after the join and then finds the post. */
+    /* Posts under the lock: after the join, worker_close takes the lock and finds the post. */
     if (!w->posted) loop_post(&w->real->loop, &w->post);
     w->posted = true;
     pthread_mutex_unlock(&w->lock);
@@ -82,9 +82,9 @@ static void on_post(struct post *post)
     w->posted = false;
     pthread_mutex_unlock(&w->lock);
     w->handing_back = true;
-    /* At most `most` jobs, because done() may submit more. */
+    /* done() may submit more jobs. */
     for (struct job *job; most > 0 && (job = take_job(w, &w->finished)); most--)
-        job->done(job, ERR_OK); /* may close the worker; then no job is left */
+        job->done(job, ERR_OK); /* may close the worker, which leaves no job */
     w->handing_back = false;
     if (w->closed) {
         worker_free(w);
