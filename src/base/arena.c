@@ -86,8 +86,7 @@ void arena_reset(struct arena *a)
     POISON(keep->data, keep->size);
 }
 
-/* Adds a block with room for `size` bytes. Sizes double; near the arena's limit a block is as small
- * as possible. */
+/* Block sizes double. Near the arena's limit a block is as small as possible. */
 static struct arena_block *block_add(struct arena *a, size_t size)
 {
     size_t need = sizeof(struct arena_block) + size;
@@ -124,7 +123,7 @@ void *arena_alloc(struct arena *a, size_t size)
     char *at;
 
     if (size > PTRDIFF_MAX - sizeof(struct arena_block) - align) return NULL;
-    /* an allocation of 0 bytes has an address, too */
+    /* distinct addresses also for 0 bytes */
     rounded = (max_size(size, 1) + align - 1) / align * align;
     if (!block || block_room(block) < rounded) block = block_add(a, rounded);
     if (!block) return NULL;

@@ -30,7 +30,6 @@ struct str buf_peek(const struct buf *b)
     return b->data ? (struct str){b->data, b->len} : STR_EMPTY;
 }
 
-/* Allocates one byte more than cap, for a closing NUL. */
 static enum err buf_grow_now(struct buf *b, size_t len)
 {
     size_t cap;
@@ -90,7 +89,7 @@ enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     enum err err = ERR_OK;
 
     va_copy(again, args);
-    /* Most texts fit into the available room and are formatted only once. */
+    /* Most texts fit into the available room. */
     wrote = vsnprintf(room > 0 ? b->data + b->len : NULL, room, format, args);
     if (wrote < 0) err = ERR_INVALID;
     if (!err && (size_t)wrote >= room && wrote > 0) {

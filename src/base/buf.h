@@ -24,12 +24,10 @@ enum err buf_append_byte(struct buf *b, char byte);
 enum err buf_appendf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum err buf_vappendf(struct buf *b, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
-/* Makes room for `len` more bytes at the end. The caller writes there and then calls buf_commit()
- * with the number of bytes written. *ret_room is NULL only if `len` is 0 and the buffer has no
- * memory. */
+/* Makes room for `len` more bytes at the end, for the caller to write. buf_commit() then adds the
+ * written bytes. *ret_room may be NULL if `len` is 0. */
 enum err buf_reserve(struct buf *b, size_t len, char **ret_room);
 void buf_commit(struct buf *b, size_t len);
-/* Removes `len` bytes at the start. */
 void buf_consume(struct buf *b, size_t len);
 /* Passes the content to the caller as a NUL-terminated heap text, and empties the buffer. */
 enum err buf_detach(struct buf *b, char **ret_text);

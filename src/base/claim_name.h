@@ -6,7 +6,7 @@
 
 enum { CLAIM_DEPTH_MAX = 16 }; /* segments of a name */
 
-/* Returns why the text is not the name of a claim or group, or NULL. */
+/* NULL, or why the name is not valid for a claim or group. */
 const char *claim_name_fault(struct str name, size_t max);
 /* True for ".group", the last segment of the name of a group's own record. */
 bool claim_is_reserved(struct str segment);

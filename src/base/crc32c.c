@@ -69,7 +69,7 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
  * three runs of LANE bytes are processed in parallel and joined. A larger LANE is a little faster
  * for large blocks, but much slower for pages. */
 #define LANE ((size_t)256)
-/* x^(8 * n - 33) modulo the CRC polynomial, for n = LANE and n = 2 * LANE bytes; see shift(). */
+/* x^(8 * n - 33) modulo the CRC polynomial, for n = 1 and 2 lanes in bytes; see shift(). */
 static const uint32_t shift_by_1_lane = 0xB9E02B86u, shift_by_2_lanes = 0xDD7E3B0Cu;
 
 /* Returns the register after a number of zero bytes. `power` is x^(8 * n - 33), not x^(8 * n): the

@@ -13,8 +13,8 @@ static const struct {
         [ERR_OK] = {"OK", "ok", GRPC_OK, 0},
 };
 
-/* An invalid code comes from a bug, often while another error is reported. Therefore the functions
- * below do not fail, but return something safe. */
+/* Callers may pass an invalid code, because a bug can produce one while another error is
+ * reported. */
 static bool listed(enum err err)
 {
     return (unsigned)err < ERR_COUNT;

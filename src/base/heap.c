@@ -33,7 +33,7 @@ static void sift_up(struct heap *h, size_t index, struct heap_node *node)
 
 static void sift_down(struct heap *h, size_t index, struct heap_node *node)
 {
-    for (;;) { /* ends, because index grows in each round */
+    for (;;) { /* ends: index grows in each round */
         size_t child = index * ARITY + 1, end = min_size(child + ARITY, h->count), best = child;
         if (child >= h->count) break;
         for (child++; child < end; child++)
@@ -78,7 +78,7 @@ enum err heap_reserve(struct heap *h, size_t count)
 
     if (count > h->max) return ERR_FULL;
     if (count <= h->cap) return ERR_OK;
-    /* Doubles the memory, so that adding nodes one by one copies little. */
+    /* Doubling keeps the cost of adding nodes one by one low. */
     cap = max_size(count, min_size(max_size(h->cap * 2, HEAP_CAP_FIRST), h->max));
     if (cap > PTRDIFF_MAX / sizeof(void *)) return ERR_NOMEM;
     nodes = realloc(h->nodes, cap * sizeof(void *));
@@ -99,7 +99,7 @@ enum err heap_put(struct heap *h, struct heap_node *node, uint64_t due)
         node->place = ++h->count;
         h->nodes[node->place - 1] = node;
     }
-    assert(holds(h, node)); /* a node is in one heap at a time */
+    assert(holds(h, node));
     node->due = due;
     node->order = h->next_order++;
     settle(h, node->place - 1, node);

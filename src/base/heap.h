@@ -26,7 +26,7 @@ enum err heap_reserve(struct heap *h, size_t count);
  * already in the heap cannot fail: the node goes behind others of the same due time. */
 enum err heap_put(struct heap *h, struct heap_node *node, uint64_t due);
 void heap_remove(struct heap *h, struct heap_node *node); /* a detached node is allowed */
-struct heap_node *heap_peek(const struct heap *h);        /* the node that is due first, or NULL */
-/* Detaches and returns the earliest node with due <= now, or returns NULL. */
+struct heap_node *heap_peek(const struct heap *h);        /* NULL if the heap is empty */
+/* Detaches and returns the earliest node with due <= now, or NULL. */
 struct heap_node *heap_pop_due(struct heap *h, uint64_t now);
 #endif

@@ -4,7 +4,7 @@
 #define BASE_HEX_H
 #include "base/str.h"
 
-/* -1 for any character that is no digit. */
+/* -1 if `c` is no digit. */
 static inline int hex_value(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';

@@ -20,7 +20,7 @@ static inline bool list_empty(const struct list *l)
 }
 static inline void list_insert_before(struct list *position, struct list *node)
 {
-    assert(node->next == node && node->prev == node); /* a node is in one list at a time */
+    assert(node->next == node && node->prev == node);
     node->prev = position->prev;
     node->next = position;
     position->prev->next = node;
@@ -40,7 +40,7 @@ static inline void list_remove(struct list *node)
     node->next->prev = node->prev;
     list_init(node);
 }
-/* Detaches and returns the first node, or returns NULL. */
+/* NULL if the list is empty. */
 static inline struct list *list_pop(struct list *head)
 {
     struct list *node = head->next;

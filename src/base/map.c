@@ -51,7 +51,6 @@ static struct map_entry *find(const struct map *m, struct str key, uint64_t hash
     return NULL;
 }
 
-/* Stores the index in the first empty slot of the entry's probe sequence. */
 static void index_entry(struct map *m, size_t index)
 {
     size_t mask = m->slot_count - 1;
@@ -62,7 +61,7 @@ static void index_entry(struct map *m, size_t index)
     m->slots[i] = (uint32_t)(index + 1);
 }
 
-/* Copies the entries without holes to `to`, which may be m->entries, and fills the slots. */
+/* `to` may be m->entries. */
 static void squeeze(struct map *m, struct map_entry *to)
 {
     size_t kept = 0;

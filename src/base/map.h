@@ -20,7 +20,7 @@ struct map {
     uint64_t seed;
 };
 
-/* Allocates nothing. `max` is the number of entries, at most MAP_MOST. */
+/* `max` is limited to MAP_MOST. */
 #define MAP_MOST ((size_t)1 << 28)
 void map_init(struct map *m, size_t max, uint64_t seed);
 void map_deinit(struct map *m);                     /* frees no keys and no values */
@@ -28,8 +28,7 @@ void *map_get(const struct map *m, struct str key); /* NULL if the key is absent
 /* The value must not be NULL. ERR_EXISTS keeps the old value. ERR_FULL, ERR_NOMEM. */
 enum err map_put(struct map *m, struct str key, void *value);
 /* Returns the value under `key`, or adds `size` zeroed bytes under a copy of the key. NULL without
- * memory or when the map is full. Values are freed with free() after map_remove(), or all with
- * map_free(). */
+ * memory or when full. Free a value with free() after map_remove(), or all with map_free(). */
 void *map_make(struct map *m, struct str key, size_t size);
 void map_free(struct map *m);                    /* map_deinit(), and free() for each value */
 void *map_remove(struct map *m, struct str key); /* returns the value, or NULL */

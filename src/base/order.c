@@ -151,7 +151,8 @@ static void slot_hint(const struct order *order, struct order_node *node, uint32
         node->hint[slot] = hint_of(node, key);
 }
 
-/* Returns the number of entries before the key; with `at`, also an entry equal to the key. */
+/* Returns the number of entries before the key. With `at`, an entry equal to the key counts,
+ * too. */
 static uint32_t node_rank(const struct order *order, const struct order_node *node,
                           struct order_key key, bool at)
 {
@@ -162,7 +163,7 @@ static uint32_t node_rank(const struct order *order, const struct order_node *no
 
     if (sign) return sign < 0 ? node->count : 0;
     hint = hint_of(node, key);
-    for (uint32_t half; left > 0; left -= half) { /* without a branch that could be mispredicted */
+    for (uint32_t half; left > 0; left -= half) { /* no branch that could be mispredicted */
         half = (left + 1) / 2;
         low += node->hint[low + half - 1] < hint ? half : 0;
     }
@@ -178,7 +179,6 @@ static uint32_t node_rank(const struct order *order, const struct order_node *no
     return low;
 }
 
-/* Returns the child for the key, present or not. */
 static uint32_t child_slot(const struct order *order, const struct order_node *node,
                            struct order_key key)
 {
@@ -288,7 +288,7 @@ static void node_move_tail(const struct order *order, struct order_node *to,
     node_hint(order, from);
 }
 
-/* Splits the full child at `slot`. `parent` must have room. */
+/* `parent` must have room. */
 static enum err child_split(struct order *order, struct order_node *parent, uint32_t slot,
                             struct order_key key)
 {
@@ -369,7 +369,7 @@ enum err order_insert(struct order *order, void *row)
     node->rows[slot] = row;
     slot_hint(order, node, slot);
     order->count++;
-    /* A new first row of a subtree replaces the subtree's row in the parent. */
+    /* If the new row is the first of its subtree, each parent's row for the subtree changes. */
     for (bool first = slot == 0; depth-- > 0;) {
         way[depth]->weight[taken[depth]]++;
         if (first) {

@@ -28,14 +28,14 @@ struct order_place { /* position in a set, valid until the set changes */
 
 int order_key_compare(struct order_key a, struct order_key b);
 void *order_find(const struct order *order, struct order_key key); /* NULL if the key is absent */
-/* The row's key must be new. Fails only with ERR_NOMEM, and then changes nothing. */
+/* The row's key must be new. ERR_NOMEM leaves the set unchanged. */
 enum err order_insert(struct order *order, void *row);
 void order_remove(struct order *order, void *row); /* the row must be in the set */
 /* Both rows must have the same key. */
 void order_replace(struct order *order, void *old, void *row);
 void order_clear(struct order *order); /* removes all rows and frees the nodes */
 
-/* The positions before the first row, and before the first row with a key above `key`. */
+/* order_behind(): before the first row with a key above `key`. */
 struct order_place order_begin(const struct order *order);
 struct order_place order_behind(const struct order *order, struct order_key key);
 void *order_next(struct order_place *place); /* NULL at the end */

@@ -26,7 +26,6 @@ static inline uint64_t recovery_floor(uint64_t wall_ms)
     return wall_ms < RECOVERY_WALL_MS_MAX ? wall_ms * RECOVERY_PER_MS : 0;
 }
 
-/* Returns a number above `value` and above any number of the lost history. */
 static inline uint64_t recovery_above(uint64_t value, uint64_t floor)
 {
     return floor > value ? floor : add_sat_u64(value, RECOVERY_STEP);

@@ -43,7 +43,6 @@ __attribute__((always_inline)) static inline void sift_up(void *items, size_t si
     memcpy(base + at * size, moved, size);
 }
 
-/* Turns `count` items in any order into a heap. */
 __attribute__((always_inline)) static inline void sift_all(void *items, size_t size, size_t count,
                                                            sift_before *before, const void *context)
 {

@@ -20,7 +20,7 @@ static inline struct str str_of(const void *bytes, size_t len)
 {
     return (struct str){bytes, len};
 }
-/* Inline, because mostly the length decides. */
+/* Inline, because mostly the lengths differ. */
 static inline bool str_equal(struct str a, struct str b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
@@ -54,19 +54,18 @@ struct str str_trim(struct str s);     /* spaces, tabs, CR and LF at both ends *
 size_t str_find(struct str s, char c); /* the index, or s.len if absent */
 bool str_has(struct str s, char c);
 size_t str_count(struct str s, char c); /* how often `c` occurs */
-/* Returns the part before the first `separator` and leaves the part behind it in *rest. Returns
- * false at the end (rest->at == NULL). "a,,b" gives "a", "", "b". */
+/* Returns the part before the first `separator`, and leaves the part behind it in *rest. Returns
+ * false at the end. "a,,b" gives "a", "", "b". */
 bool str_split(struct str *rest, char separator, struct str *ret_part);
 /* Reads a decimal integer without sign or blanks. ERR_PARSE, or ERR_TOO_LARGE above 64 bits. */
 enum err str_to_u64(struct str s, uint64_t *ret_value);
 /* Like str_to_u64(), with an optional '-'. */
 enum err str_to_i64(struct str s, int64_t *ret_value);
-/* Returns a NUL-terminated heap copy, which the caller frees, or NULL without memory. */
+/* Returns a NUL-terminated copy for free(), or NULL. */
 char *str_dup(struct str s);
 /* True for well-formed UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool str_is_utf8(struct str s);
-/* Returns the length, 1 to 4, of the well-formed sequence at `at`, or 0. `left` is the number of
- * bytes at `at`, above 0. */
+/* Returns the length, 1 to 4, of the well-formed sequence at `at`, or 0. `left` must be above 0. */
 size_t utf8_step(const char *at, size_t left);
 /* SipHash-1-3 with a key from the seed, the same on every machine. Without the seed nobody can
  * construct colliding strings. */

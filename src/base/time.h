@@ -5,7 +5,7 @@
 #define BASE_TIME_H
 #include "base/base.h"
 
-/* Time since an arbitrary start. Never goes back. */
+/* Never goes back. The start is arbitrary. */
 typedef struct {
     uint64_t ms;
 } mono_time;

@@ -12,7 +12,7 @@ static_assert(sizeof alphabet == 32 + 1, "five bits a character");
 enum { RANDOM_BYTES = 10, RANDOM_BITS = 8 * RANDOM_BYTES };
 static const uint64_t time_most_ms = (1ull << 48) - 1;
 
-/* -1 for a character outside of the alphabet. */
+/* -1 if not in the alphabet. */
 static int ulid_digit(char c)
 {
     const char *at;

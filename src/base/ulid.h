@@ -22,10 +22,9 @@ enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note);
 void ulid_text(const struct ulid *ulid, char text[ULID_TEXT_CAP]);
 int ulid_compare(const struct ulid *a, const struct ulid *b);
 
-/* Makes ULIDs that only grow. In the same millisecond, or after the clock went back, the last time
- * is kept and the random part is incremented. The caller supplies the time and ten random bytes.
- * ERR_FULL: the random part would overflow; try again in the next millisecond. A zeroed maker is
- * ready for use. */
+/* Makes ULIDs that only grow. In the same millisecond, or after the clock went back, the random
+ * part of the last ULID is incremented. The caller supplies the time and ten random bytes.
+ * ERR_FULL: no ULID is left in this millisecond. A zeroed maker is ready for use. */
 struct ulid_maker {
     struct ulid last;
     bool used;

@@ -71,7 +71,7 @@ struct machine {
     struct machine_promise promised;
 };
 
-/* Return the name, or write "State(12)" or "CapacityType(0)" for an unknown number into `text`. */
+/* Return the name, or write "State(12)" or "CapacityType(0)" into `text` for an unknown number. */
 enum { MACHINE_NAME_CAP = 32 };
 const char *machine_state_name(uint32_t state, char text[MACHINE_NAME_CAP]);
 const char *capacity_type_name(uint32_t type, char text[MACHINE_NAME_CAP]);
@@ -93,7 +93,7 @@ enum machine_edge {
 };
 enum machine_edge machine_edge(enum machine_state from, enum machine_state to);
 
-/* Allocatable if it names any dimension, otherwise resources. */
+/* `allocatable` counts if it names any dimension. */
 static inline const struct resources *machine_capacity(const struct machine *m)
 {
     return m->allocatable.mask ? &m->allocatable : &m->resources;

@@ -28,7 +28,6 @@ static double decimal_value(const struct decimal *d)
     return strtod(text, NULL);
 }
 
-/* The decimal with `count` digits that is nearest to the value. */
 static void nearest(double value, int count, struct decimal *d)
 {
     char text[REAL_CAP];
@@ -45,7 +44,6 @@ static void nearest(double value, int count, struct decimal *d)
     d->point = (negative ? -exponent : exponent) + 1;
 }
 
-/* The next larger decimal with the same number of digits. */
 static void step_up(struct decimal *d)
 {
     int i = d->count - 1;
@@ -60,8 +58,7 @@ static void step_up(struct decimal *d)
 }
 
 /* The shortest decimal that reads back as the value; of several, the nearest. At a power of two the
- * nearest decimal may not read back while the next larger does, because doubles are denser below a
- * power of two. */
+ * nearest decimal may not read back, but the next larger one does. */
 static void shortest(double value, struct decimal *d)
 {
     for (int count = 1;; count++) { /* 17 digits always read back as the value */
@@ -100,8 +97,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Reads a decimal or a name of plus infinity. Negative numbers and NaN are no penalties and are
- * rejected. */
+/* Negative numbers and NaN are rejected, because they are no penalties. */
 static bool read_real(struct str text, double *ret_value)
 {
     char plain[2 * REAL_TEXT_MAX]; /* `text` without its decimal point */
@@ -228,7 +224,7 @@ static bool decode_priority(struct str text, int32_t *ret_priority)
     return true;
 }
 
-/* A malformed text leaves the field unchanged. Returns false. */
+/* Returns false for a malformed text, and leaves the field unchanged. */
 static bool decode_field(const struct entry *e, struct str text, void *field)
 {
     switch (e->kind) {

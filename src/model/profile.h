@@ -7,9 +7,8 @@
  *   p=<priority>|ipb=<bucket>|rpb=<bucket>|reqs=<key>:<op>:<v1,v2>;...|spr=<key>:<skew>:<when>;...
  *
  * Equal fingerprints mean equal profiles: nothing is escaped, but misplaced ',' ';' '|' and ':' are
- * rejected. The text equals the original system's byte for byte, because machines carry the text in
- * their stamp. Only the original keeps the input order of requirements with the same key and
- * operator. */
+ * rejected. The text equals the original system's, except that the original does not sort
+ * requirements with the same key and operator. */
 #ifndef MODEL_PROFILE_H
 #define MODEL_PROFILE_H
 #include "base/arena.h"
@@ -48,16 +47,14 @@ struct profile {
  * ("requirements[2]: key: empty"). ERR_NOMEM. */
 enum err profile_build(struct arena *arena, const struct profile *given,
                        struct profile *ret_profile, struct note *note);
-/* Copies the profile without its Same requirements and with a new fingerprint. Texts are shared
- * with `p`. ERR_NOMEM. */
+/* Copies the profile without its Same requirements. Texts are shared with `p`. ERR_NOMEM. */
 enum err profile_without_same(struct arena *arena, const struct profile *p,
                               struct profile *ret_profile);
 
 const struct requirement *profile_same(const struct profile *p); /* first Same, or NULL */
 /* first DoNotSchedule, or NULL */
 const struct spread *profile_strict_spread(const struct profile *p);
-/* The values of the first requirement on the instance type if its operator is In; otherwise NULL:
- * any type. */
+/* NULL (any type) unless the first requirement on the instance type has the operator In. */
 const struct str *profile_pinned_types(const struct profile *p, size_t *ret_count);
 bool profile_matches(const struct profile *p, const struct attributes *attributes);
 #endif

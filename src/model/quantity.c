@@ -84,8 +84,8 @@ static enum err take_apart(struct str text, struct parts *parts, struct note *no
     return ERR_OK;
 }
 
-/* Converts a decimal text to nano-units and rounds up. False above NANO_MAX. A digit's weight is
- * its power of ten in nano-units; digits with a weight below 0 only decide whether to round. */
+/* Rounds up. False above NANO_MAX. A digit's weight is its power of ten in nano-units; digits with
+ * a weight below 0 only decide whether to round. */
 static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
 {
     static const int64_t far = 1 << 20; /* larger than any weight that matters */
@@ -105,7 +105,7 @@ static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
         nano = nano * 10 + (unsigned)(*c - '0');
         if (nano > NANO_MAX) return false;
     }
-    for (weight++; weight > 0 && nano > 0; weight--) { /* trailing zeroes that were not written */
+    for (weight++; weight > 0 && nano > 0; weight--) { /* zeroes that were not written */
         nano *= 10;
         if (nano > NANO_MAX) return false;
     }
@@ -113,8 +113,7 @@ static bool decimal_nano(const struct parts *parts, uint128 *ret_nano)
     return *ret_nano <= NANO_MAX;
 }
 
-/* Converts a binary text to nano-units and rounds up. The fraction is summed from its last digit
- * on, divided by ten at each digit. A remainder only decides whether to round. */
+/* Rounds up. The fraction is summed from its last digit on, divided by ten at each digit. */
 static bool binary_nano(const struct parts *parts, uint128 *ret_nano)
 {
     uint128 whole = 0, fraction = 0, scale = (uint128)NANO_PER_UNIT << parts->power;

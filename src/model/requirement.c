@@ -112,9 +112,9 @@ static bool needs_key(const struct requirement *r)
     return r->op == OPERATOR_IN || r->op == OPERATOR_EXISTS || r->op == OPERATOR_SAME;
 }
 
-/* True if some value, or the absence of the key, satisfies all requirements of one key. With an In
- * or Same list only the list's values are tried; otherwise an unlisted value and the absence of the
- * key. */
+/* True if some value, or the absence of the key, satisfies all requirements of one key. Only the
+ * values of an In or Same list are tried. Without a list, an unlisted value and the absence of the
+ * key are tried. */
 static bool group_can_hold(const struct requirement *group, size_t count)
 {
     static const struct str unlisted = {"\0", 1}; /* values cannot contain a NUL */

@@ -42,21 +42,18 @@ struct attributes {
 const struct str *attributes_find(const struct attributes *a, struct str key);
 
 const char *operator_name(enum requirement_operator op); /* "In"; only for valid operators */
-/* `value` is the machine's attribute under the requirement's key, or NULL. The requirement's values
- * must be sorted. */
+/* `value` is NULL if the machine lacks the attribute. The requirement's values must be sorted. */
 bool requirement_holds(const struct requirement *r, const struct str *value);
 bool requirements_match(const struct requirement *requirements, size_t count,
                         const struct attributes *attributes);
 
-/* Checks one requirement. ERR_INVALID, ERR_TOO_LARGE, with "values[3]: why". The operator decides
- * whether values must or must not be given. Keys and values cannot contain ',' ';' '|', and keys no
- * ':', because two profiles could then have the same fingerprint. */
+/* ERR_INVALID, ERR_TOO_LARGE, with "values[3]: why". ',' ';' '|' in keys and values, and ':' in
+ * keys, are rejected: two profiles could then have the same fingerprint. */
 enum err requirement_check(const struct requirement *r, struct note *note);
-/* Checks that a fingerprint can contain the label key. */
 enum err requirement_key_check(const char *field, struct str key, struct note *note);
 /* ERR_UNSUPPORTED if no machine can satisfy all requirements together, with the key and both
- * operators in the note. Requirements must be canonical (profile.h). A single pod can cause such a
- * list, so a reader of a roll-up should drop the row, not the roll-up. */
+ * operators in the note. Requirements must be canonical (profile.h). A reader of a roll-up should
+ * drop the row, not the roll-up, because a single pod can cause this. */
 enum err requirements_contradict(const struct requirement *requirements, size_t count,
                                  struct note *note);
 #endif

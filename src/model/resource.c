@@ -2,8 +2,7 @@
 /* Resource vectors, packed and unpacked, and the table of names. Pure, except for its arena. */
 #include "model/resource.h"
 
-/* The smallest index in a set. To walk a set: for (left = set; left; left &= left - 1) ...
- * lowest(left). */
+/* Walk a set with: for (left = set; left; left &= left - 1) ... lowest(left). */
 static uint32_t lowest(uint64_t set)
 {
     return (uint32_t)__builtin_ctzll(set);
@@ -21,7 +20,7 @@ void dimensions_deinit(struct dimensions *d)
     d->count = 0;
 }
 
-/* The index of `name` in by_name, or the index where `name` would be inserted. */
+/* Returns the place in by_name where `name` is or would be inserted. */
 static uint32_t place_of(const struct dimensions *d, struct str name, bool *ret_found)
 {
     uint32_t low = 0, high = d->count;
@@ -230,8 +229,7 @@ enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret
     return ERR_OK;
 }
 
-/* Reads a pair as (dimension, milli-units). The quantity is read first: a malformed row must add no
- * names to the table. */
+/* The quantity is read first: a malformed row must add no names to the table. */
 static enum err parse_pair(struct dimensions *d, const struct label *pair, struct resource_sum *sum,
                            int128 most, struct note *note)
 {
@@ -341,7 +339,6 @@ static enum err join(void *context, struct str name, struct str amount)
                        STR_ARG(amount));
 }
 
-/* After an error the text is removed from the buffer. */
 static enum err keep_or_cut(struct joined *j, enum err err)
 {
     if (err) j->out->len = j->start;
@@ -382,7 +379,7 @@ static uint32_t next_named(const struct dimensions *d, const struct resource_sum
     return DIMENSIONS_MAX;
 }
 
-/* Compares "cpu=" and "cpu2=": the '=' is compared, too. */
+/* Compares names with their '=', as in the key: "cpu=", "cpu2=". */
 static int name_compare(struct str a, struct str b)
 {
     size_t len = min_size(a.len, b.len);
@@ -406,7 +403,7 @@ int resource_sum_key_compare(const struct dimensions *d, const struct resource_s
             return (y == DIMENSIONS_MAX) - (x == DIMENSIONS_MAX);
         }
         if (x != y) return name_compare(d->names[x], d->names[y]);
-        /* In the text ',' follows a number and is smaller than every digit. */
+        /* In the key, ',' follows a number and is smaller than every digit. */
         order = str_compare(str_of(a_text, int128_text(a->milli[x], a_text)),
                             str_of(b_text, int128_text(b->milli[x], b_text)));
         if (order) return order;

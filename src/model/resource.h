@@ -4,19 +4,17 @@
  * One table per shard (struct dimensions) gives each name a small index. Amounts are integers of
  * milli-units, never negative. There are two vectors:
  *
- *   struct resources      one machine or one unit: at most 16 dimensions of int64, packed. Reaches
- *   8 PiB
- *                         of memory; larger amounts are rejected
+ *   struct resources      one machine or one unit: at most 16 dimensions of int64, packed. 8 PiB of
+ *                         memory fit; larger amounts are rejected
  *   struct resource_sum   demand, deficits and totals: 128 bits per dimension, because 8,192
- *   machines of
- *                         1 TiB already exceed 64 bits of milli-bytes
+ *                         machines of 1 TiB already exceed 64 bits of milli-bytes
  *
- * Bit d of `mask` is set if dimension d is named. Packed, the amount of d is at index n = number of
- * mask bits below d. An absent dimension is zero. Packing makes resources_covers() fast, which runs
- * hundreds of millions of times in a decision.
+ * Bit d of `mask` is set if dimension d is named. In a packed vector, dimension d is at index n =
+ * number of mask bits below d. Packing makes resources_covers() fast, which runs hundreds of
+ * millions of times in a decision. An absent dimension is zero.
  *
- * The index of a dimension depends on the order in which names were first seen. Therefore no
- * decision and no output may depend on the index: walk dimensions->by_name instead. */
+ * An index depends on the order in which names were first seen. Therefore no decision and no output
+ * may depend on indexes: walk dimensions->by_name instead. */
 #ifndef MODEL_RESOURCE_H
 #define MODEL_RESOURCE_H
 #include "base/arena.h"
@@ -39,8 +37,7 @@ struct dimensions {
 };
 void dimensions_init(struct dimensions *d); /* allocates nothing */
 void dimensions_deinit(struct dimensions *d);
-/* Finds or adds `name`. ERR_INVALID or ERR_TOO_LARGE for the name, ERR_FULL above DIMENSIONS_MAX,
- * ERR_NOMEM. */
+/* Finds or adds `name`. ERR_FULL above DIMENSIONS_MAX; ERR_INVALID, ERR_TOO_LARGE, ERR_NOMEM. */
 enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_index,
                           struct note *note);
 
@@ -123,8 +120,8 @@ static inline int128 resource_sum_get(const struct resource_sum *s, uint32_t dim
 }
 /* Cheaper than copying the struct: copies only named dimensions. */
 void resource_sum_copy(struct resource_sum *to, const struct resource_sum *from);
-/* Sums saturate at QUANTITY_MILLI_MAX. A dimension without an amount in *s takes the format of the
- * other operand. */
+/* Sums saturate at QUANTITY_MILLI_MAX. A dimension that is zero in *s takes the format of the other
+ * operand. */
 void resource_sum_add(struct resource_sum *s, const struct resources *r);
 void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *other);
 /* Sets *s to r times n. n = 0 gives an empty sum. */
@@ -142,8 +139,8 @@ void resource_sum_unpack(struct resource_sum *s, uint64_t mask, struct resource_
 
 /* --- text --- */
 
-/* Calls `each` for every named dimension, bytewise by name, with its canonical quantity. Returns
- * the first error. */
+/* Calls `each` for every named dimension, in the order of names, with its canonical quantity.
+ * Returns the first error. */
 typedef enum err resource_each(void *context, struct str name, struct str quantity);
 enum err resource_sum_each(const struct dimensions *d, const struct resource_sum *s,
                            resource_each *each, void *context);
@@ -154,7 +151,7 @@ enum err resource_sum_text(const struct dimensions *d, const struct resource_sum
  * sorting. Equal amounts give equal text in every format. */
 enum err resource_sum_key(const struct dimensions *d, const struct resource_sum *s,
                           struct buf *out);
-/* The order of the two keys, without writing them. */
+/* Compares the texts of resource_sum_key() without writing them. */
 int resource_sum_key_compare(const struct dimensions *d, const struct resource_sum *a,
                              const struct resource_sum *b);
 #endif

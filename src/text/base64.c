@@ -45,7 +45,6 @@ enum err base64_decode(struct str text, struct buf *out)
     uint32_t group = 0;
     enum err err = buf_reserve(out, text.len / 4 * 3 + 3, &room);
 
-    /* Blanks make the text longer than the decoded bytes, so a smaller reservation may suffice. */
     if (err == ERR_FULL) err = buf_reserve(out, out->max - out->len, &room);
     if (err) return err;
     size_t limit = out->max - out->len;

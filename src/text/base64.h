@@ -6,7 +6,7 @@
 
 /* Both functions append everything or nothing. ERR_FULL at the buffer's limit, ERR_NOMEM. */
 enum err base64_encode(struct str bytes, struct buf *out);
-/* Skips line breaks, spaces and tabs. ERR_PARSE for any other deviation: another character, missing
- * padding, or unused bits that are not zero. */
+/* Skips line breaks, spaces and tabs. ERR_PARSE for other characters, missing padding, and unused
+ * bits that are not zero. */
 enum err base64_decode(struct str text, struct buf *out);
 #endif

@@ -18,7 +18,7 @@
 #include "base/str.h"
 #include "text/ndjson.h"
 
-enum { JSON_DEPTH_MAX = NDJSON_DEPTH_MAX }; /* every document can be written by ndjson */
+enum { JSON_DEPTH_MAX = NDJSON_DEPTH_MAX };
 
 struct json; /* a value; freed with its document by json_close() */
 
@@ -32,12 +32,11 @@ enum json_kind {
     JSON_KIND_NULL,
 };
 
-/* Reads one value of any kind. ERR_PARSE with a note such as "line 1, column 9: duplicate object
- * key near '"a"'": the column counts code points, and is usually the end of the wrong token.
- * ERR_TOO_LARGE above bytes_max or JSON_DEPTH_MAX; ERR_NOMEM. */
+/* Reads one value of any kind. ERR_PARSE has a note such as "line 1, column 9: duplicate object key
+ * near '"a"'". ERR_TOO_LARGE above bytes_max or JSON_DEPTH_MAX; ERR_NOMEM. */
 enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, struct note *note);
 void json_close(struct json *json); /* NULL is allowed */
-/* Appends the whole value or nothing. Errors: see ndjson_end(). */
+/* Appends all or nothing. Errors: see ndjson_end(). */
 enum err json_write(const struct json *json, enum ndjson_style style, struct buf *out);
 bool json_same(const struct json *a, const struct json *b); /* ignores the order of keys */
 
@@ -49,7 +48,7 @@ const char *json_kind_name(enum json_kind kind); /* for messages, for example "i
  * path. */
 const struct json *json_find(const struct json *json, const char *path);
 const struct json *json_member(const struct json *object, struct str key);
-size_t json_count(const struct json *container); /* number of members or items; else 0 */
+size_t json_count(const struct json *container); /* 0 unless an object or array */
 const struct json *json_item(const struct json *array, size_t index);
 /* Walks an object in the order of the text. Start with *cursor NULL. Returns false at the end. */
 bool json_next(const struct json *object, void **cursor, struct str *ret_key,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scanner: a state machine. `expect` is what the grammar allows next. `word` is the kind of the
- * token being read. A token that spans two pieces of the input is copied; others are used in
- * place. */
+/* The scanner is a state machine: `expect` is what the grammar allows next, and `word` is the kind
+ * of the token being read. A token that spans two pieces of the input is copied. */
 #include "text/json_scan.h"
 
 #include <string.h>
@@ -46,7 +45,7 @@ static enum err wrong(const struct json_scan *scan, enum err err, const char *wh
 }
 
 /* -- texts -- */
-/* Returns the value of the four hexadecimal digits at `at`, or -1 for other characters. */
+/* -1 unless there are four hexadecimal digits. */
 static int32_t hex_unit(struct str raw, size_t at)
 {
     int32_t unit = 0;
@@ -127,7 +126,6 @@ static enum err text_rewrite(struct json_scan *scan, struct str raw, struct str 
     return err;
 }
 
-/* *ret_end: the closing quote is at *ret_len. */
 static enum err text_run(struct json_scan *scan, struct str bytes, size_t *ret_len, bool *ret_end,
                          struct note *note)
 {
@@ -253,7 +251,6 @@ static void take(struct json_scan *scan, struct str *bytes, size_t len)
     scan->offset += len;
 }
 
-/* TOKEN_NEED: the token continues in the next piece. */
 static enum err word_go_on(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                            struct str *ret_text, struct note *note)
 {
@@ -321,7 +318,6 @@ static bool level_may_close(const struct json_scan *scan, char c)
            c == (json_scan_in_array(scan) ? ']' : '}');
 }
 
-/* Processes one byte that is neither a blank nor inside a token. TOKEN_NEED: no token yet. */
 static enum err json_scan_step(struct json_scan *scan, struct str *bytes,
                                enum json_token *ret_token, struct note *note)
 {

@@ -27,12 +27,12 @@ enum json_token {
 };
 struct json_scan {   /* use only the functions below */
     uint64_t offset; /* number of bytes read so far */
-    struct buf raw;  /* the beginning of a token that continues in the next piece */
+    struct buf raw;  /* the beginning of an incomplete token */
     struct buf text; /* the last unescaped text */
     size_t text_max;
     bool arrays[JSON_SCAN_DEPTH]; /* by level; false: an object */
     uint32_t depth;
-    uint8_t expect, word; /* values of enum expect and enum word of json_scan.c */
+    uint8_t expect, word; /* enum expect and enum word of json_scan.c */
     bool escape, rewrite; /* escape: the next byte is escaped; rewrite: the token has escapes */
 };
 

@@ -21,8 +21,8 @@ static const char replacement[] = {'\xef', '\xbf', '\xbd'}; /* U+FFFD */
 
 enum { UNIT = 6 }; /* \uXXXX */
 
-/* True if one of eight bytes may be a control character, '"', '\\' or not ASCII. False positives
- * are possible: a borrow from the next lower byte. The caller then checks each byte. */
+/* True if one of eight bytes may be a control character, '"', '\\' or not ASCII. May also be true
+ * for clean bytes. */
 static bool word_is_suspect(const char *at)
 {
     const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
@@ -119,8 +119,8 @@ static char *put_indent(const struct ndjson *w, char *at)
     return at + (size_t)w->depth * INDENT;
 }
 
-/* Writes everything before a value: comma, line break, indent and key. Returns where the value's
- * `size` bytes go, or NULL after a failure. */
+/* Writes comma, line break, indent and key. Returns where the value's `size` bytes go, or NULL
+ * after a failure. */
 static char *begin_field(struct ndjson *w, struct str key, size_t size)
 {
     size_t before = w->comma ? 1 : 0;

@@ -43,7 +43,7 @@ struct ndjson {
 
 /* `out` must not change until ndjson_end(). */
 void ndjson_begin(struct ndjson *w, struct buf *out, enum ndjson_style style);
-/* Starts a record that is a single value with the key NDJSON_ITEM. */
+/* Starts a record that is one value with the key NDJSON_ITEM. */
 void ndjson_begin_value(struct ndjson *w, struct buf *out, enum ndjson_style style);
 /* Ends the record and its line ('\n'). ERR_FULL at the buffer's limit, ERR_NOMEM, ERR_TOO_LARGE
  * above NDJSON_DEPTH_MAX, ERR_INVALID for a bad raw value. */

@@ -8,7 +8,7 @@
 
 enum { REAL_TEXT_CAP = 32 }; /* the longest is -1.2345678901234567e-308 */
 
-/* Writes a finite double without a closing NUL, and returns the length. */
+/* Writes a finite double without a NUL and returns the length. */
 size_t real_print(double value, char text[REAL_TEXT_CAP]);
 /* Reads the whole text as a decimal number, correctly rounded. Numbers too small for a double
  * become 0. ERR_TOO_LARGE: too large for a double. ERR_PARSE. */

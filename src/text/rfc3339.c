@@ -15,7 +15,7 @@ enum {
 
 static int64_t days_of(const struct rfc3339_fields *f)
 {
-    bool early = f->month <= 2; /* January and February belong to the year that began last March */
+    bool early = f->month <= 2; /* these months belong to the year that began last March */
     int64_t year = f->year - early, month = f->month + (early ? 9 : -3);
 
     assert(f->year > 0);

@@ -217,7 +217,6 @@ enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *re
     return ERR_OK;
 }
 
-/* NULL with a note if there is no value at `path`. */
 static const struct toml_value *required(const struct toml_value *table, const char *path,
                                          struct note *note)
 {

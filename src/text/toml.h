@@ -20,7 +20,7 @@ enum {
 };
 
 struct toml;       /* a document with one owner; any thread may read it */
-struct toml_value; /* a value of a document; the root is a table */
+struct toml_value; /* a value; the root is a table */
 
 struct toml_position {
     uint32_t line, column;
@@ -49,7 +49,7 @@ enum err toml_open(struct str input, size_t memory_max, struct toml **ret_docume
 void toml_close(struct toml *document); /* NULL is allowed */
 const struct toml_value *toml_root(const struct toml *document);
 
-/* NULL if the key is missing or `table` is not a table. */
+/* NULL if the key is absent, or `table` is no table. */
 const struct toml_value *toml_get(const struct toml_value *table, struct str key);
 /* Finds a path of plain keys, such as "server.tls.cert"; NULL if absent. */
 const struct toml_value *toml_find(const struct toml_value *table, const char *path);
@@ -77,7 +77,7 @@ enum err toml_double(const struct toml_value *value, double *ret_number, struct 
 enum err toml_bool(const struct toml_value *value, bool *ret_truth, struct note *note);
 enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *ret_time,
                        struct note *note);
-/* Return the value at a path in a table. ERR_NOT_FOUND with the note "'server.port' is missing". */
+/* ERR_NOT_FOUND has the note "'server.port' is missing". */
 enum err toml_find_string(const struct toml_value *table, const char *path, struct str *ret_text,
                           struct note *note);
 enum err toml_find_i64(const struct toml_value *table, const char *path, int64_t *ret_number,

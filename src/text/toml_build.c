@@ -10,7 +10,7 @@
 
 enum {
     BUCKETS_FIRST = 64,
-    ARENA_SLACK = 64, /* bytes of a block's overhead, to choose ERR_TOO_LARGE or ERR_NOMEM */
+    ARENA_SLACK = 64, /* bytes of a block's overhead */
 };
 
 struct toml_position toml_here(struct toml_parser *p)
@@ -72,7 +72,6 @@ enum err toml_alloc(struct toml_parser *p, size_t size, void **ret_memory)
 
 static size_t bucket_of(const struct toml *document, const struct toml_value *table, struct str key)
 {
-    /* Equal keys of two tables get different hashes. */
     return (size_t)str_hash(key, (uint64_t)(uintptr_t)table) & (document->bucket_count - 1);
 }
 
@@ -87,7 +86,7 @@ struct toml_value *toml_lookup(const struct toml_value *table, struct str key)
     return NULL;
 }
 
-/* The old index stays in the arena, unused, until toml_close(). */
+/* The old index stays in the arena until toml_close(). */
 static enum err index_grow(struct toml_parser *p)
 {
     struct toml *document = p->document;

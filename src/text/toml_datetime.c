@@ -2,8 +2,8 @@
 /* TOML dates and times, read by the functions of rfc3339.h. */
 #include "text/toml_impl.h"
 
-/* TOML allows an RFC 3339 timestamp, the same without an offset, a date, or a time. Seconds are
- * required, and may be 60. */
+/* TOML allows RFC 3339 timestamps, timestamps without an offset, dates, and times. Seconds may be
+ * 60. */
 
 bool toml_looks_like_date(struct str token)
 {

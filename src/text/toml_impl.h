@@ -51,7 +51,7 @@ struct toml_value {
     };
 };
 
-/* One hash index serves all tables of a document: it finds a value by (table, key). */
+/* One hash index serves all tables of a document. Its key is the pair (table, key). */
 struct toml {
     struct arena arena; /* also contains this struct */
     struct toml_value *root;
@@ -64,7 +64,8 @@ struct toml_parser {
     struct toml *document;
     const char *at, *end;
     uint32_t line;
-    /* Start of the column count. Counting from the line's start would take quadratic time. */
+    /* Start of the column count, because counting from the line's start would take quadratic
+     * time. */
     const char *mark;
     uint32_t mark_column;
     struct toml_position *where;
@@ -78,14 +79,13 @@ struct toml_position toml_here(struct toml_parser *p);
 enum err toml_fail(struct toml_parser *p, struct toml_position at, enum err err, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
 enum { TOML_QUOTE_CAP = 64 };
-/* Input text for a message: truncated, with control characters replaced. */
 struct toml_quote {
     char text[TOML_QUOTE_CAP];
 };
 struct toml_quote toml_quote(struct str text);
 enum err toml_alloc(struct toml_parser *p, size_t size, void **ret_memory);
-/* Options of toml_add(), which appends a new value to `parent`. The caller has checked that the key
- * is new. The key is NULL in an array. */
+/* Options of toml_add(), which appends a new value to `parent`. `key` must be new, and is NULL in
+ * an array. */
 struct toml_new {
     enum toml_type type;
     enum toml_form form;
@@ -105,8 +105,7 @@ static inline bool toml_looking_at(const struct toml_parser *p, struct str text)
 {
     return str_starts((struct str){p->at, (size_t)(p->end - p->at)}, text);
 }
-/* Returns the length of the line break at the current position, or 0. toml_check_text() has ensured
- * that a line feed follows each carriage return. */
+/* toml_check_text() has ensured that a line feed follows each carriage return. */
 static inline size_t toml_line_break(const struct toml_parser *p)
 {
     char c = toml_peek(p);
@@ -120,9 +119,9 @@ static inline void toml_next_line(struct toml_parser *p)
     p->mark_column = 1;
 }
 
-/* Parsers of single values. Each starts at a value's first byte and stops after its last byte. */
+/* Each parser starts at a value's first byte and stops behind its last byte. */
 enum err toml_parse_string(struct toml_parser *p, bool is_key, struct str *ret_text);
-/* `token` is the text of the whole value: letters, digits and signs. */
+/* `token` is the whole value. */
 enum err toml_parse_number(struct toml_parser *p, struct str token, struct toml_position at,
                            struct toml_value *value);
 enum err toml_parse_datetime(struct toml_parser *p, struct str token, struct toml_position at,

@@ -109,7 +109,7 @@ static bool parse_special(struct str unsigned_token, bool negative, struct toml_
     return true;
 }
 
-/* Checks the text after the integer part of a float: ".digits", "e+digits", both, or nothing. */
+/* `rest` follows the integer part of a float: ".digits", "e+digits", both, or nothing. */
 static bool rest_is_float(struct str rest)
 {
     size_t len;

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* The parser's section is the table of the last header. A line "a.b = 1" adds to this section. enum
- * toml_form lists what may add to a table. */
+/* The parser's section is the table of the last header: a line "a.b = 1" adds to this table. */
 
 static enum err parse_value(struct toml_parser *p, struct toml_value *parent, const struct str *key,
                             struct toml_position key_at);
@@ -78,7 +77,6 @@ static enum err parse_key(struct toml_parser *p, struct str *ret_key, struct tom
     return ERR_OK;
 }
 
-/* Returns false after the last part of a dotted key. */
 static bool skip_dot(struct toml_parser *p)
 {
     skip_blanks(p);
@@ -271,7 +269,6 @@ static bool is_token(char c)
     return is_bare_key(c) || c == '+' || c == '.' || c == ':';
 }
 
-/* The token is a number, a boolean or a date, which may include a time. */
 static struct str take_token(struct toml_parser *p)
 {
     struct str token = {p->at, 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The four kinds of TOML strings. The end of a string is found first. The content is then unescaped
+/* The four kinds of TOML strings. First the end of a string is found. Then the content is unescaped
  * into memory of the source's length. */
 #include "text/toml_impl.h"
 
@@ -19,8 +19,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* Finds the closing quotes. The text of a multi-line string may end in one or two quotes, so up to
- * five follow each other. */
+/* Finds the closing quotes. A multi-line string may itself end in one or two quotes. */
 static bool find_end(const struct toml_parser *p, struct literal *literal)
 {
     char quote = literal->escapes ? '"' : '\'';
@@ -56,7 +55,6 @@ static enum err fail_here(struct toml_parser *p, const char *at, const char *pro
     return toml_fail(p, toml_here(p), ERR_PARSE, "%s", problem);
 }
 
-/* Reads the digits of \uXXXX or \UXXXXXXXX at *at. */
 static enum err read_code_point(struct toml_parser *p, const char **at, int digits, char **out)
 {
     const char *escape = *at - 2;
@@ -78,8 +76,7 @@ static enum err read_code_point(struct toml_parser *p, const char **at, int digi
     return ERR_OK;
 }
 
-/* Handles a backslash at the end of a line, which skips all following blanks and line breaks. False
- * if the backslash is not at the line's end. */
+/* A backslash at the end of a line skips all following blanks and line breaks. */
 static bool skip_line_end(struct toml_parser *p, const char **at, const char *content_end)
 {
     const char *c = *at;
@@ -118,7 +115,6 @@ static enum err read_escape(struct toml_parser *p, const struct literal *literal
     return ERR_OK;
 }
 
-/* The value is never longer than its source text. */
 static enum err read_content(struct toml_parser *p, const struct literal *literal, char *out,
                              size_t *ret_len)
 {

@@ -14,7 +14,6 @@ size_t utf8_read(struct str s, uint32_t *ret_scalar);
 bool utf8_is_control(uint32_t scalar);
 /* True for a code point up to U+10FFFF that is no surrogate. */
 bool utf8_is_scalar(uint32_t code_point);
-/* Returns the length, 1 to 4 bytes. */
 size_t utf8_write(uint32_t scalar, char out[UTF8_LEN_MAX]);
 size_t utf8_count(struct str s);
 /* Cuts `s` to at most `len_max` bytes, between two characters. */

@@ -82,7 +82,6 @@ enum err descriptors_find_file(struct str set, struct str name, struct str *ret_
 
 /* -- symbols -- */
 
-/* Finds the declaration of kind `number` that is called `name` in `scope`. */
 static bool find_named(struct str scope, uint32_t number, struct str name, struct str *ret_found)
 {
     size_t cursor = 0;
@@ -92,8 +91,7 @@ static bool find_named(struct str scope, uint32_t number, struct str name, struc
     return false;
 }
 
-/* True if an enum in `scope` has the value `name`. Protobuf puts the names of values in the enum's
- * scope. */
+/* Protobuf puts the names of enum values into the enum's scope. */
 static bool has_value(struct str scope, uint32_t number, struct str name)
 {
     size_t cursor = 0;
@@ -136,7 +134,7 @@ static bool file_has(struct str file, struct str path)
             find_named(file, FILE_EXTENSION, name, &found) || has_value(file, FILE_ENUM, name));
 }
 
-/* Returns the part of a full name after "<package>."; false if the package differs. */
+/* `symbol` without "<package>."; false if the package differs. */
 static bool strip_package(struct str file, struct str symbol, struct str *ret_path)
 {
     struct str package = descriptors_text_of(file, FILE_PACKAGE);

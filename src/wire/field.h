@@ -50,8 +50,7 @@ static inline uint64_t varint_value(const uint8_t *at, uint32_t len)
     return value;
 }
 
-/* HEAD_BAD sets *ret_problem. HEAD_MORE: the head continues past `end`; ret_head->number is 0
- * unless the tag is complete. */
+/* HEAD_MORE: the head continues past `end`; ret_head->number is 0 unless the tag is complete. */
 static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
                                         struct field_head *ret_head, const char **ret_problem)
 {

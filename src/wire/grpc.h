@@ -12,8 +12,8 @@
 enum { GRPC_FRAME_BYTES = 5 };
 void grpc_frame_write(uint32_t length, bool compressed, char out[GRPC_FRAME_BYTES]);
 
-/* Splits a byte stream into messages without buffering. The length is checked before the caller
- * gets a byte of the message. */
+/* Splits a byte stream into messages without buffering. A message's length is checked before the
+ * caller gets any of its bytes. */
 struct grpc_reader {
     size_t message_max;
     char head[GRPC_FRAME_BYTES];
@@ -23,9 +23,9 @@ struct grpc_reader {
     uint32_t passed; /* bytes of the message that were already returned */
 };
 void grpc_reader_init(struct grpc_reader *r, size_t message_max);
-/* Takes a head and a piece of a message from *bytes. *ret_piece is a view of *bytes and may be
- * empty. *ret_last: the piece ends the message. ERR_TOO_LARGE and ERR_PARSE (reserved flag bits)
- * are final: later calls return the same error. */
+/* Takes a piece of a message from *bytes. *ret_piece is a view of *bytes and may be empty.
+ * *ret_last: the piece ends the message. ERR_TOO_LARGE and ERR_PARSE (reserved flag bits) are
+ * final. */
 enum err grpc_reader_piece(struct grpc_reader *r, struct str *bytes, struct str *ret_piece,
                            bool *ret_last);
 bool grpc_reader_between(const struct grpc_reader *r); /* true between two messages */
@@ -42,15 +42,14 @@ enum err grpc_message_encode(struct str text, struct buf *into);
 /* Malformed escapes are kept as text. */
 enum err grpc_message_decode(struct str text, struct buf *into);
 
-/* -- metadata whose name ends in -bin: base64, written without padding, read with or without.
- * Several values are joined by commas. -- */
+/* -- metadata whose name ends in -bin: base64, written without padding. Commas join several values.
+ * -- */
 enum err grpc_bin_encode(struct str bytes, struct buf *into);
 enum err grpc_bin_decode(struct str text, struct buf *into); /* ERR_PARSE, and errors of `into` */
 
 const char *grpc_status_name(
     enum grpc_status status); /* such as "NOT_FOUND"; "UNKNOWN" for an undefined number */
-/* The status for an HTTP response without grpc-status, by gRPC's table. */
+/* By gRPC's table, for a response without grpc-status. */
 enum grpc_status grpc_status_from_http(int http_status);
-/* The status for an HTTP/2 reset code. */
 enum grpc_status grpc_status_from_reset(uint32_t code);
 #endif

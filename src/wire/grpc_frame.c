@@ -34,7 +34,7 @@ static enum err judge_head(struct grpc_reader *r)
     return ERR_OK;
 }
 
-/* True when the head is complete, but not checked. */
+/* Returns true when the head is complete. */
 static bool grpc_frame_take_head(struct grpc_reader *r, struct str *bytes)
 {
     size_t n = min_size(GRPC_FRAME_BYTES - r->head_len, bytes->len);

@@ -22,8 +22,8 @@ static void zip_free(void *, void *memory)
     free(memory);
 }
 
-/* Reserves output in growing steps. At the limit, the output is one spare byte, which zlib must not
- * use. */
+/* At the limit, the output is one spare byte: if zlib writes this byte, the message is too
+ * large. */
 static enum err next_room(struct buf *into, size_t done, size_t max, char *spare, z_stream *zip)
 {
     size_t step = min_size(min_size(max_size(done, STEP_FIRST), STEP_MOST), max - done);

@@ -12,7 +12,7 @@ enum {
     FRAME_HEAD = 9,
     EXTENSION_FIRST = 10,
     EXTENSION_LAST = 255
-}; /* types that HTTP/2 does not define */
+}; /* HTTP/2 does not define these frame types */
 
 static uint32_t or_default(uint32_t value, uint32_t otherwise)
 {
@@ -52,14 +52,14 @@ static nghttp2_option *new_options(enum h2_side side)
 
     if (nghttp2_option_new(&option)) return NULL;
     nghttp2_option_set_no_auto_window_update(option, 1); /* h2_consume updates windows */
-    /* nghttp2 keeps closed streams only for a priority tree that gRPC does not use. Without them,
-     * nghttp2 silently drops data for closed streams: see h2_data_late(). */
+    /* nghttp2 keeps closed streams only for a priority tree, which gRPC does not use. Without
+     * closed streams, nghttp2 silently drops their data: see h2_data_late(). */
     nghttp2_option_set_no_closed_streams(option, 1);
     /* nghttp2's limit reads the machine's clock, which simulations lack. h2_guard.c counts
      * resets. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
-    /* nghttp2 counts a frame again for each piece of its nine-byte head. Therefore nghttp2's limit
-     * is higher, and h2_recv.c counts frames. */
+    /* nghttp2 counts a frame again for each piece of its head, so nghttp2's limit is high.
+     * h2_recv.c counts frames. */
     nghttp2_option_set_max_continuations(option, (size_t)FRAME_HEAD * (H2_CONTINUATIONS_MAX + 1));
     /* gRPC allows leading and trailing blanks in values. */
     nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(option, 1);
@@ -129,7 +129,7 @@ enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct
     h2->owner = owner;
     h2->memory.max = settled.memory_max;
     h2->last_accepted = INT32_MAX;
-    h2->data_excused = settled.connection_window; /* excuses data of streams nghttp2 resets */
+    h2->data_excused = settled.connection_window; /* for data of streams that nghttp2 resets */
     list_init(&h2->blocked);
     list_init(&h2->closed);
     err = h2_streams_init(&h2->streams, &h2->memory);
@@ -159,12 +159,12 @@ void h2_close(struct h2 *h2)
             h2_stream_free(h2, stream);
         }
     }
-    h2_block_clear(&h2->block); /* first, because the session owns the block's memory */
+    h2_block_clear(&h2->block); /* the session owns the block's memory */
     h2_memory_free(&h2->memory, h2->block.fields);
     h2_memory_free(&h2->memory, h2->block.held);
     h2_memory_free(&h2->memory, h2->streams.buckets);
     nghttp2_session_del(h2->session);
-    assert(h2->memory.used == 0); /* all memory was freed, also by nghttp2 */
+    assert(h2->memory.used == 0); /* also nghttp2's memory */
     h2_memory_trim(&h2->memory);
     free(h2);
 }
@@ -177,7 +177,6 @@ void h2_fail(struct h2 *h2, enum err err, uint32_t code)
     if (err == ERR_NOMEM || nghttp2_session_terminate_session(h2->session, code)) h2->mute = true;
 }
 
-/* A fatal error of nghttp2 fails the connection. */
 enum err h2_engine_err(struct h2 *h2, ssize_t code)
 {
     if (code >= 0) return ERR_OK;
@@ -313,7 +312,7 @@ void h2_consume(struct h2 *h2, int32_t id, size_t bytes)
     n = min_size(bytes, stream->unconsumed);
     if (n == 0) return;
     stream->unconsumed -= n;
-    /* The peer has ended the stream: no window update for the stream. */
+    /* The stream needs no window update, because the peer has ended the stream. */
     if (stream->peer_ended || stream->reset)
         code = nghttp2_session_consume_connection(h2->session, n);
     else

@@ -40,9 +40,8 @@ struct h2_limits {              /* 0: the default; ERR_INVALID above HTTP/2's li
     uint32_t stream_output_max; /* default: 256 KiB of pending output per stream */
     uint32_t output_max;        /* default: 2 MiB of pending output of all streams */
     uint32_t memory_max;        /* default: 16 MiB with nghttp2's memory; beyond: GOAWAY */
-    /* Default: 2,000 streams that the peer reset before the response, or when the response was
-     * complete. Five times as many between response headers and end, because watches end in this
-     * way. */
+    /* Default: 2,000 streams that the peer reset before or right after the response. Five times as
+     * many may be reset during their response, because watches end in this way. */
     uint32_t resets_per_minute_max;
     uint32_t pings_per_minute_max; /* default: 300 pings without data in between */
     /* Pings at a shorter interval, without data from this side in between, are strikes as in gRPC.
@@ -58,7 +57,7 @@ struct h2_events { /* on_goaway, on_ping_ack and on_writable may be NULL */
     void (*on_headers)(void *owner, int32_t stream, const struct h2_header *headers, size_t count,
                        bool trailers, bool end);
     /* Received data. The owner calls h2_consume for the bytes, now or later: this is the
-     * back-pressure. Closing a stream also consumes its bytes. */
+     * back-pressure. A closed stream consumes its bytes. */
     void (*on_data)(void *owner, int32_t stream, struct str bytes);
     /* The peer has sent everything, without trailers. */
     void (*on_end)(void *owner, int32_t stream);
@@ -76,11 +75,10 @@ enum err h2_open(enum h2_side side, const struct h2_limits *limits, const struct
                  void *owner, struct h2 **ret_h2);
 void h2_close(struct h2 *h2); /* calls no events; accepts NULL */
 /* Reads `bytes`, which may be empty. ERR_DENIED: abuse; flush the GOAWAY, then close. ERR_NOMEM:
- * close. After a failure every call returns the same error. */
+ * close. A failure is final. */
 enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now);
-/* Appends output that may be sent now, at most `max` bytes. ERR_NOMEM, ERR_DENIED: the connection
- * failed; close. When `into` cannot grow, ERR_FULL or ERR_NOMEM loses nothing: the next call
- * continues. */
+/* Appends at most `max` bytes of output. ERR_NOMEM, ERR_DENIED: the connection failed; close. When
+ * `into` cannot grow, ERR_FULL or ERR_NOMEM loses nothing. */
 enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into);
 bool h2_has_output(const struct h2 *h2);
 bool h2_is_over(const struct h2 *h2); /* nothing is left to read or write: close */
@@ -103,9 +101,8 @@ enum err h2_respond(struct h2 *h2, int32_t stream, const struct h2_header *heade
  * ended, the stream is also reset with NO_ERROR, and on_closed reports 0. */
 enum err h2_send_trailers(struct h2 *h2, int32_t stream, const struct h2_header *headers,
                           size_t count);
-/* Queues all parts or none. ERR_FULL: wait for on_writable. ERR_TOO_LARGE: more than
- * stream_output_max, which never fits. ERR_INVALID: before h2_respond or after an end. ERR_CLOSED,
- * ERR_NOMEM. */
+/* Queues all parts or none. ERR_FULL: wait for on_writable. ERR_TOO_LARGE: above stream_output_max.
+ * ERR_INVALID: before h2_respond or after an end. ERR_CLOSED, ERR_NOMEM. */
 enum err h2_send(struct h2 *h2, int32_t stream, const struct str *parts, size_t count);
 /* How many bytes h2_send would accept now; 0 for a closed stream. Does not request on_writable. */
 size_t h2_send_room(const struct h2 *h2, int32_t stream);
@@ -114,22 +111,20 @@ enum err h2_send_end(struct h2 *h2, int32_t stream);
 /* Resets the stream and drops its pending output. Only on_closed follows. */
 void h2_reset(struct h2 *h2, int32_t stream, uint32_t code);
 void h2_consume(struct h2 *h2, int32_t stream, size_t bytes);
-/* Stores a pointer of the owner for a stream, until on_closed returns. No effect on a closed
- * stream. */
+/* h2_bound() returns `bound` until on_closed returns. No effect on a closed stream. */
 void h2_bind(struct h2 *h2, int32_t stream, void *bound);
 void *h2_bound(const struct h2 *h2, int32_t stream);
 size_t h2_stream_pending(const struct h2 *h2, int32_t stream); /* bytes queued, but not taken yet */
 size_t h2_pending(const struct h2 *h2);                        /* bytes pending in all streams */
 uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken, as the peer's windows count them */
-/* Server: bytes of queued headers and trailers that are not taken yet, without trailers that wait
- * for a window. */
+/* Server: bytes of queued headers and trailers. Trailers that wait for a window do not count. */
 size_t h2_answers_pending(const struct h2 *h2);
 size_t h2_receive_window(const struct h2 *h2); /* bytes that the peer may send before h2_consume */
 size_t h2_streams(const struct h2 *h2);        /* number of open streams */
 size_t h2_memory(const struct h2 *h2);         /* heap bytes of this connection */
-/* Server: bytes of data for closed streams, which nghttp2 drops silently, and bytes that were
- * possibly in transit when their stream closed. If `late` exceeds `excused`, the peer sends to
- * closed streams on purpose. An empty frame counts as 1. */
+/* Server: bytes of data for closed streams (late), and bytes that were possibly in transit when
+ * their stream closed (excused). If late exceeds excused, the peer sends to closed streams on
+ * purpose. An empty frame counts as 1. */
 uint64_t h2_data_late(const struct h2 *h2);
 uint64_t h2_data_excused(const struct h2 *h2);
 /* Server: how fast the peer sends. Slow payloads other than HEADERS and CONTINUATION are allowed:
@@ -143,10 +138,9 @@ struct h2_pace {
 const struct h2_pace *h2_pace(const struct h2 *h2);
 const char *h2_abuse(const struct h2 *h2); /* why h2_feed returned ERR_DENIED; static text */
 enum err h2_ping(struct h2 *h2, uint64_t token);
-/* Announces that no new streams are accepted; open streams continue. A server makes two calls with
- * code 0: after the first, streams in transit are still served. After the second, later streams are
- * refused. Send a ping in between, and wait for its answer. With another code, and on a client, the
- * first call is final. */
+/* Announces that no new streams are accepted; open streams continue. A server calls twice with code
+ * 0, and waits for an answered ping in between: until the second call, streams in transit are still
+ * served. With another code, and on a client, the first call is final. */
 void h2_go_away(struct h2 *h2, uint32_t code);
 /* Adds debug data for the peer's log. gRPC clients look for H2_TOO_MANY_PINGS and then ping less
  * often. */

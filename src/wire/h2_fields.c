@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Header fields to be sent: checked, and converted to nghttp2's form.
  *
- * Nearly every field of a gRPC call has a known name, and most have a known value. These are
- * constants, without check or copy. Unknown text is checked and copied.
+ * Nearly every field of a gRPC call has a known name, and most have a known value. Known texts are
+ * constants, without check or copy. Unknown texts are checked and copied.
  *
  * Ways to use the peer's header table:
  *   KEEP    store the field; repetitions cost one byte
- *   NAME    store the field whole every NAME_AGAIN times, and refer to its name otherwise: the
- *   value is
- *           new in every call and would evict useful entries
+ *   NAME    the value is new in every call and would evict useful entries: store the field
+ *           once every NAME_AGAIN times, and otherwise refer to its name
  *   NEVER   store nothing: the value is secret or rare */
 #include <string.h>
 
@@ -18,7 +17,7 @@ enum {
     FIELD_WORST = 12, /* bytes that nghttp2 adds to a field's name and value */
     NAME_AGAIN = 1024,
 };
-/* Each value from H2_FIELDS_NAME on means NAME, with a counter of its own. */
+/* Values from H2_FIELDS_NAME on mean NAME. Each has a counter. */
 enum keeping { KEEP, NEVER, H2_FIELDS_NAME };
 static_assert(NAME_AGAIN <= UINT16_MAX, "names_said counts up to it");
 struct known {
@@ -33,7 +32,7 @@ struct known {
         return &field;                                                                             \
     }
 
-/* NULL for an unknown name. The length is compared first, for speed. */
+/* NULL for an unknown name. */
 static const struct known *find(struct str name)
 {
     switch (name.len) {

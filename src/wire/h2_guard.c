@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counts actions that cost a peer nothing, per minute:
  *
- *   reset     a stream reset before its response (rapid reset) or when the response was complete,
- *   by the
- *             peer or because of the peer's frame
+ *   reset     a stream reset before or right after its response (rapid reset), by the peer or
+ *             because of the peer's frame
  *   abandon   a stream reset between the headers of its response and its end, as for watches
  *   ping      pings without a data or header frame in between, as in gRPC's rule for keep-alive. A
  *             server also counts strikes: pings faster than ping_min_interval_ms, without data sent
@@ -15,7 +14,8 @@
 #include "wire/h2_internal.h"
 
 enum { MINUTE_MS = 60000, PING_STRIKES_MAX = 2, ABANDONS_PER_RESET = 5 };
-/* Justified window updates not received yet: a peer may answer late in one burst. */
+/* Limit of window updates that are justified, but not received yet. A peer may send them late in
+ * one burst. */
 enum { UPDATES_DUE_MAX = 1 << 16, UPDATES_PER_WORK = 2 };
 
 void h2_guard_time(struct h2_guard *g, mono_time now)

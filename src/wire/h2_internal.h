@@ -11,7 +11,7 @@
  *     h2_memory.c   a counted, bounded heap for one connection
  *
  * A stream is in the table from the moment its owner knows its number until nghttp2 closes the
- * stream. While output is gathered, no events may be called: closed streams then wait in
+ * stream. No events may be called while output is gathered. Streams that close meanwhile wait in
  * `closed`. */
 #ifndef WIRE_H2_INTERNAL_H
 #define WIRE_H2_INTERNAL_H
@@ -57,7 +57,7 @@ struct h2_stream {
     uint32_t close_code;
     void *bound; /* the owner's pointer, see h2_bind */
     struct h2_queue output;
-    size_t unconsumed;    /* bytes passed to on_data, but not to h2_consume */
+    size_t unconsumed;    /* bytes passed to on_data, less those of h2_consume */
     nghttp2_nv *trailers; /* until the stream closes: nghttp2 does not copy the text */
     size_t trailers_count;
     size_t answer_bytes, trailer_bytes; /* server: part of h2.answers_pending */
@@ -131,10 +131,10 @@ struct h2_sift {
     struct h2_pace pace;
     uint8_t head[9]; /* received bytes of a frame's head; kept until the next frame */
     size_t held;
-    size_t rest;     /* bytes missing of the frame or the connection preface */
+    size_t rest;     /* missing bytes of the frame or connection preface */
     int32_t newest;  /* highest id of a stream that the client opened */
     uint64_t data;   /* bytes of all DATA frames received, see h2_data_late */
-    bool greeting;   /* `rest` is for the client's connection preface */
+    bool greeting;   /* reading the client's connection preface */
     bool in_headers; /* a header block, or its frame, is incomplete */
     bool dropping;   /* nghttp2 does not get this frame */
 };
@@ -178,8 +178,7 @@ struct h2 {
 };
 
 /* -- h2_fields.c -- */
-/* Converts header fields for nghttp2. Without the flag NO_COPY, results point to the caller's text.
- * ERR_INVALID, ERR_TOO_LARGE. */
+/* Without the flag NO_COPY, results point to the caller's text. ERR_INVALID, ERR_TOO_LARGE. */
 enum err h2_fields_make(struct h2 *h2, const struct h2_header *headers, size_t count,
                         nghttp2_nv *into);
 
@@ -196,7 +195,7 @@ void h2_stream_free(struct h2 *h2, struct h2_stream *stream);
 void h2_stream_drop_output(struct h2 *h2, struct h2_stream *stream);
 void h2_report_closed(struct h2 *h2, struct h2_stream *stream);
 void h2_report_writable(struct h2 *h2); /* h2_send.c */
-/* Resets a stream that is not in the table. False: out of memory, and the connection failed. */
+/* The stream is not in the table. False: memory ran out, and the connection failed. */
 bool h2_submit_reset(struct h2 *h2, int32_t id, uint32_t code);
 /* Call when this side ends a stream before the peer. A window of data may be in transit and must
  * not count as late. */

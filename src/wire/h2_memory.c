@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A heap for one connection, with a count and a ceiling.
  *
- * nghttp2's limits do not cover every queue of nghttp2. The ceiling protects other connections in
- * all these cases. It covers used and kept blocks.
+ * nghttp2's limits do not cover every queue of nghttp2. The ceiling covers all memory of a
+ * connection, and so protects other connections.
  *
  * Each block is preceded by its size:  [ size, 16 bytes ][ what the caller sees ... ]
  *
- * Freed small blocks are kept for later calls, at most KEPT_MAX bytes, because malloc's fast path
- * cannot hold as many as calls need. Kept blocks are freed at the ceiling, when the connection is
+ * Freed small blocks are kept for later calls, at most KEPT_MAX bytes, because a turn needs more of
+ * them than malloc's fast path holds. Kept blocks are freed at the ceiling, when the connection is
  * quiet, or after a few dozen turns. */
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,6 @@ void h2_memory_trim(struct h2_memory *m)
         for (char *block; (block = take_kept(m, steps * STEP)) != NULL;) free(block);
 }
 
-/* The size includes HEAD. Small sizes are rounded up to steps. */
 static size_t block_size(const struct h2_memory *m, size_t size)
 {
     size_t total = size <= m->max ? size + HEAD : SIZE_MAX;

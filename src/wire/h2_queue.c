@@ -28,7 +28,7 @@ static enum err add_room(struct h2_queue *q, struct h2_memory *m, size_t need)
     return ERR_OK;
 }
 
-/* Copies into the chunks from `chunk` on, whose space was reserved before. */
+/* The chunks from `chunk` on have reserved space. */
 static void fill(struct h2_chunk *chunk, struct str part, struct h2_chunk **ret_chunk)
 {
     while (part.len > 0) {

@@ -25,7 +25,6 @@ static int out_of_memory(struct h2 *h2)
     return h2_engine_err(h2, NGHTTP2_ERR_NOMEM) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* The result of a callback that may have failed the connection. */
 static int go_on(const struct h2 *h2)
 {
     return h2->failed ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
@@ -78,7 +77,7 @@ static int on_begin_headers(nghttp2_session *, const nghttp2_frame *frame, void 
 {
     struct h2 *h2 = user;
 
-    h2_block_clear(&h2->block); /* the block before may be incomplete */
+    h2_block_clear(&h2->block); /* the previous block may be incomplete */
     h2->block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
     return 0;
 }
@@ -123,7 +122,6 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
-/* Ends a stream that was not reported to the owner. */
 static int refuse(struct h2 *h2, struct h2_stream *stream, int32_t id, uint32_t code)
 {
     if (h2_guard_count(&h2->guard, &h2->limits, H2_ABUSE_RESET)) return deny(h2);
@@ -202,8 +200,8 @@ void h2_remember_ended(struct h2 *h2, int32_t id)
     h2->ended[h2->ended_next++ % H2_ENDED_KEPT] = id;
 }
 
-/* True for headers on a stream that the peer itself has ended, which is an error (RFC 9113, 5.1).
- * Headers on a stream that this side reset may have been in transit and are allowed. */
+/* Headers on a stream that the peer itself has ended are an error (RFC 9113, 5.1). Headers on a
+ * stream that this side reset may have been in transit. */
 static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *head)
 {
     if (head->type != NGHTTP2_HEADERS || head->stream_id == 0) return false;
@@ -307,8 +305,8 @@ static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t
     return go_on(h2);
 }
 
-/* Called when nghttp2 resets the stream or ends the connection because of this frame. The frame
- * counts like a reset by the peer. */
+/* nghttp2 resets the stream or ends the connection because of this frame. The frame counts like a
+ * reset by the peer. */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
                             void *user)
 {
@@ -323,7 +321,7 @@ static int on_extension(nghttp2_session *session, void **payload, const nghttp2_
                         void *user)
 {
     (void)session, (void)payload, (void)head, (void)user;
-    return NGHTTP2_ERR_CANCEL; /* ignore the content; on_begin_frame counted the frame */
+    return NGHTTP2_ERR_CANCEL; /* on_begin_frame counted the frame */
 }
 
 /* May be called while output is gathered, when this side's last frame ends the stream. */
@@ -345,7 +343,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t code, void *u
         h2_engine_err(h2, nghttp2_session_consume_connection(session, stream->unconsumed));
     if (h2->gathering) {
         list_append(&h2->closed, &stream->link);
-        /* Unless `mute`, a final GOAWAY must still be sent. */
+        /* Unless `mute`, the final GOAWAY must still be sent. */
         return h2->mute ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
     }
     h2_report_closed(h2, stream);

@@ -5,11 +5,11 @@
  * far as the peer's windows allow. Trailers wait for the stream's last byte. */
 #include "wire/h2_internal.h"
 
-enum { KEPT_TURNS = 32 }; /* h2_take_output calls until kept blocks are freed */
+enum { KEPT_TURNS = 32 }; /* after so many turns, kept blocks are freed */
 
 /* -- trailers -- */
 
-/* Stores the trailers with their text, because nghttp2 does not copy the text. */
+/* nghttp2 does not copy the text of trailers. */
 static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const nghttp2_nv *fields,
                               size_t count)
 {
@@ -190,7 +190,6 @@ enum err h2_respond(struct h2 *h2, int32_t id, const struct h2_header *headers, 
     return ERR_OK;
 }
 
-/* Data and an end may be queued after the headers and before an end. */
 static bool may_send(const struct h2 *h2, const struct h2_stream *stream)
 {
     return !stream->ending && (h2->side == H2_CLIENT || stream->answered);
@@ -247,8 +246,8 @@ enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *hea
     err = h2_fields_make(h2, headers, count, fields);
     if (!err) err = keep_trailers(h2, stream, fields, count);
     if (err) return err;
-    /* Trailers behind pending output are limited with the output. Counting them here could stop
-     * reading, also of the window update that the output waits for. */
+    /* The limit of pending output covers trailers behind output. If trailers counted here, reading
+     * could stop, and with it the window update that the output waits for. */
     if (stream->output.len == 0) stream->trailer_bytes = fields_bytes(headers, count);
     h2->answers_pending += stream->trailer_bytes;
     stream->ending = true;
@@ -270,7 +269,7 @@ enum err h2_send_end(struct h2 *h2, int32_t id)
 
 /* -- gathering -- */
 
-/* Gets nghttp2's next frame if the last one was taken. Without a frame, h2->left is empty. */
+/* Without a frame, h2->left is empty. */
 static enum err next_left(struct h2 *h2)
 {
     const uint8_t *bytes;
@@ -305,7 +304,7 @@ static enum err gather(struct h2 *h2, size_t max, struct buf *into)
     return ERR_OK;
 }
 
-/* A stream that fills up again moves to the end of the list. */
+/* A stream that is full again moves to the end of the list. */
 void h2_report_writable(struct h2 *h2)
 {
     struct list waiting, *node;

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a client's bytes frame by frame, before nghttp2 gets them.
+/* Reads a client's bytes frame by frame, before nghttp2 gets them, for two reasons.
  *
- * 1. Measures the peer's pace (h2_pace, h2_data_late): frame heads or headers that never end (slow
- *    loris),
- *    and data for closed streams.
- * 2. Drops resets of streams that were never opened. RFC 9113, 5.1, requires a connection error.
- *    But gRPC's
- *    C core sends such resets for calls that are cancelled early, and an error would end all other
- *    calls on
- *    the connection. The reset counts as a frame without content (h2_guard.c). Before the first
- *    stream the
- *    connection error is returned.
+ * The peer's pace (h2_pace, h2_data_late): only the raw bytes show frame heads and headers that
+ * never end (slow loris), and data for closed streams.
+ *
+ * Resets of streams that were never opened: RFC 9113, 5.1, requires a connection error. But gRPC's
+ * C core sends such resets for calls that are cancelled early, and an error would end all other
+ * calls. Therefore the reset is dropped, and counts as a frame without content (h2_guard.c). Before
+ * the first stream, nghttp2 gets the reset.
  *
  * nghttp2 cannot un-read a frame, so the nine bytes of a frame head are held until complete. */
 #include <string.h>
@@ -94,7 +91,7 @@ void h2_sift_feed(struct h2 *h2, struct str bytes)
         memcpy(s->head + held, bytes.at + at, len);
         s->held += len;
         if (s->held < sizeof s->head) break;
-        if (s->head[3] == NGHTTP2_RST_STREAM) { /* a reset is counted after the frames before it */
+        if (s->head[3] == NGHTTP2_RST_STREAM) { /* counted after the frames before it */
             sift_pass(h2, bytes.at + passed, at - passed);
             passed = at;
         }

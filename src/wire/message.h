@@ -32,9 +32,8 @@ struct message_limits { /* NULL or 0 selects the default */
  * path in the note: "needs[3].group: not UTF-8". ERR_TOO_LARGE: above fields_max or 2 GiB. */
 enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
                        const struct message_limits *limits, struct note *note);
-/* Checks and decodes the message into the arena, which owns the message: never call free_unpacked.
- * After an error the arena may contain unused memory. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM (also the
- * arena's ceiling). */
+/* Checks the message, then decodes it into the arena, which owns the result: never call
+ * free_unpacked. ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM (also the arena's ceiling). */
 enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
                       const struct message_limits *limits, struct arena *arena,
                       ProtobufCMessage **ret_message, struct note *note);
@@ -45,11 +44,10 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into, struct
 /* -- very large messages, element by element -- */
 
 /* Parses a message as its bytes arrive. Each element of the repeated message field `field` is
- * passed to `each` as encoded bytes, unchecked: at most the first `element_max` bytes, with the
- * full length `len`. Other fields are kept for message_stream_end, together at most `rest_max`
- * bytes.
+ * passed to `each` as encoded bytes, unchecked: at most the first `element_max` bytes, and the full
+ * length `len`. All other fields, at most `rest_max` bytes, are kept for message_stream_end.
  *
- * An error of `each` ends the parsing. After any error every call returns the same error. */
+ * An error of `each` ends the parsing. Every error is final. */
 struct message_stream;
 typedef enum err message_raw_fn(void *owner, struct str bytes, size_t len);
 /* ERR_INVALID: `field` is not a repeated message field of `type`. ERR_NOMEM. */
@@ -58,8 +56,7 @@ enum err message_stream_open_raw(const ProtobufCMessageDescriptor *type, const c
                                  void *owner, struct message_stream **ret_stream);
 /* ERR_PARSE, ERR_TOO_LARGE, ERR_NOMEM, or the error of `each`. */
 enum err message_stream_feed(struct message_stream *stream, struct str bytes, struct note *note);
-/* Decodes the message without the streamed elements into `arena`. ERR_PARSE if the message is
- * incomplete. */
+/* Decodes the message without the streamed elements. ERR_PARSE if the message is incomplete. */
 enum err message_stream_end(struct message_stream *stream, struct arena *arena,
                             ProtobufCMessage **ret_rest, struct note *note);
 void message_stream_close(struct message_stream *stream); /* NULL is allowed */

@@ -13,13 +13,13 @@ enum { PATH_CAP = 200, NAME_CAP = 80 };
 
 struct frame {
     const ProtobufCMessageDescriptor *type;
-    const ProtobufCFieldDescriptor *last; /* guess for the next field: this one or its successor */
+    const ProtobufCFieldDescriptor *last; /* first guess for the next field */
     const uint8_t *start, *end;
     uint64_t seen; /* singular sub-messages found, one bit per field index */
 };
 struct walk {
     const uint8_t *at;    /* next byte to read */
-    const uint8_t *field; /* start of the field being checked */
+    const uint8_t *field; /* the field being checked */
     const char *problem;
     uint32_t depth, depth_max; /* index of the deepest frame in use, and its limit */
     uint32_t fields_left;
@@ -226,8 +226,6 @@ static void path_add(struct path *p)
     if (more > 0) memcpy(p->text + len + more, ".", 2);
 }
 
-/* Names the field at `place`, with its index if repeated. The index of a packed element is
- * unknown. */
 static void path_name(struct path *p, const struct frame *f, const uint8_t *place)
 {
     const ProtobufCFieldDescriptor *field;
@@ -254,7 +252,6 @@ static void path_name(struct path *p, const struct frame *f, const uint8_t *plac
         snprintf(p->last, sizeof p->last, "%s", field->name);
 }
 
-/* Finds the field of `f` whose payload begins at `payload`. */
 static const uint8_t *field_before(const struct frame *f, const uint8_t *payload)
 {
     const char *problem = NULL;

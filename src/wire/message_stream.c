@@ -79,8 +79,7 @@ static enum err message_stream_keep(struct message_stream *s, const uint8_t *at,
     return buf_append(&s->rest, str_of(at, len)) ? no_memory(s, note) : ERR_OK;
 }
 
-/* Decides where a payload goes. A payload that is too long is refused, or cut if it is an
- * element. */
+/* A payload that is too long is refused, or cut if it is an element. */
 static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
                             const struct field_head *head, struct note *note)
 {

@@ -31,13 +31,12 @@ static void find_high(struct search *s, const uint8_t *at)
 static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, const uint8_t *at,
                      const uint8_t *end);
 
-/* The payload contains a byte with the high bit. */
 static enum err look_into(struct search *s, const ProtobufCMessageDescriptor *type, uint32_t number,
                           const uint8_t *payload, uint32_t len)
 {
     const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, number);
 
-    if (!field) return ERR_OK; /* an unknown field, which message_guard accepted */
+    if (!field) return ERR_OK; /* unknown, but message_guard accepted the field */
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         return walk(s, field->descriptor, payload, payload + len);
     if (field->type != PROTOBUF_C_TYPE_STRING && !is_text_as_bytes(type, number)) return ERR_OK;

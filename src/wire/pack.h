@@ -15,7 +15,6 @@ struct pack {
 };
 enum { PACK_VARINT_MAX = 10 };
 
-/* Starts a new message in a buffer that is reused. */
 static inline struct pack pack_begin(struct buf *into)
 {
     buf_clear(into);
@@ -72,13 +71,12 @@ static inline void pack_double(struct pack *pack, uint32_t field, double value)
     pack_varint(pack, field << 3 | 1);
     pack_append(pack, str_of(bytes, sizeof bytes));
 }
-/* Also appends an empty text: a sub-message or a list's element. */
+/* Writes the field even if `bytes` is empty. */
 static inline void pack_bytes(struct pack *pack, uint32_t field, struct str bytes)
 {
     pack_varints(pack, field << 3 | 2, bytes.len);
     pack_append(pack, bytes);
 }
-/* Appends a sub-message that was packed separately. */
 static inline void pack_row(struct pack *pack, uint32_t field, const struct pack *row)
 {
     if (!pack->err) pack->err = row->err;

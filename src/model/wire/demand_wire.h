@@ -12,7 +12,7 @@
 enum err read_requirements(struct arena *arena,
                            Bigfleet__V1alpha1__NodeSelectorRequirement *const *given, size_t count,
                            const struct requirement **ret_requirements, struct note *note);
-/* The list is in the arena, with views of the entries. NULL without memory. */
+/* The list is in the arena, with views of the entries. NULL if memory runs out. */
 struct label *read_labels(struct arena *arena, ProtobufCMessage *const *entries, size_t count);
 
 void pack_requirements(struct pack *pack, uint32_t field, const struct profile *profile,
