@@ -17,8 +17,8 @@ void arena_init(struct arena *a, size_t max); /* allocates nothing */
 void arena_deinit(struct arena *a);           /* a zeroed arena is allowed, and a second call */
 /* Frees all allocations but keeps one block for the next ones. */
 void arena_reset(struct arena *a);
-/* Returns memory that is aligned for any type and not zeroed. NULL above the limit or without
- * memory. A size of 0 is valid. */
+/* Returns memory that is aligned for any type and not zeroed. NULL above the limit, or if memory
+ * runs out. A size of 0 is valid. */
 void *arena_alloc(struct arena *a, size_t size);
 void *arena_calloc(struct arena *a, size_t count, size_t size); /* zeroed; NULL on overflow */
 char *arena_dup(struct arena *a, struct str s);                 /* adds a closing NUL */

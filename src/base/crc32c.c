@@ -66,8 +66,8 @@ uint32_t crc32c_portable(uint32_t crc, const void *bytes, size_t len)
 #include <immintrin.h>
 
 /* The crc instruction accepts a word every cycle, but its result takes three cycles. Therefore
- * three runs of LANE bytes are processed in parallel and joined. A larger LANE is a little faster
- * for large blocks, but much slower for pages. */
+ * three runs of LANE bytes are processed in parallel and joined. A larger LANE is faster
+ * for large blocks, but slower for pages. */
 #define LANE ((size_t)256)
 /* x^(8 * n - 33) modulo the CRC polynomial, for n = 1 and 2 lanes in bytes; see shift(). */
 static const uint32_t shift_by_1_lane = 0xB9E02B86u, shift_by_2_lanes = 0xDD7E3B0Cu;

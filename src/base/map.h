@@ -27,8 +27,9 @@ void map_deinit(struct map *m);                     /* frees no keys and no valu
 void *map_get(const struct map *m, struct str key); /* NULL if the key is absent */
 /* The value must not be NULL. ERR_EXISTS keeps the old value. ERR_FULL, ERR_NOMEM. */
 enum err map_put(struct map *m, struct str key, void *value);
-/* Returns the value under `key`, or adds `size` zeroed bytes under a copy of the key. NULL without
- * memory or when full. Free a value with free() after map_remove(), or all with map_free(). */
+/* Returns the value under `key`, or adds `size` zeroed bytes under a copy of the key. NULL if the
+ * map is full or memory runs out. Free a value with free() after map_remove(), or all with
+ * map_free(). */
 void *map_make(struct map *m, struct str key, size_t size);
 void map_free(struct map *m);                    /* map_deinit(), and free() for each value */
 void *map_remove(struct map *m, struct str key); /* returns the value, or NULL */

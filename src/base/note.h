@@ -2,7 +2,7 @@
 /* The text of an error, in the form of a path: "join replica-2: dial 10.0.0.7:7001: refused".
  *
  * The text is in lower case without a full stop. A longer text is cut and ends in "...". Callers
- * without use for the text pass NULL. */
+ * that do not need the text pass NULL. */
 #ifndef BASE_NOTE_H
 #define BASE_NOTE_H
 #include "base/base.h"

@@ -106,8 +106,8 @@ static uint32_t hint_of(const struct order_node *node, struct order_key key)
     return hint;
 }
 
-/* Compares the node's common bytes with the key. Negative: all rows are before the key; positive:
- * behind the key; 0: the hints decide. */
+/* Compares the node's common bytes with the key: negative if all rows are before the key, positive
+ * if all are behind, 0 if the hints decide. */
 static int common_compare(const struct order_node *node, struct order_key row, struct order_key key)
 {
     struct str ours = hinted(node, row), text = hinted(node, key);

@@ -130,9 +130,8 @@ static bool is_met_at(const struct replica_member *member, const char *address)
     return strcmp(member->met_at, address) == 0;
 }
 
-/* True if another replica is a member at the requested address. If the leader reaches only the
- * requesting replica there, this replica takes the address: otherwise two replicas that exchange
- * addresses would wait forever. */
+/* If the leader reaches only the requesting replica at an address, this replica takes the address
+ * from the listed member. Otherwise two replicas that exchange addresses would wait forever. */
 static bool address_is_taken(const struct admit_view *view, const struct admit_request *request,
                              struct admit_step *step)
 {

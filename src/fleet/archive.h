@@ -40,7 +40,7 @@ struct archive_facts {
 };
 struct archive;
 /* Reads the whole archive. `more` may be NULL, or lists further state machines: by ascending id,
- * above the fleet's ids, ended by id 0. They must outlive the archive.
+ * above the fleet's ids, ended by id 0. The state machines must outlive the archive.
  * ERR_PARSE, ERR_CORRUPT: with file and offset in the note. ERR_INVALID: index 0. ERR_VERSION: an
  * unknown section or cluster level. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err archive_open(struct fs *fs, const char *path, const struct state_machine *more,

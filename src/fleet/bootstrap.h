@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A replica that waits to bootstrap a cluster. In rounds, it asks every join address for a promise
- * until fleet/bootstrap_rules.h decides. Meanwhile its gRPC port answers only PromiseBootstrap,
- * BootstrapReplica and StateHash, and other methods with UNAVAILABLE. */
+/* A replica that waits to bootstrap a cluster. The replica asks every join address for a promise,
+ * in rounds, until fleet/bootstrap_rules.h decides. Meanwhile its gRPC port answers only
+ * PromiseBootstrap, BootstrapReplica and StateHash; other methods get UNAVAILABLE. */
 #ifndef FLEET_BOOTSTRAP_H
 #define FLEET_BOOTSTRAP_H
 #include "fleet/bootstrap_rules.h"

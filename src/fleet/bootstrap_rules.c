@@ -24,8 +24,7 @@ static bool is_founding(const struct bootstrap_round *round, const char *name)
     return !join_ordinal(str_from(name), &ordinal, &note) && ordinal < round->expect;
 }
 
-/* A promise does not count from a second address of a replica, or from a second process with the
- * peer's name or this replica's name. */
+/* Only one promise counts per replica and per name, and none with this replica's name. */
 static bool promise_counts(const struct bootstrap_round *round, size_t at)
 {
     const struct bootstrap_peer *peer = &round->peers[at];

@@ -53,7 +53,7 @@ struct join_effects join_step(struct join *join, enum join_event event,
         join->ask_at = mono_after(now, join->wait_ms);
         join->wait_ms = min_u64(2 * join->wait_ms, JOIN_WAIT_MAX_MS);
     }
-    /* A replica without a leader, or that is no member any more, does not ask again. */
+    /* A replica that lost its place asks again only if it sees a leader and is still a member. */
     if (join->settled && view->leader_known && view->member && !has_place(view))
         begin_anew(join, now);
     if (!join->settled && has_place(view)) {

@@ -9,8 +9,8 @@
 
 /* -- this replica's entries in the log's configuration and the roster -- */
 
-/* False also if an older identity has the same name: a leader that failed during the admission may
- * have left it. Joining again removes the older identity. */
+/* False also if an older identity has the same name, left by a leader that failed during the
+ * admission. Joining again removes the older identity. */
 static bool roster_is_right(const struct quorum *q)
 {
     const struct roster_entry *known = roster_find(q->service->options.roster, q->self.entry.id),

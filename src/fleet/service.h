@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gRPC methods of the fleet coordinator: bigfleet.v1alpha1.Coordinator and muster.v1.Fleet.
  *
- * The service checks requests in the order of wire.md 4.1, writes through the log, serves
- * linearizable reads, and keeps the leader's soft state (fleet/shard_reports.h), metrics, events
- * and the audit. It owns the fleet's state machine.
+ * The service checks requests in the order of wire.md 4.1, writes through the log, and serves
+ * linearizable reads. The service owns the fleet's state machine, the leader's soft state
+ * (fleet/shard_reports.h), metrics, events and the audit.
  *
  * The server checks the caller's identity before the method runs, also on a follower: an unknown
  * caller never learns the leader's address. Calls to a leader that has not applied an entry of its

@@ -58,7 +58,8 @@ static void add_to_reports(struct fleet_service *service, struct str shard)
 {
     enum err err = reports_add(service->reports, shard, loop_now(service->io->loop));
 
-    /* The shard's next report tries again to add the shard, and its response has the reason. */
+    /* The next report of the shard tries again to add the shard. The response then has the
+     * reason. */
     if (err)
         LOG_WARN(&service->log, "a shard's reports cannot be recorded", log_str("shard", shard),
                  log_err("err", err));
@@ -91,8 +92,8 @@ static void shard_removed(struct fleet_service *service, const struct machine_en
                                              log_str("actor", entry->actor), LOG_END});
 }
 
-/* The owner is instructed even if the assignment did not change: the old leader may not have sent
- * the instruction, and an administrator can repeat the assignment. */
+/* The owner is instructed even if the assignment did not change, because the old leader may not
+ * have sent the instruction. An administrator can repeat the assignment. */
 static void follow_command(struct fleet_service *service, const struct machine_entry *entry,
                            const struct fleet_command *command, const struct fleet_result *result)
 {

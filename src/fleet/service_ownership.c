@@ -58,8 +58,8 @@ void service_take_unassign_ack(struct fleet_service *service, const struct repor
                                                    .since = instruction->tag});
 }
 
-/* The AssignDomain was replaced before it was sent. A shard without domains refuses to release one,
- * and keeps owning all machines. */
+/* The AssignDomain was replaced before it was sent. A shard without domains owns all machines, and
+ * refuses to release a domain. */
 static bool was_never_given(const struct reported_shard *shard,
                             const struct instruction *instruction)
 {

@@ -165,7 +165,7 @@ struct reported_shard *reports_next(const struct shard_reports *reports, size_t 
 
 /* -- reports -- */
 
-/* A shard that lost its disk starts with a lower epoch: its reports are late until the higher epoch
+/* A shard that lost its disk starts with a lower epoch. Its reports are late until the higher epoch
  * has been silent for silent_after_ms. */
 static bool report_is_late(const struct shard_reports *reports, const struct reported_shard *shard,
                            const struct shard_report *report)

@@ -52,7 +52,7 @@ struct instruction {
     struct str reason;   /* of the last refusal, truncated; "": not refused */
     char texts[];
 };
-struct shard_process { /* it reported within the silence time */
+struct shard_process { /* a process that reported within the silence time */
     bool used;
     uint64_t id, order; /* order: number of the last report among the shard's reports */
     int64_t epoch, cycle, received_at_ns;

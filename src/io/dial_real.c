@@ -114,8 +114,8 @@ static void on_connect(uv_connect_t *connect, int status)
     if (s->state == STREAM_OPEN && s->events.on_open) s->events.on_open(s->owner);
 }
 
-/* Each remaining address gets an equal share of the remaining time, so that an address that drops
- * packets does not use up all. */
+/* Each remaining address gets an equal share of the remaining time, because an address may drop all
+ * packets. */
 static void start_clock(struct dial *dial)
 {
     struct loop *loop = &dial->stream->real->loop;

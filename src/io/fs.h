@@ -40,7 +40,7 @@ struct fs_info {
     int64_t modified_ns;  /* nanoseconds since 1970 */
     uint32_t mode;        /* permission bits */
 };
-/* The directory must not be changed meanwhile. */
+/* The callee must not change the listed directory. */
 typedef void fs_list_fn(void *context, const char *name, enum fs_kind kind);
 
 /* Errors of all calls: ERR_NOT_FOUND, ERR_EXISTS, ERR_DENIED, ERR_NO_SPACE, ERR_NOMEM, ERR_IO.
@@ -76,7 +76,7 @@ enum err fs_sync_dir(struct fs *fs, const char *path);
 enum err fs_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes);
 /* Locks a directory until fs_unlock or the death of the process, by a file LOCK
  * (docs/formats/data-directory.md). ERR_BUSY if any process holds the lock, also this one; the note
- * has the holder's pid. On a full disk, LOCK must exist. */
+ * has the holder's pid. On a full disk, only a directory that already has LOCK can be locked. */
 enum err fs_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock, struct note *note);
 void fs_unlock(struct fs *fs, struct fs_lock *lock); /* NULL is allowed */
 

@@ -3,8 +3,8 @@
  * pipe. Never blocks.
  *
  * ERR_FULL means that nothing was written, because the reader is slow. Lines of up to
- * LINE_OUT_ATOMIC bytes reach a pipe in one piece. A longer line may be sent in parts: call
- * line_out_flush from a timer and before exit.
+ * LINE_OUT_ATOMIC bytes reach a pipe in one piece. Other writers may write between the parts
+ * of a longer line. Call line_out_flush from a timer and before exit, to send the last part.
  *
  * One thread at a time. The program must ignore SIGPIPE (io/signals.h does). */
 #ifndef IO_LINE_OUT_H

@@ -95,8 +95,8 @@ struct loop_stats {
 enum { LOOP_SLOW_NS = 1000000 };
 typedef void loop_slow_fn(void *context, struct loop_turn turn);
 struct loop_stats loop_stats(const struct loop *loop);
-/* The total delay of due timers, without delays up to LOOP_LATE_MS: the process was paused or got
- * no CPU, or a turn took too long. */
+/* The total delay of due timers, without delays up to LOOP_LATE_MS. A delay means that the process
+ * was paused or got no CPU, or that a turn took too long. */
 enum { LOOP_LATE_MS = 100 };
 uint64_t loop_late_ms(const struct loop *loop);
 /* A loop has one hook for slow turns; NULL removes the hook. */

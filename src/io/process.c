@@ -368,8 +368,8 @@ static int await_exec(struct launch *launch, pid_t pid)
     return failure.error;
 }
 
-/* An ignored SIGCHLD survives exec. With it the kernel would reap our children, and their exit
- * status would be lost. */
+/* An ignored SIGCHLD survives exec, and makes the kernel reap our children without their exit
+ * status. */
 static void keep_exit_statuses(void)
 {
     struct sigaction now;

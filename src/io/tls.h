@@ -2,8 +2,9 @@
 /* TLS: certificates, trust and identity, over OpenSSL with memory BIOs (bytes in, bytes out).
  *
  * A context has the settings of one side: certificate, key, trusted roots, lowest version and
- * protocols. It reloads its files when they change, for new connections. After an error the context
- * keeps the old files' content. Several roots may be trusted at once, which allows CA rotation. */
+ * protocols. A context reloads its files when they change, for new connections. After an error the
+ * context keeps the old files' content. Several roots may be trusted at once, which allows CA
+ * rotation. */
 #ifndef IO_TLS_H
 #define IO_TLS_H
 #include "base/note.h"

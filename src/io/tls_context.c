@@ -356,7 +356,7 @@ void tls_context_recheck(struct tls_context *context, mono_time now)
 
     if (!mono_due(context->recheck_at, now)) return;
     context->recheck_at = mono_after(now, TLS_RECHECK_MS);
-    /* an error keeps the old settings; tls_info counts it */
+    /* tls_info counts errors */
     (void)reload(context, true, &changed, NULL);
 }
 

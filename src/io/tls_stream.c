@@ -156,8 +156,8 @@ static void tls_want_drain(struct tls_stream *t, size_t drain_at)
     t->drain_wanted = true;
 }
 
-/* Makes the plain stream call on_drained at `drain_at` pending bytes, by a write that does not fit.
- * Its bytes are never read. */
+/* Makes the plain stream call on_drained at `drain_at` pending bytes. The probe is a write that
+ * only fits then; its bytes are never read. */
 static void tls_ask_plain(struct tls_stream *t)
 {
     struct str probe = {"", t->plain_max - t->drain_at};

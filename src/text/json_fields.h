@@ -45,7 +45,7 @@ struct json_fields {
     size_t count;
     size_t size;       /* size of the struct, for ROWS */
     const void *usual; /* initial value of an item of ROWS; NULL: zeroed */
-    bool loose;        /* ignore unknown keys and null; otherwise they are ERR_INVALID */
+    bool loose;        /* ignore unknown keys and null; otherwise ERR_INVALID */
 };
 /* Members whose key is missing stay unchanged. After an error `into` is partly written. ERR_INVALID
  * with a note, ERR_NOMEM, or an error of `own`. */

@@ -43,7 +43,7 @@ void json_scan_deinit(struct json_scan *scan); /* a zeroed scanner is allowed, a
  * "offset 17: ...". The scanner cannot be used after an error. */
 enum err json_scan_next(struct json_scan *scan, struct str *bytes, enum json_token *ret_token,
                         struct str *ret_text, struct note *note);
-/* True if a whole value was read, followed by blanks only. A number as the document needs a blank
- * behind it. */
+/* True if a whole value was read, followed by blanks only. If the document is just a number, a
+ * blank must follow. */
 bool json_scan_whole(const struct json_scan *scan);
 #endif

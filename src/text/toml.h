@@ -66,7 +66,8 @@ struct str toml_key(const struct toml_value *value);     /* empty for the root a
 struct toml_position toml_position(const struct toml_value *value); /* where the value starts */
 struct toml_position toml_key_position(
     const struct toml_value *value); /* without a key, the position of the value */
-/* Writes the path from the root, such as "servers[1].tls.cert". Too long a path ends in "...". */
+/* Writes the path from the root, such as "servers[1].tls.cert". A path that is too long ends in
+ * "...". */
 void toml_path(const struct toml_value *value, char path[TOML_PATH_CAP]);
 
 /* Return the value if it has this type. ERR_INVALID for another type, with a note: "line 4, column

@@ -139,8 +139,8 @@ const struct h2_pace *h2_pace(const struct h2 *h2);
 const char *h2_abuse(const struct h2 *h2); /* why h2_feed returned ERR_DENIED; static text */
 enum err h2_ping(struct h2 *h2, uint64_t token);
 /* Announces that no new streams are accepted; open streams continue. A server calls twice with code
- * 0, and waits for an answered ping in between: until the second call, streams in transit are still
- * served. With another code, and on a client, the first call is final. */
+ * 0, and waits for the answer to a ping in between. Until the second call, streams in transit are
+ * still served. On a client, or with another code, the first call is final. */
 void h2_go_away(struct h2 *h2, uint32_t code);
 /* Adds debug data for the peer's log. gRPC clients look for H2_TOO_MANY_PINGS and then ping less
  * often. */

@@ -82,8 +82,8 @@ static int on_begin_headers(nghttp2_session *, const nghttp2_frame *frame, void 
     return 0;
 }
 
-/* The field's bytes stay in nghttp2's buffers, but count with their full length: a thousand
- * references to one table entry need only pointers. */
+/* Kept fields point into nghttp2's buffers. Each field counts with its full length, even if many
+ * fields refer to one entry of the header table. */
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, nghttp2_rcbuf *name,
                      nghttp2_rcbuf *value, uint8_t flags, void *user)
 {

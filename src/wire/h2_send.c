@@ -246,8 +246,8 @@ enum err h2_send_trailers(struct h2 *h2, int32_t id, const struct h2_header *hea
     err = h2_fields_make(h2, headers, count, fields);
     if (!err) err = keep_trailers(h2, stream, fields, count);
     if (err) return err;
-    /* The limit of pending output covers trailers behind output. If trailers counted here, reading
-     * could stop, and with it the window update that the output waits for. */
+    /* Trailers count only if no output is pending. Otherwise the owner could stop reading because
+     * of the trailers, and miss the window update that the output waits for. */
     if (stream->output.len == 0) stream->trailer_bytes = fields_bytes(headers, count);
     h2->answers_pending += stream->trailer_bytes;
     stream->ending = true;

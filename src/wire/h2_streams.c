@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams by number: a hash table whose buckets double while memory allows. Without memory the
- * chains grow longer, so that adding a stream cannot fail. The limit on open streams bounds the
- * length of a chain. */
+/* Streams by number: a hash table whose buckets double while memory allows. Adding a stream cannot
+ * fail: if memory runs out, the chains grow longer. The limit on open streams bounds a chain's
+ * length. */
 #include <string.h>
 
 #include "wire/h2_internal.h"

@@ -43,9 +43,10 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into, struct
 
 /* -- very large messages, element by element -- */
 
-/* Parses a message as its bytes arrive. Each element of the repeated message field `field` is
- * passed to `each` as encoded bytes, unchecked: at most the first `element_max` bytes, and the full
- * length `len`. All other fields, at most `rest_max` bytes, are kept for message_stream_end.
+/* Parses a message as its bytes arrive. `each` gets every element of the repeated message field
+ * `field` as encoded bytes, unchecked. Of an element longer than `element_max`, `each` gets the
+ * first bytes and the full length `len`. All other fields, at most `rest_max` bytes, are kept for
+ * message_stream_end.
  *
  * An error of `each` ends the parsing. Every error is final. */
 struct message_stream;

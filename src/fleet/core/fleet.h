@@ -40,7 +40,7 @@ enum {
     FLEET_QUOTAS_MAX = 65536,
     FLEET_PROVIDERS_MAX = 65536,
     FLEET_LEAVERS_MAX = 16, /* shards that one domain may be leaving at once */
-    /* The log's snapshot, an export, a stream (two views), and two lists of table rows. */
+    /* Views at once: the log's snapshot, an export, a stream (two), two lists of table rows. */
     FLEET_VIEWS_MAX = 6,
 };
 
@@ -71,7 +71,7 @@ struct fleet_cluster {
 struct fleet_domain {
     struct str key, value, shard;
 };
-struct fleet_leaving { /* a domain that `shard` must still acknowledge */
+struct fleet_leaving { /* a domain whose removal `shard` must still acknowledge */
     struct str key, value, shard;
     uint64_t since; /* log index of the command that took the domain */
 };

@@ -236,7 +236,7 @@ static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, str
     for (size_t i = 0; i < count; i++) {
         row->slices[i] =
             (struct fleet_slice){str_of(at, from->slices[i].shard.len), from->slices[i].slice};
-        /* the NUL gives empty texts different addresses */
+        /* the NUL gives empty texts different addresses, for slice_compare() */
         at = text_put(at, from->slices[i].shard) + 1;
     }
     row->slice_count = slices_settle(row->slices, count);

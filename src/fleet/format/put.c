@@ -10,7 +10,7 @@ static bool byte_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&';
 }
 
-/* *ret_len is the length of the first character in `text`, which is escaped. */
+/* Escapes the first character of `text`. *ret_len is the character's length. */
 static enum err escape_put(struct buf *into, struct str text, size_t *ret_len)
 {
     unsigned char c = (unsigned char)text.at[0];

@@ -9,8 +9,8 @@ enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE };     /* slots in numbers[] */
 /* The members of the state's JSON: the rows of each table, then the seal. */
 extern const struct shape_field fleet_members[FLEET_TABLES + 1];
 extern const struct record_shape fleet_state_shape;
-/* For --bootstrap-state: only quotas and providers. A quota's provider and region may be outside of
- * "key". */
+/* For --bootstrap-state: only quotas and providers. A quota may have provider and region directly,
+ * without an object "key". */
 extern const struct record_shape fleet_seed_shape;
 
 /* Makes a row from the texts of `payload`. ERR_PARSE: a time is invalid. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole state as one line of JSON (coordinator.md 6.1): the `state` file of exports and
- * archives, of muster and of the original, and the fleet's section in muster's snapshots. It is
- * written and read in pieces.
+ * archives, of muster and of the original, and the fleet's section in muster's snapshots. The line
+ * is written and read in pieces.
  *
  * Snapshots end in the seal, which other readers ignore. With the seal the reader verifies the
  * restored rows:

@@ -9,7 +9,7 @@ struct fleet_state_writer {
     struct fleet_view *view;
     struct fleet_state_style style;
     enum fleet_table table; /* the table being written */
-    bool begun, any, done;  /* after any byte; after a row of this table; after the last byte */
+    bool begun, any, done;  /* set after any byte, a row of this table, the last byte */
 };
 
 enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,
