@@ -17,7 +17,6 @@ __extension__ typedef unsigned __int128 uint128;
 #define ARRAY_LEN(array) (sizeof(array) / sizeof((array)[0]))
 #define BIT(n)           (1u << (n))
 
-/* The struct whose `member` is at `pointer`. */
 #define CONTAINER_OF(pointer, type, member)                                                        \
     ((type *)(void *)((char *)(pointer) - (offsetof(type, member))))
 

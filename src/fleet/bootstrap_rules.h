@@ -66,7 +66,7 @@ struct bootstrap_peer {
 struct bootstrap_round {
     const struct bootstrap_peer *peers; /* one for every address asked */
     size_t count;
-    const char *name; /* name of this replica */
+    const char *name;
     uint32_t expect;
     bool by_hand; /* ordered by musterctl replica bootstrap */
     uint64_t asking_ms;
@@ -81,12 +81,12 @@ struct bootstrap_identity { /* one bootstrap; cluster_id 0: none */
     uint64_t cluster_id, replica_id;
 };
 struct promise_facts {
-    uint64_t replica_id;              /* this replica */
-    bool has_log;                     /* has a log or belongs to a cluster */
-    bool waits;                       /* this replica waits to bootstrap a cluster itself */
-    struct bootstrap_identity stored; /* the stored promise */
-    struct bootstrap_identity asked;  /* the bootstrap that asks */
-    bool replace;                     /* an administrator ordered to replace `stored` */
+    uint64_t replica_id;
+    bool has_log; /* has a log or belongs to a cluster */
+    bool waits;   /* this replica waits to bootstrap a cluster itself */
+    struct bootstrap_identity stored;
+    struct bootstrap_identity asked;
+    bool replace; /* an administrator ordered to replace `stored` */
 };
 enum promise_verdict {
     PROMISE_INVALID,

@@ -4,7 +4,8 @@
  *
  * A tick is skipped on a follower, during an export, and while all tables are empty. An unchanged
  * state is exported again: the age of `latest` is the age of its content. A failed export is
- * retried at the next tick. The event loop reads the tables in slices; a worker thread writes the files.
+ * retried at the next tick. The event loop reads the tables in slices; a worker thread writes the
+ * files.
  *
  *     idle -> asking (confirms leadership) -> copying, a slice per turn -> finishing -> idle
  *               |                       |

@@ -45,7 +45,7 @@ struct fleet_service_limits { /* 0 selects the default */
 struct fleet_exports {
     const char *dir;   /* created if needed; NULL or "": no exports */
     uint64_t every_ms; /* time before each export, also the first; 0: five minutes */
-    uint32_t keep;     /* number of exports to keep; 0: 48 */
+    uint32_t keep;     /* 0: 48 */
 };
 struct fleet_service_options {
     struct io *io;

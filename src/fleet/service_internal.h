@@ -35,8 +35,8 @@ struct service_method {
     void (*read)(struct leader_request *request);
     /* For writes: checks the leader's soft state. False: the call was answered. May be NULL. */
     bool (*judge)(struct leader_request *request);
-    enum fleet_table table; /* for reads of a table */
-    enum fleet_kind kind;   /* for writes of service_admin.c */
+    enum fleet_table table;
+    enum fleet_kind kind; /* for writes of service_admin.c */
     enum stream_kind stream;
     const char *label; /* value of a stream's metric label */
     bool anywhere;     /* `admit` runs on any replica and handles the whole call */
@@ -130,7 +130,7 @@ struct outflow {                    /* a stream of the whole state: service_snap
     struct buf slice;
 };
 
-struct rival {             /* rival.c */
+struct rival {
     struct survey *survey; /* NULL: no join addresses, or no rival_found */
     struct task ask;
     mono_time asked;     /* time of the last round; 0: never */
@@ -210,7 +210,6 @@ static inline struct fleet_request *fleet_request_of(struct leader_request *requ
     return CONTAINER_OF(request, struct fleet_request, base);
 }
 
-/* Writes to the log and to the event log. */
 #define SERVICE_LOG_EVENT(service, level, message, event, ...)                                     \
     do {                                                                                           \
         LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
@@ -248,7 +247,6 @@ bool service_take_unassign_refusal(struct fleet_service *service,
                                    const struct reported_shard *shard,
                                    struct instruction *instruction, struct str reason,
                                    bool *ret_first);
-/* Compares the domains in a report with the tables. */
 void service_compare_domains(struct fleet_service *service, const struct reported_shard *shard,
                              const Bigfleet__V1alpha1__ShardReport *report);
 /* Queues the UnassignDomain instructions that are missing for domains leaving the shard. */
@@ -269,7 +267,7 @@ void service_instruct_owner(struct fleet_service *service, const struct fleet_do
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* Queues UnassignDomain to a shard that reports another shard's domain, unless one is pending. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
-/* The pending instruction to domain->shard about the domain, or NULL. */
+/* NULL: none is pending. */
 const struct instruction *service_find_pending(const struct fleet_service *service,
                                                const struct fleet_domain *domain);
 /* Queues missing instructions for all domains of the shard: the previous leader may not have sent

@@ -70,11 +70,11 @@ struct reported_shard {
     bool silent, has_summary;
     bool conflict;                  /* two or more processes report with this id */
     int64_t epoch, cycle;           /* of the newest report */
-    int64_t summary_cycle;          /* cycle of the report with the summary; 0: no summary */
+    int64_t summary_cycle;          /* 0: no summary */
     int64_t received_at_ns;         /* of the report with the summary */
     struct str summary, shortfalls; /* opaque */
-    size_t shortfall_count;         /* number of kept shortfalls */
-    struct str provider;            /* in the last report with a summary; may be empty */
+    size_t shortfall_count;
+    struct str provider; /* in the last report with a summary; may be empty */
     enum report_scope scope;
     struct shard_process processes[REPORTS_PROCESSES_MAX];
     uint64_t process_order;
@@ -150,7 +150,6 @@ struct reported_shard *reports_conflict_over(struct shard_reports *reports, mono
 struct reported_shard *reports_silent(struct shard_reports *reports, mono_time now);
 
 /* -- instructions -- */
-/* Number of pending instructions. */
 static inline size_t reports_pending(const struct reported_shard *shard)
 {
     return map_count(&shard->by_id);

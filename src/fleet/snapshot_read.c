@@ -15,9 +15,9 @@ enum { READ_BYTES = 256 << 10 };
 
 struct snapshot_reader {
     struct fs *fs;
-    struct fs_file *file; /* the open file */
-    uint64_t size;        /* size of the open file */
-    struct fleet *fleet;  /* NULL: only checks the text */
+    struct fs_file *file;
+    uint64_t size;       /* size of the open file */
+    struct fleet *fleet; /* NULL: only checks the text */
     struct buf meta_json;
     struct fleet_meta meta;
     struct fleet_state_summary state;
@@ -48,7 +48,6 @@ static void file_close(struct snapshot_reader *reader)
     reader->file = NULL;
 }
 
-/* Reads `len` bytes into reader->part. */
 static enum err part_read(struct snapshot_reader *reader, uint64_t offset, size_t len,
                           struct note *note)
 {

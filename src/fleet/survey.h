@@ -30,7 +30,7 @@ struct survey_options {
     const char *path; /* gRPC path of the method; static */
     const ProtobufCMessageDescriptor *answer;
     uint64_t timeout_ms; /* of a call; also of connecting, unless to_leader */
-    /* A query is sent to addresses[at]. May be NULL. */
+    /* May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
     /* At the end of each query. `message` is NULL if the query failed. */
     void (*answered)(void *owner, size_t at, const struct rpc_client_call *call,

@@ -92,7 +92,7 @@ struct http_connection {
     uint64_t sent, taken;
 
     struct buf input;
-    size_t input_at;      /* bytes of `input` that are consumed */
+    size_t input_at;      /* consumed bytes of `input` */
     struct buf head_text; /* `head` points into this text */
     struct http_head head;
     struct http_chunks chunks;

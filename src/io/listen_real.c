@@ -19,7 +19,7 @@
 
 enum {
     STREAMS_MAX_DEFAULT = 1024,
-    ACCEPTS_PER_TURN = 64, /* connections accepted per turn */
+    ACCEPTS_PER_TURN = 64,
     ACCEPT_RETRY_MS = 100, /* pause after descriptors or memory ran out */
     LISTEN_QUEUE = 4096,   /* connections that the kernel queues, at most */
     LISTEN_ADDRESS_CAP = 128,

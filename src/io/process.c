@@ -39,8 +39,8 @@ struct output {
     struct process *process;
     int number; /* fd number: 1 or 2 */
     uv_pipe_t pipe;
-    struct buf line; /* the incomplete line */
-    bool cut;        /* the line was too long: its end is dropped */
+    struct buf line;
+    bool cut; /* the line was too long: its end is dropped */
 };
 struct process {
     struct real_io *real;
@@ -218,7 +218,7 @@ struct launch {
     char path[PROGRAM_PATH_CAP];
     int fds[FD_COUNT]; /* -1 if not open */
     pid_t parent;
-    const struct process_detached *detached; /* NULL if the process is not detached */
+    const struct process_detached *detached; /* may be NULL */
     enum err record_err;
     struct note *note;
     bool directory_failed; /* the error concerns options->directory */

@@ -179,7 +179,7 @@ void real_io_turn(struct real_io *real, bool wait)
 
 void real_io_run(struct real_io *real)
 {
-    while (!real->stop) real_io_turn(real, true); /* returns after real_io_stop */
+    while (!real->stop) real_io_turn(real, true);
     real->stop = false;
 }
 

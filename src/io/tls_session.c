@@ -169,7 +169,7 @@ void tls_session_doubt(void *owner)
     struct tls_session *session = owner;
 
     session->doubted = true;
-    session->failure.text[0] = '\0'; /* no failure */
+    session->failure.text[0] = '\0';
 }
 
 /* -- failures ---------------------------------------------------------------------------------- */

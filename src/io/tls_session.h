@@ -36,8 +36,8 @@ struct tls_session {
     enum err output_err; /* of an append to the output */
     enum err failed;
     struct note failure;
-    struct tls_identity *identity; /* see tls_session_identity */
-    char alpn[256];                /* "" if no protocol was negotiated */
+    struct tls_identity *identity;
+    char alpn[256]; /* "" if no protocol was negotiated */
 };
 
 /* Only a client needs `peer_name`, a host name or an address. A client's first tls_session_read

@@ -43,7 +43,7 @@ struct tls_stream {
     bool drain_wanted; /* call on_drained when at most `drain_at` bytes are unsent */
     size_t drain_at;
     bool ending, half_closed; /* stream_end was called; close_notify was sent */
-    bool end_reported;        /* on_end was called */
+    bool end_reported;
     bool plain_ended;
     bool closing; /* stream_close was called: only on_closed may follow */
     bool failed;  /* `why` is set; waits for the peer to read the alert */

@@ -77,8 +77,8 @@ void h2_close(struct h2 *h2); /* calls no events; accepts NULL */
 /* Reads `bytes`, which may be empty. ERR_DENIED: abuse; flush the GOAWAY, then close. ERR_NOMEM:
  * close. A failure is final. */
 enum err h2_feed(struct h2 *h2, struct str bytes, mono_time now);
-/* Appends at most `max` bytes of output. ERR_NOMEM, ERR_DENIED: the connection failed; close. When
- * `into` cannot grow, ERR_FULL or ERR_NOMEM loses nothing. */
+/* Appends at most `max` bytes of output. ERR_NOMEM, ERR_DENIED: the connection failed; close. If
+ * only `into` cannot grow, the error is that of `into`, and the next call loses nothing. */
 enum err h2_take_output(struct h2 *h2, size_t max, struct buf *into);
 bool h2_has_output(const struct h2 *h2);
 bool h2_is_over(const struct h2 *h2); /* nothing is left to read or write: close */
@@ -115,13 +115,13 @@ void h2_consume(struct h2 *h2, int32_t stream, size_t bytes);
 void h2_bind(struct h2 *h2, int32_t stream, void *bound);
 void *h2_bound(const struct h2 *h2, int32_t stream);
 size_t h2_stream_pending(const struct h2 *h2, int32_t stream); /* bytes queued, but not taken yet */
-size_t h2_pending(const struct h2 *h2);                        /* bytes pending in all streams */
+size_t h2_pending(const struct h2 *h2);
 uint64_t h2_data_sent(const struct h2 *h2); /* DATA bytes taken, as the peer's windows count them */
 /* Server: bytes of queued headers and trailers. Trailers that wait for a window do not count. */
 size_t h2_answers_pending(const struct h2 *h2);
 size_t h2_receive_window(const struct h2 *h2); /* bytes that the peer may send before h2_consume */
-size_t h2_streams(const struct h2 *h2);        /* number of open streams */
-size_t h2_memory(const struct h2 *h2);         /* heap bytes of this connection */
+size_t h2_streams(const struct h2 *h2);
+size_t h2_memory(const struct h2 *h2); /* heap bytes of this connection */
 /* Server: bytes of data for closed streams (late), and bytes that were possibly in transit when
  * their stream closed (excused). If late exceeds excused, the peer sends to closed streams on
  * purpose. An empty frame counts as 1. */

@@ -151,7 +151,6 @@ enum err h2_request(struct h2 *h2, const struct h2_header *headers, size_t count
     return ERR_OK;
 }
 
-/* ERR_CLOSED if the stream is closed. */
 static enum err open_stream(struct h2 *h2, int32_t id, struct h2_stream **ret_stream)
 {
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);

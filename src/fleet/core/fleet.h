@@ -155,7 +155,7 @@ struct fleet_command {
     };
 };
 const char *fleet_kind_name(enum fleet_kind kind); /* "?" for an unknown kind */
-size_t fleet_kind_texts(enum fleet_kind kind);     /* number of texts in a command */
+size_t fleet_kind_texts(enum fleet_kind kind);
 enum fleet_table fleet_kind_table(enum fleet_kind kind);
 /* The command that adds the row. For a leaving domain, the command that removes the row (see
  * fleet_put). */

@@ -73,7 +73,7 @@ struct fleet {
     struct order labels, leavers; /* sets of struct name */
     uint64_t sum;                 /* sum of the rows' hashes */
     uint64_t changes;
-    uint32_t view_number; /* number of the newest view */
+    uint32_t view_number;
     struct fleet_view *views[FLEET_VIEWS_MAX];
 };
 

@@ -104,7 +104,7 @@ bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
     while (!walk_show(walk, FLEET_DOMAINS, ret_row)) {
         place = owner ? order_behind(shards, row_key(FLEET_SHARDS, owner)) : order_begin(shards);
         owner = order_next(&place);
-        /* the walk stays at its end */
+        /* walk->owner stays unchanged: the walk stays at its end */
         if (!owner) return false;
         walk->owner = owner;
         walk->place = order_begin(&owner->domains);

@@ -27,8 +27,8 @@ enum shape_kind {
     /* An object whose texts belong to payload `slot`, so that unexpected payloads overwrite
      * nothing. Sets bit `slot` of `present`; null clears the bit. */
     SHAPE_PAYLOAD,
-    SHAPE_SLICES,  /* a map from shard id to number, read into `slices` */
-    SHAPE_ROW,     /* one row */
+    SHAPE_SLICES, /* a map from shard id to number, read into `slices` */
+    SHAPE_ROW,
     SHAPE_ROWS,    /* a list of rows; may appear only once */
     SHAPE_MAP,     /* a map of texts, each a row of two; may appear only once */
     SHAPE_IGNORED, /* any value */
